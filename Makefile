@@ -1,0 +1,51 @@
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+STAMP := $(VENV)/.installed
+
+# Two test workers on two cores: one thread each, or they fight for them.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
+
+.PHONY: help setup demo test test-drills lint format clean
+
+help: ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: $(STAMP) ## Build the environment in .venv from requirements.lock
+
+demo: setup ## Run Mixture-Greedy on the scikit-learn digits
+	@$(RUN) genmix demo
+
+test: setup ## Run the tests and measure the coverage
+	$(PYTEST) -m "not drill" --cov
+
+test-drills: setup ## Run the long checks
+	$(PYTEST) -m drill
+
+lint: setup ## Check style and types
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) mypy
+
+format: setup ## Put the code in shape
+	$(RUN) ruff check --fix
+	$(RUN) ruff format
+
+clean: ## Remove the environment and everything built
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis \
+		.mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment made by another version of Python is rebuilt; one made by this version is reused.
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "genmix needs Python 3.11 or newer: name one, as in PYTHON=python3.12 make setup."; \
+		exit 1; }
+	@version='import sys; print(sys.version_info[:2])'; \
+	if [ "$$($(VENV)/bin/python -c "$$version" 2>/dev/null)" != "$$($(PYTHON) -c "$$version")" ]; \
+	then $(PYTHON) -m venv --clear $(VENV); fi
+	@echo "Installing requirements.lock into $(VENV) (minutes the first time) ..."
+	@$(RUN) pip install -qq --disable-pip-version-check -r requirements.lock
+	@$(RUN) pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

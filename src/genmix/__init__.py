@@ -1,0 +1,81 @@
+"""genmix: spend a generation budget over several generators so that the samples are the best together."""
+
+from genmix.errors import InputError
+from genmix.kernels import Cosine, Gaussian, Kernel, Polynomial
+from genmix.mixture import Mixture, optimal_mixture
+from genmix.objectives import (
+    RKE,
+    Cost,
+    Density,
+    FrechetDistance,
+    InceptionScore,
+    KernelDistance,
+    Objective,
+    Precision,
+    Quality,
+    QualityVendi,
+    Score,
+    Vendi,
+)
+from genmix.policies import (
+    EpsilonGreedy,
+    Fixed,
+    FrechetUCB,
+    MixtureGreedy,
+    MixtureOGD,
+    MixtureOracle,
+    MixtureUCB,
+    OneArmGreedy,
+    OneArmOracle,
+    OneArmUCB,
+    Policy,
+    Uniform,
+)
+from genmix.scores import ScoreTable, score
+from genmix.selector import Selector, Ticket
+from genmix.simplex import EG, Newton, Solution, solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EG",
+    "RKE",
+    "Cosine",
+    "Cost",
+    "Density",
+    "EpsilonGreedy",
+    "Fixed",
+    "FrechetDistance",
+    "FrechetUCB",
+    "Gaussian",
+    "InceptionScore",
+    "InputError",
+    "Kernel",
+    "KernelDistance",
+    "Mixture",
+    "MixtureGreedy",
+    "MixtureOGD",
+    "MixtureOracle",
+    "MixtureUCB",
+    "Newton",
+    "Objective",
+    "OneArmGreedy",
+    "OneArmOracle",
+    "OneArmUCB",
+    "Policy",
+    "Polynomial",
+    "Precision",
+    "Quality",
+    "QualityVendi",
+    "Score",
+    "ScoreTable",
+    "Selector",
+    "Solution",
+    "Ticket",
+    "Uniform",
+    "Vendi",
+    "optimal_mixture",
+    "score",
+    "solve",
+    "__version__",
+]

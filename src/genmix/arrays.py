@@ -1,0 +1,127 @@
+"""What genmix needs from an array library: numpy and torch through the array API standard."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.errors import InputError
+
+Array = Any
+"""A numpy array or a torch tensor; statistics stay in the library and on the device of what is fed in."""
+
+Vector = NDArray[np.float64]
+
+
+def namespace(array: Array) -> Any:
+    """The array API namespace of ``array`` (a linalg extension is always there)."""
+    return array_api_compat.array_namespace(array)
+
+
+def is_torch(array: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def as_matrix(value: object, what: str) -> Array:
+    """``value`` as a finite float64 matrix ``(n, d)`` on its own device; one vector is one row."""
+    array = value.detach() if is_torch(value) else _numpy_array(value, what)
+    xp = namespace(array)
+    if not xp.isdtype(array.dtype, ("real floating", "integral", "bool")):
+        raise InputError(f"{what} has dtype {array.dtype}: give real numbers.")
+    if array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != 2:
+        raise InputError(f"{what} has shape {tuple(array.shape)}: give (samples, dimensions).")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise InputError(f"{what} is empty (shape {tuple(array.shape)}): give at least one sample.")
+    array = xp.astype(array, xp.float64)
+    finite = to_numpy(xp.all(xp.isfinite(array), axis=1))
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(
+            f"{what}, sample {row}: the embedding holds NaN or infinity; leave that sample out."
+        )
+    return array
+
+
+def _numpy_array(value: object, what: str) -> Any:
+    if value is None:
+        raise InputError(f"{what} is missing: give an array of embeddings.")
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no array of numbers ({error}).") from error
+
+
+def to_numpy(array: Array) -> Any:
+    """A numpy copy or view of ``array``, whatever its device."""
+    return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
+
+
+def like(value: object, sample: Array) -> Array:
+    """``value`` as a float64 array of the library and device of ``sample``."""
+    xp = namespace(sample)
+    if is_torch(value) and is_torch(sample):
+        return value.detach().to(device=sample.device, dtype=xp.float64)  # type: ignore[attr-defined]
+    plain = np.ascontiguousarray(to_numpy(value), dtype=np.float64)
+    if not is_torch(sample):
+        return plain
+    # A copy, because torch refuses to share memory with a read-only numpy array.
+    return xp.asarray(plain.copy(), device=sample.device)
+
+
+def place(array: Array) -> str:
+    """Where ``array`` lives, as text for a state: ``numpy``, ``torch:cpu``, ``torch:cuda:0``."""
+    return f"torch:{array.device}" if is_torch(array) else "numpy"
+
+
+def empty_at(where: str) -> Array:
+    """An empty array at a place written by :func:`place`."""
+    if where == "numpy":
+        return np.empty(0)
+    import torch
+
+    device = where.removeprefix("torch:")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        device = "cpu"
+    return torch.empty(0, dtype=torch.float64, device=device)
+
+
+class Rows:
+    """A float64 matrix that grows downwards in amortised constant time."""
+
+    def __init__(self, sample: Array, dimension: int) -> None:
+        self._store = namespace(sample).empty((0, dimension), dtype=namespace(sample).float64)
+        self._store = like(self._store, sample)
+        self.count = 0
+
+    def append(self, block: Array) -> None:
+        need = self.count + block.shape[0]
+        if need > self._store.shape[0]:
+            xp = namespace(self._store)
+            larger = like(xp.empty((max(need, 2 * self.count), block.shape[1])), self._store)
+            larger[: self.count, :] = self._store[: self.count, :]
+            self._store = larger
+        self._store[self.count : need, :] = block
+        self.count = need
+
+    @property
+    def array(self) -> Array:
+        return self._store[: self.count, :]
+
+
+def symmetric(matrix: Array) -> Array:
+    """The symmetric part; removes the rounding that a product of factors leaves behind."""
+    return (matrix + matrix.mT) / 2
+
+
+def kth_smallest(matrix: Array, k: int) -> Array:
+    """The column of the k-th smallest entry of each row, counted from 0."""
+    if is_torch(matrix):
+        return matrix.kthvalue(k + 1, dim=1).indices
+    return np.argpartition(matrix, k, axis=1)[:, k]

@@ -1,0 +1,273 @@
+"""Kernels, their feature maps, bandwidths and blocked sums.
+
+A kernel compares two batches: ``kernel(x, y)`` of ``(n, d)`` and ``(k, d)`` gives ``(n, k)``. One that
+has a finite feature map with ``k(x, y) = φ(x)·φ(y)`` lets the statistics run in fixed memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from genmix.arrays import Array, like, namespace, to_numpy
+from genmix.description import Description
+from genmix.errors import InputError
+
+BANDWIDTH_POINTS = 2000
+"""How many points the median heuristic looks at, over all arms and the reference."""
+
+BLOCK_BYTES = 64 * 2**20
+"""Memory that one block of a kernel matrix may take."""
+
+
+class Kernel(Description):
+    """Base of the kernels; a subclass without a feature map only has to define ``__call__``."""
+
+    unit_diagonal = True
+    """Whether ``k(x, x) = 1``, which Vendi and RKE need."""
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return self.feature_map(x) @ self.feature_map(y).mT
+
+    @property
+    def resolved(self) -> bool:
+        """Whether every parameter is a number."""
+        return True
+
+    def resolve(self, groups: Sequence[Array]) -> Kernel:
+        """The kernel with everything that depends on the data fixed; groups are ``(n, d)`` each."""
+        return self
+
+    def columns(self, dimension: int) -> int | None:
+        """Columns of the feature map for embeddings of this dimension; None: there is no map."""
+        return None
+
+    def feature_map(self, x: Array) -> Array:
+        """Rows ``φ(x)`` with ``φ(x)·φ(y) = k(x, y)``."""
+        raise InputError(f"{self} has no finite feature map: use it as an exact kernel.")
+
+    def diagonal(self, x: Array) -> Array:
+        """``k(x_j, x_j)`` for each row."""
+        return namespace(x).ones_like(x[:, 0])
+
+    def check(self, x: Array, where: str) -> None:
+        """Refuse embeddings on which the kernel is not defined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cosine(Kernel):
+    """``k(x, y) = x·y / (‖x‖ ‖y‖)``; the feature map is the unit vector."""
+
+    def columns(self, dimension: int) -> int:
+        return dimension
+
+    def feature_map(self, x: Array) -> Array:
+        return x / norms(x)[:, None]
+
+    def check(self, x: Array, where: str) -> None:
+        zero = to_numpy(norms(x)) == 0
+        if zero.any():
+            raise InputError(
+                f"{where}, sample {int(np.argmax(zero))}: the embedding is the zero vector, which has"
+                " no direction for a cosine kernel; leave that sample out or use Gaussian()."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Kernel):
+    """``k(x, y) = exp(−‖x−y‖² / 2σ²)``, exactly or through random Fourier features.
+
+    ``bandwidth`` is σ, or ``"median"``: the median pairwise distance of at most 2000 seeded points,
+    equal numbers from each arm and from the reference, fixed once when the arms have their warm
+    start. ``features=R`` takes R random frequencies ``ω ~ N(0, I/σ²)`` and 2R columns
+    ``(cos ωx, sin ωx)/√R``, so that ``k(x, x) = 1`` exactly. Frequencies come from the kernel's own
+    ``seed``; a resolved kernel carries them (``frequencies``, for σ = 1) into every state and score.
+    """
+
+    bandwidth: float | Literal["median"] = "median"
+    features: int | None = None
+    seed: int = 0
+    frequencies: Array = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        sigma = self.bandwidth
+        if sigma != "median" and not (isinstance(sigma, int | float) and 0 < sigma < math.inf):
+            raise InputError(f'bandwidth is {sigma!r}: give a positive number or "median".')
+        count = self.features
+        if count is not None and not (isinstance(count, int) and count >= 1):
+            raise InputError(f"features is {count!r}: give a number of frequencies, such as 512.")
+
+    @property
+    def resolved(self) -> bool:
+        return self.bandwidth != "median" and (self.features is None or self.frequencies is not None)
+
+    def resolve(self, groups: Sequence[Array]) -> Gaussian:
+        sigma = median_distance(groups, self.seed) if self.bandwidth == "median" else self.bandwidth
+        omega = self.frequencies
+        if self.features is not None and omega is None:
+            shape = (int(groups[0].shape[1]), self.features)
+            omega = np.random.default_rng(self.seed).standard_normal(shape)
+        return replace(self, bandwidth=float(sigma), frequencies=omega)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        if self.features is not None:
+            return super().__call__(x, y)
+        return namespace(x).exp(-squared_distances(x, y) / (2 * self._sigma**2))
+
+    def columns(self, dimension: int) -> int | None:
+        return None if self.features is None else 2 * self.features
+
+    def feature_map(self, x: Array) -> Array:
+        if self.features is None:
+            return super().feature_map(x)
+        xp = namespace(x)
+        phase = (x / self._sigma) @ like(self.frequencies, x)
+        return xp.concat([xp.cos(phase), xp.sin(phase)], axis=1) / math.sqrt(self.features)
+
+    @property
+    def _sigma(self) -> float:
+        if not self.resolved:
+            raise InputError(f"{self} has no bandwidth yet: resolve it on samples first.")
+        return float(self.bandwidth)
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial(Kernel):
+    """``k(x, y) = (γ x·y + c)^degree``, KID's usual kernel (γ = 1/d, c = 1); for KernelDistance only."""
+
+    degree: int = 3
+    gamma: float | None = None
+    coef0: float = 1.0
+    unit_diagonal = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.degree, int) and self.degree >= 1):
+            raise InputError(f"degree is {self.degree!r}: give a whole number of at least 1.")
+
+    def _apply(self, products: Array, dimension: int) -> Array:
+        gamma = 1.0 / dimension if self.gamma is None else self.gamma
+        return (gamma * products + self.coef0) ** self.degree
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return self._apply(x @ y.mT, x.shape[1])
+
+    def diagonal(self, x: Array) -> Array:
+        return self._apply(namespace(x).sum(x * x, axis=1), x.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Kernel):
+    """Any function of two batches, ``(n, d)`` and ``(k, d)`` to ``(n, k)``, as an exact kernel."""
+
+    function: Callable[[Any, Any], Any]
+    unit_diagonal = False
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        block = like(self.function(x, y), x)
+        if tuple(block.shape) != (x.shape[0], y.shape[0]):
+            raise InputError(
+                f"the kernel {self.function!r} gave shape {tuple(block.shape)} for batches of "
+                f"{x.shape[0]} and {y.shape[0]}: it must give ({x.shape[0]}, {y.shape[0]})."
+            )
+        return block
+
+    def diagonal(self, x: Array) -> Array:
+        xp = namespace(x)
+        parts = [xp.linalg.diagonal(self(x[s, :], x[s, :])) for s in _slices(x.shape[0], 64)]
+        return xp.concat(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Normalised(Kernel):
+    """``k(x, y) / √(k(x, x) k(y, y))``: any kernel with a unit diagonal."""
+
+    kernel: Kernel
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        xp = namespace(x)
+        left, right = xp.sqrt(self.kernel.diagonal(x)), xp.sqrt(self.kernel.diagonal(y))
+        return self.kernel(x, y) / (left[:, None] * right[None, :])
+
+    def check(self, x: Array, where: str) -> None:
+        bad = ~(to_numpy(self.kernel.diagonal(x)) > 0)
+        if bad.any():
+            raise InputError(
+                f"{where}, sample {int(np.argmax(bad))}: k(x, x) is not positive, so the kernel "
+                "cannot be normalised; leave that sample out or mend the kernel."
+            )
+
+
+def as_kernel(value: object) -> Kernel:
+    """``value`` itself if it is a kernel, else the function of two batches wrapped as one."""
+    if isinstance(value, Kernel):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return Custom(value)
+    raise InputError(f"{value!r} is no kernel: give Gaussian(), Cosine() or a function of two batches.")
+
+
+def with_unit_diagonal(value: object, objective: str) -> Kernel:
+    """The kernel that Vendi and RKE work with: ``k(x, x) = 1``."""
+    kernel = as_kernel(value)
+    if isinstance(kernel, Polynomial):
+        raise InputError(f"{objective} needs k(x, x) = 1: Polynomial() is for KernelDistance only.")
+    return kernel if kernel.unit_diagonal else Normalised(kernel)
+
+
+def norms(x: Array) -> Array:
+    xp = namespace(x)
+    # The largest entry is taken out first, so that a tiny vector does not underflow to zero.
+    largest = xp.max(xp.abs(x), axis=1)
+    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = x / safe[:, None]
+    return largest * xp.sqrt(xp.sum(scaled * scaled, axis=1))
+
+
+def squared_distances(x: Array, y: Array) -> Array:
+    """``‖x−y‖²`` of all pairs by one matrix product; rounding below zero is lifted to zero."""
+    xp = namespace(x)
+    centre = xp.mean(y, axis=0)  # distances do not change, their cancellation does
+    x, y = x - centre, y - centre
+    square = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :] - 2 * (x @ y.mT)
+    return xp.where(square > 0, square, xp.zeros_like(square))
+
+
+def median_distance(groups: Sequence[Array], seed: int) -> float:
+    """The median pairwise distance over equal numbers of seeded points of each group."""
+    rng = np.random.default_rng(seed)
+    share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)
+    share = max(share, 1)
+    picked = [to_numpy(g)[np.sort(rng.permutation(g.shape[0])[:share]), :] for g in groups]
+    points = np.concatenate(picked)
+    upper = np.triu_indices(len(points), 1)
+    distances = np.sqrt(squared_distances(points, points)[upper])
+    noise = 1e-7 * math.sqrt(float(np.max(np.sum((points - points.mean(0)) ** 2, axis=1))))
+    distances = np.where(distances > noise, distances, 0.0)
+    middle = float(np.median(distances)) if distances.size else 0.0
+    if middle == 0 and (distances > 0).any():
+        middle = float(np.median(distances[distances > 0]))
+    if middle == 0:
+        raise InputError(
+            f"the median bandwidth is 0 over {len(points)} points, all of them alike: "
+            "give a number, such as Gaussian(bandwidth=1.0)."
+        )
+    return middle
+
+
+def kernel_sum(kernel: Kernel, x: Array, y: Array, power: int = 1) -> float:
+    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory."""
+    xp = namespace(x)
+    total = 0.0
+    for rows in _slices(x.shape[0], max(1, BLOCK_BYTES // (8 * max(1, y.shape[0])))):
+        block = kernel(x[rows, :], y)
+        total += float(xp.sum(block if power == 1 else block**power))
+    return total
+
+
+def _slices(count: int, size: int) -> Iterator[slice]:
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

@@ -1,0 +1,151 @@
+"""Convex functions on the simplex of mixtures: value, tangent plane, Hessian, score.
+
+A loss is a snapshot: a function of the weights ``α`` ``(m,)`` given the samples seen so far. Its
+gradient is written as the values of a tangent plane at the m vertices: ``gradient·β ≤ loss(β)`` for
+every mixture β, with equality at β = α. On the simplex that is the gradient up to a constant, and it
+makes the certificate one line: ``gap = value − min(gradient)``. Where a loss has infinite slope the
+plane touches a little below it, so that the inequality, and with it the gap, always holds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.arrays import Vector
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A loss around one mixture: value, tangent plane at the vertices ``(m,)``, Hessian ``(m, m)``."""
+
+    value: float
+    gradient: Vector
+    hessian: NDArray[np.float64] | None = None
+
+    @property
+    def gap(self) -> float:
+        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap."""
+        return max(self.value - float(np.min(self.gradient)), 0.0)
+
+
+class Loss(ABC):
+    """A convex function of the weights of ``size`` arms."""
+
+    size: int
+    scale: float = 1.0
+    """Magnitude of the numbers that go into the value, to which its rounding is relative."""
+    steep: bool = False
+    """Whether slope or curvature is infinite at the boundary of the simplex."""
+    smooth: bool = True
+    """Whether it is differentiable; if not, ``blur > 0`` asks for a smooth neighbour of it."""
+
+    @abstractmethod
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        """The loss of a mixture."""
+
+    @abstractmethod
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        """Value and derivatives; the value and the plane are those of the loss itself, not blurred."""
+
+    def score(self, alpha: Vector) -> float:
+        """What people read: the loss in the units of the objective."""
+        return self.value(alpha)
+
+    def singles(self) -> Vector:
+        """The loss of every single arm."""
+        return np.array([self.value(vertex) for vertex in np.eye(self.size)])
+
+
+class LinearLoss(Loss):
+    """``slopes·α``."""
+
+    def __init__(self, slopes: Vector) -> None:
+        self.slopes = slopes
+        self.size = len(slopes)
+        self.scale = float(np.max(np.abs(slopes)))
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return float(self.slopes @ alpha)
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        return Expansion(self.value(alpha), self.slopes, np.zeros((self.size, self.size)))
+
+
+class MeanLoss(LinearLoss):
+    """``sign · θ·α``: the mean of a number over the mixture, which is also its score."""
+
+    def __init__(self, means: Vector, sign: float) -> None:
+        super().__init__(sign * means)
+        self.means = means
+
+    def score(self, alpha: Vector) -> float:
+        return float(self.means @ alpha)
+
+
+class QuadraticLoss(Loss):
+    """``αᵀKα − 2 b·α + c`` with K positive semidefinite."""
+
+    def __init__(self, matrix: NDArray[np.float64], linear: Vector, constant: float) -> None:
+        self.matrix = (matrix + matrix.T) / 2
+        self.linear = linear
+        self.constant = constant
+        self.size = len(linear)
+        self.scale = float(max(np.max(np.abs(matrix)), abs(constant)))
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        half = self.matrix @ alpha
+        plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
+        return Expansion(self.value(alpha), plane, 2 * self.matrix)
+
+
+class LogMeanLoss(Loss):
+    """``−log(q·α)`` for ``q ≥ 0``; constant 0 while every q is 0, when no mixture is better."""
+
+    steep = True
+
+    def __init__(self, means: Vector) -> None:
+        self.means = means
+        self.size = len(means)
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        if not self.means.any():
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return float(-np.log(self.means @ alpha))
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        if not self.means.any():
+            return Expansion(0.0, np.zeros(self.size), np.zeros((self.size, self.size)))
+        # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
+        mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
+        slope = self.means / mean
+        return Expansion(self.value(alpha), 1 - np.log(mean) - slope, np.outer(slope, slope))
+
+
+class SumLoss(Loss):
+    """``Σ_k w_k loss_k`` with weights that keep it convex."""
+
+    def __init__(self, terms: Sequence[tuple[float, Loss]]) -> None:
+        self.terms = tuple(terms)
+        self.size = terms[0][1].size
+        self.scale = sum(abs(w) * term.scale for w, term in terms)
+        self.steep = any(term.steep for _, term in terms)
+        self.smooth = all(term.smooth for _, term in terms)
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return sum(w * term.value(alpha, blur) for w, term in self.terms)
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        parts = [(w, term.expand(alpha, blur, hessian)) for w, term in self.terms]
+        total: Any = sum(w * part.hessian for w, part in parts) if hessian else None
+        plane: Any = sum(w * part.gradient for w, part in parts)
+        return Expansion(sum(w * part.value for w, part in parts), plane, total)

@@ -1,0 +1,142 @@
+"""Offline: the best mixture of samples that are already there, with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from genmix.arrays import Array, Vector, like
+from genmix.intake import batches
+from genmix.objectives.base import Batch, Objective, Score, Scores, Tally
+from genmix.simplex import Newton, Solver
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Samples of every arm, taken into an objective's statistics."""
+
+    arms: tuple[str, ...]
+    objective: Objective
+    """With bandwidths and frequencies fixed."""
+    tally: Tally
+    encoder: str | None
+
+    @classmethod
+    def of(
+        cls,
+        arms: Mapping[str, Array],
+        objective: Objective,
+        quality: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        encoder: str | None = None,
+    ) -> Pool:
+        found = batches(arms, objective, quality, cost)
+        sample = next(iter(found.values())).embeddings
+        moved = {
+            name: Batch(like(batch.embeddings, sample), batch.quality, batch.cost)
+            for name, batch in found.items()
+        }
+        resolved = objective.resolve([batch.embeddings for batch in moved.values()])
+        tally = resolved.tally(len(moved), sample)
+        for index, batch in enumerate(moved.values()):
+            tally.add(index, batch)
+        return cls(tuple(moved), resolved, tally, encoder)
+
+    def score(self, weights: Vector) -> Scores:
+        """The score of a mixture, over the arms that have weight."""
+        used = [int(i) for i in np.flatnonzero(weights)]
+        count = sum(self.tally.counts[i] for i in used)
+        context = {"n": count, "encoder": self.encoder or "unstated"}
+        return self.objective.scores(self.tally.loss(used), weights[used], context)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The best mixture, its scores, and the certificate.
+
+    ``gap`` bounds how far ``loss`` lies above the least loss of any mixture of these samples.
+    """
+
+    weights: dict[str, float]
+    score: Scores
+    single_scores: dict[str, Scores]
+    """Every arm alone."""
+    loss: float
+    gap: float
+    iterations: int
+    pool: Pool = field(repr=False)
+    solver: Solver = field(repr=False)
+
+    @property
+    def objective(self) -> Objective:
+        """The objective with its bandwidths fixed."""
+        return self.pool.objective
+
+    @cached_property
+    def leave_one_out(self) -> dict[str, float]:
+        """How much the least loss rises without each arm; ∞ for the only one."""
+        names = list(self.weights)
+        alpha = np.array(list(self.weights.values()))
+        return {name: self._rise_without(i, alpha) for i, name in enumerate(names)}
+
+    def _rise_without(self, arm: int, alpha: Vector) -> float:
+        rest = [i for i in range(len(alpha)) if i != arm]
+        if not rest:
+            return np.inf
+        start = np.maximum(alpha[rest], 1e-3)
+        found = self.solver.solve(self.pool.tally.loss(rest), start / start.sum())
+        return found.loss - self.loss
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Arms without which the least loss rises by more than the gap."""
+        return tuple(name for name, rise in self.leave_one_out.items() if rise > self.gap)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.weights)
+        lines = [f"{'arm':{width}}  weight  alone"]
+        for name, weight in self.weights.items():
+            lines.append(f"{name:{width}}  {weight:6.3f}  {_brief(self.single_scores[name])}")
+        return "\n".join([*lines, f"mixture: {self.score}", f"loss {self.loss:.8g}, gap {self.gap:.1e}"])
+
+
+def _brief(score: Scores) -> str:
+    if isinstance(score, Score):
+        return f"{float(score):.6g}"
+    return ", ".join(f"{name} {float(value):.6g}" for name, value in score.items())
+
+
+def optimal_mixture(
+    arms: Mapping[str, Array],
+    objective: Objective,
+    quality: Mapping[str, Any] | None = None,
+    cost: Mapping[str, Any] | None = None,
+    *,
+    solver: Solver | None = None,
+    encoder: str | None = None,
+) -> Mixture:
+    """The mixture of the arms that is best under ``objective``.
+
+        minimise  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
+
+    ``arms``: label → samples ``(n, d)``, numpy or torch. ``quality``, ``cost``: label → a number for each
+    sample, or one number for all of them.
+    """
+    pool = Pool.of(arms, objective, quality, cost, encoder)
+    engine = Newton() if solver is None else solver
+    size = len(pool.arms)
+    found = engine.solve(pool.tally.loss(range(size)), np.full(size, 1 / size))
+    return Mixture(
+        weights=dict(zip(pool.arms, found.weights.tolist(), strict=True)),
+        score=pool.score(found.weights),
+        single_scores={name: pool.score(np.eye(size)[i]) for i, name in enumerate(pool.arms)},
+        loss=found.loss,
+        gap=found.gap,
+        iterations=found.iterations,
+        pool=pool,
+        solver=engine,
+    )

@@ -1,0 +1,145 @@
+"""The Fréchet distance (FD, FID) of a mixture to a reference, both seen as Gaussians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
+from genmix.errors import InputError
+from genmix.objectives.base import Batch, Objective
+from genmix.objectives.moments import MomentTally
+from genmix.objectives.trace import EPS, MixtureMoments, Root, TraceLoss
+from genmix.reference import Moments, moments_of
+
+
+@dataclass(frozen=True, eq=False)
+class FrechetDistance(Objective):
+    """Fréchet distance ↓ between the mixture and a reference.
+
+        minimise over α   ‖μ_α−μ_0‖² + Tr Σ_α + Tr Σ_0 − 2 Tr (Σ_0^½ Σ_α Σ_0^½)^½
+
+    with ``μ_α = Σ α_i μ_i`` and ``Σ_α = Σ α_i S_i − μ_α μ_αᵀ``; convex in α. ``reference``: samples
+    ``(n, d)``, a features file, or moments ``(mu, sigma, n)`` as FID tools write them. Covariances are
+    normalised by 1/n in the loss; ``ddof=1`` reports the score with 1/(n−1), as FID tools print it.
+    """
+
+    reference: Any
+    ddof: Literal[0, 1] = 0
+    name = "frechet_distance"
+    maximise = False
+
+    def __post_init__(self) -> None:
+        if self.ddof not in (0, 1):
+            raise InputError(f"ddof is {self.ddof!r}: give 0 for 1/n or 1 for 1/(n−1).")
+        object.__setattr__(self, "reference", moments_of(self.reference))
+
+    @property
+    def dimension(self) -> int:
+        return self.moments.dimension
+
+    @property
+    def moments(self) -> Moments:
+        moments: Moments = self.reference
+        return moments
+
+    def tally(self, arms: int, sample: Array) -> FrechetTally:
+        return FrechetTally(self, arms, sample)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "normalisation": "1/n" if self.ddof == 0 else "1/(n-1)",
+            "reference n": self.moments.n or "unstated",
+        }
+
+
+class FrechetTally(MomentTally):
+    """Moments about the reference mean, so that a large common mean costs no digits.
+
+    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights.
+    """
+
+    STATE = (*MomentTally.STATE, "squares")
+
+    def __init__(self, objective: FrechetDistance, arms: int, sample: Array) -> None:
+        super().__init__(arms, sample, sample.shape[1])
+        self.objective = objective
+        self.centre = like(objective.moments.mean, sample)
+        self.factor = _factor(like(objective.moments.covariance, sample))
+        variances = namespace(sample).sum(self.factor * self.factor, axis=0)
+        self.trace = float(namespace(sample).sum(variances))
+        """``Tr Σ_0``."""
+        self.root_trace = float(namespace(sample).sum(variances**0.5))
+        """``Tr Σ_0^½``."""
+        self.squares: list[float] = [0.0] * arms
+
+    def transform(self, embeddings: Array) -> Array:
+        return embeddings - self.centre
+
+    def _add(self, arm: int, batch: Batch) -> None:
+        super()._add(arm, batch)
+        rows = self.transform(batch.embeddings)
+        self.squares[arm] += float(namespace(rows).sum(rows * rows))
+
+    def _merge(self, other: Any) -> None:
+        super()._merge(other)
+        self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+
+    def _grow(self) -> None:
+        super()._grow()
+        self.squares.append(0.0)
+
+    def loss(self, arms: Sequence[int]) -> FrechetLoss:
+        counts = np.array([self.counts[arm] for arm in arms])
+        squares = np.array([self.squares[arm] for arm in arms]) / counts
+        moments = self.mixture_moments(arms, centred=True, factor=self.factor)
+        offsets = np.stack([to_numpy(self.mean(arm)) for arm in arms])
+        return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
+
+    def covariance(self, arm: int) -> Array:
+        """The 1/n covariance of one arm."""
+        mean = self.mean(arm)
+        return symmetric(self.second_moment(arm) - mean[:, None] * mean[None, :])
+
+
+def _factor(covariance: Array) -> Array:
+    """F with ``F Fᵀ = Σ_0`` and orthogonal columns, on the directions that Σ_0 has."""
+    xp = namespace(covariance)
+    values, basis = xp.linalg.eigh(symmetric(covariance))
+    noise = values.shape[0] * EPS * max(float(xp.max(values)), 0.0)
+    held = xp.nonzero(values > noise)[0]
+    if held.shape[0] == 0:  # a reference of one point: no direction at all
+        return xp.zeros_like(basis[:, :1])
+    return basis[:, held] * xp.sqrt(values[held])
+
+
+class FrechetLoss(TraceLoss):
+    """The Fréchet distance as a function of the weights."""
+
+    def __init__(
+        self,
+        moments: MixtureMoments,
+        squares: Vector,
+        trace: float,
+        offsets: Any,
+        counts: Any,
+        objective: FrechetDistance,
+    ) -> None:
+        super().__init__(moments, Root(), squares, trace, scale=max(trace, float(squares.max())))
+        self.offsets, self.counts, self.objective = offsets, counts, objective
+
+    def score(self, alpha: Vector) -> float:
+        if self.objective.ddof == 0:
+            return self.value(alpha)
+        # Σ·n/(n−1) for both sides, with the effective number of samples of a weighted set.
+        shares = float(np.sum(alpha**2 / self.counts))
+        n = self.objective.moments.n
+        mine, theirs = 1 / (1 - shares), 1.0 if n is None else n / (n - 1)
+        spectrum, _ = self.moments.spectrum(alpha)
+        distance = float(np.sum((alpha @ self.offsets) ** 2))
+        spread = float(self.linear @ alpha) - distance
+        overlap = self.function.total(spectrum) * np.sqrt(mine * theirs)
+        return distance + spread * mine + self.constant * theirs + overlap

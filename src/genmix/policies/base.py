@@ -1,0 +1,69 @@
+"""What a policy is: from the losses and counts seen so far to the weights of the next draw."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.arrays import Vector
+from genmix.description import Description
+from genmix.loss import Loss
+from genmix.objectives.base import Objective, Tally
+from genmix.simplex import Solver
+
+
+class Decision(NamedTuple):
+    """Weights of the active arms, and their gap if the policy happens to know it."""
+
+    weights: Vector
+    gap: float | None = None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a policy may look at; weights and counts are of the active arms."""
+
+    arms: tuple[str, ...]
+    indices: tuple[int, ...]
+    """Where the active arms stand in the tally."""
+    objective: Objective
+    tally: Tally
+    counts: NDArray[np.int64]
+    total: int
+    """t: all told samples, warm start and retired arms included."""
+    start: Vector
+    """The weights of the last decision, for a warm start."""
+    solver: Solver
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The empirical loss of a mixture of the active arms."""
+        return self.tally.loss(self.indices)
+
+
+class Policy(Description):
+    """Base of the policies: immutable parameters, no state."""
+
+    def check(self, arms: Sequence[str], objective: Objective) -> None:
+        """Refuse arms or an objective that the policy cannot work with."""
+
+    @abstractmethod
+    def decide(self, situation: Situation) -> Decision:
+        """The weights from which the next arm is drawn."""
+
+
+def vertex(size: int, index: int) -> Vector:
+    weights = np.zeros(size)
+    weights[index] = 1.0
+    return weights
+
+
+def exploration(situation: Situation, beta: float) -> Vector:
+    """``sqrt(β log t / n_i)``."""
+    return np.sqrt(beta * np.log(situation.total) / situation.counts)

@@ -1,0 +1,54 @@
+"""Policies over mixtures: Mixture-Greedy, Mixture-UCB, Mixture-UCB-OGD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genmix.loss import LinearLoss, SumLoss
+from genmix.policies.base import Decision, Policy, Situation, exploration, vertex
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureGreedy(Policy):
+    """``α_t = argmin L̂(α)``: the paper's algorithm, no exploration bonus."""
+
+    def decide(self, situation: Situation) -> Decision:
+        found = situation.solver.solve(situation.loss, situation.start)
+        return Decision(found.weights, found.gap)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureUCB(Policy):
+    """``α_t = argmin L̂(α) − Σ α_i (δ_L sqrt(β log t / n_i) + w δ_G / n_i)`` (Rezaei et al. 2025).
+
+    w is the weight of the fidelity terms. Published for quadratic losses; used with any other it is
+    an extension. With both coefficients 0 it is Mixture-Greedy.
+    """
+
+    delta: float = 0.6
+    delta_fidelity: float = 0.4
+    beta: float = 1.0
+
+    def decide(self, situation: Situation) -> Decision:
+        bonus = self.delta * exploration(situation, self.beta)
+        bonus += self.delta_fidelity * situation.objective.fidelity / situation.counts
+        if not np.any(bonus):
+            return MixtureGreedy().decide(situation)
+        optimistic = SumLoss([(1.0, situation.loss), (1.0, LinearLoss(-bonus))])
+        return Decision(situation.solver.solve(optimistic, situation.start).weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureOGD(Policy):
+    """Pulls ``argmin_i ∇L̂(p)_i − δ_L sqrt(β log t / n_i)`` at the running shares p (Rezaei et al. 2025)."""
+
+    delta: float = 0.6
+    beta: float = 1.0
+
+    def decide(self, situation: Situation) -> Decision:
+        shares = situation.counts / situation.counts.sum()
+        slope = situation.loss.expand(shares, hessian=False).gradient
+        best = np.argmin(slope - self.delta * exploration(situation, self.beta))
+        return Decision(vertex(len(shares), int(best)))

@@ -1,0 +1,141 @@
+"""What a mixture is compared with: samples, a features file, or moments ``(mu, sigma, n)``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.arrays import Array, as_matrix, namespace, to_numpy
+from genmix.description import Description
+from genmix.errors import InputError
+
+SAMPLE_KEYS = ("reps", "feats", "features")
+"""Names under which dgm-eval, clean-fid and others keep features in an ``.npz`` file."""
+
+
+class _Quiet(Description):
+    """A description that prints its size instead of its arrays."""
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(_Quiet):
+    """Reference embeddings ``(n, d)``."""
+
+    points: Array
+
+    @property
+    def dimension(self) -> int:
+        return int(self.points.shape[1])
+
+    def __str__(self) -> str:
+        return f"{self.points.shape[0]} reference samples of dimension {self.dimension}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Moments(_Quiet):
+    """Mean ``(d,)`` and covariance ``(d, d)`` normalised by 1/n; n is None where nobody stated it."""
+
+    mean: Array
+    covariance: Array
+    n: int | None
+
+    @property
+    def dimension(self) -> int:
+        return int(self.mean.shape[0])
+
+    def __str__(self) -> str:
+        size = "an unstated number of" if self.n is None else str(self.n)
+        return f"moments of {size} reference samples of dimension {self.dimension}"
+
+
+def samples_of(reference: object) -> Samples:
+    """The reference as samples, which kernels and nearest neighbours need."""
+    found = _read(reference)
+    if isinstance(found, Moments):
+        raise InputError("the reference holds moments only: this objective needs reference samples.")
+    return found
+
+
+def moments_of(reference: object) -> Moments:
+    """The reference as mean and 1/n covariance, which the Fréchet distance needs."""
+    found = _read(reference)
+    if isinstance(found, Moments):
+        return found
+    points = found.points
+    xp = namespace(points)
+    mean = xp.mean(points, axis=0)
+    centred = points - mean
+    return Moments(mean, centred.mT @ centred / points.shape[0], int(points.shape[0]))
+
+
+def _read(reference: object) -> Samples | Moments:
+    if isinstance(reference, Samples | Moments):
+        return reference
+    if isinstance(reference, str | os.PathLike):
+        return read_features(Path(reference))
+    if isinstance(reference, tuple) and len(reference) in (2, 3) and np.ndim(reference[0]) == 1:
+        return _moments(*reference)
+    return Samples(as_matrix(reference, "the reference"))
+
+
+def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
+    """Moments as tools write them: the covariance is np.cov's 1/(n−1), rescaled to 1/n if n is known."""
+    mean = as_matrix(mean, "the reference mean")[0, :]
+    covariance = as_matrix(covariance, "the reference covariance")
+    d = mean.shape[0]
+    if tuple(covariance.shape) != (d, d):
+        raise InputError(
+            f"the reference covariance has shape {tuple(covariance.shape)}: "
+            f"a mean of {d} dimensions needs ({d}, {d})."
+        )
+    plain = to_numpy(covariance)
+    spectrum = np.linalg.eigvalsh((plain + plain.T) / 2)
+    if not np.allclose(plain, plain.T, atol=1e-6 * abs(plain).max()) or (
+        spectrum[0] < -1e-6 * max(spectrum[-1], 0)
+    ):
+        raise InputError("the reference covariance is not symmetric positive semidefinite: check it.")
+    if n is not None:
+        n = int(n)
+        if n < 2:
+            raise InputError(f"the reference moments come from n = {n} samples: at least 2 are needed.")
+        covariance = covariance * ((n - 1) / n)
+    return Moments(mean, (covariance + covariance.mT) / 2, n)
+
+
+def read_features(path: Path, key: str | None = None) -> Samples | Moments:
+    """Features or moments from ``.npy`` or ``.npz`` (dgm-eval, clean-fid, pytorch-fid, Mixture-UCB)."""
+    if not path.exists():
+        raise InputError(f"there is no features file {path}: check the path.")
+    try:
+        content = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise InputError(f"{path} is no plain .npy or .npz file of numbers ({error}).") from error
+    if isinstance(content, np.ndarray):
+        return Samples(as_matrix(content, str(path)))
+    with content:
+        return _read_archive(content, path, key)
+
+
+def _read_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Samples | Moments:
+    names = list(content)
+    if key is None and {"mu", "sigma"} <= set(names):
+        return _moments(content["mu"], content["sigma"], content["n"] if "n" in names else None)
+    found = [n for n in names if n == key or (key is None and _holds_samples(n))]
+    if len(found) != 1:
+        raise InputError(
+            f"{path} holds {', '.join(names)}: name the array of features with key=, "
+            f"or store it as one of {', '.join(SAMPLE_KEYS)}."
+        )
+    return Samples(as_matrix(content[found[0]], f"{path} ({found[0]})"))
+
+
+def _holds_samples(name: str) -> bool:
+    return name in SAMPLE_KEYS or name.endswith("_features")

@@ -1,0 +1,102 @@
+"""Scores of samples that are already there: each arm, all of them pooled, and a given mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from genmix.arrays import Array, as_matrix, like, namespace
+from genmix.errors import InputError
+from genmix.manifold import prdc
+from genmix.mixture import Pool
+from genmix.objectives.base import Objective, Score, Scores, Sum
+from genmix.reference import Samples, samples_of
+from genmix.simplex import on_simplex
+
+Row = dict[str, Score]
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores by name, for each arm, for all samples pooled, and for the mixture that was asked about."""
+
+    arms: dict[str, Row]
+    pooled: Row
+    mixture: Row | None
+
+    def __str__(self) -> str:
+        rows = {**self.arms, "pooled": self.pooled}
+        if self.mixture is not None:
+            rows["mixture"] = self.mixture
+        names = list(self.pooled)
+        width = max(len(label) for label in rows)
+        lines = [f"{'':{width}}  " + "  ".join(f"{name:>16}" for name in names)]
+        for label, row in rows.items():
+            cells = [f"{float(row[n]):16.6g}" if n in row else f"{'–':>16}" for n in names]
+            lines.append(f"{label:{width}}  " + "  ".join(cells))
+        return "\n".join([*lines, *(f"{name}: {score}" for name, score in self.pooled.items())])
+
+
+def score(
+    arms: Mapping[str, Array],
+    objective: Objective,
+    *,
+    weights: Mapping[str, float] | None = None,
+    reference: Any = None,
+    k: int = 5,
+    quality: Mapping[str, Any] | None = None,
+    cost: Mapping[str, Any] | None = None,
+    encoder: str | None = None,
+) -> ScoreTable:
+    """The objective's scores, and precision, recall, density and coverage where there is a reference.
+
+    The reference is the objective's own samples unless ``reference`` gives others. Recall and coverage
+    are not convex in the weights: they are reported for sets of samples, never optimised.
+    """
+    pool = Pool.of(arms, objective, quality, cost, encoder)
+    points = _reference_points(objective if reference is None else reference)
+    rows = {name: as_matrix(arms[name], f"arm {name!r}") for name in pool.arms}
+    counts = np.array(pool.tally.counts, dtype=float)
+    everything = namespace(next(iter(rows.values()))).concat(list(rows.values()), axis=0)
+    corners = np.eye(len(pool.arms))
+    return ScoreTable(
+        arms={
+            name: _row(pool.score(corners[i])) | _manifold(points, rows[name], k, encoder)
+            for i, name in enumerate(pool.arms)
+        },
+        pooled=_row(pool.score(counts / counts.sum())) | _manifold(points, everything, k, encoder),
+        mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
+    )
+
+
+def _row(scores: Scores) -> Row:
+    return {scores.name: scores} if isinstance(scores, Score) else scores
+
+
+def _aligned(weights: Mapping[str, float], arms: tuple[str, ...]) -> Any:
+    unknown = next((name for name in weights if name not in arms), None)
+    if unknown is not None:
+        raise InputError(f"unknown arm {unknown!r} in weights: the arms are {', '.join(arms)}.")
+    return on_simplex([weights.get(name, 0.0) for name in arms])
+
+
+def _reference_points(source: Any) -> Array | None:
+    if isinstance(source, Sum):
+        found = [_reference_points(term) for _, term in source.terms]
+        return next((points for points in found if points is not None), None)
+    if isinstance(source, Objective):
+        held = getattr(source, "reference", None)
+        return held.points if isinstance(held, Samples) else None
+    return samples_of(source).points
+
+
+def _manifold(points: Array | None, samples: Array, k: int, encoder: str | None) -> Row:
+    if points is None:
+        return {}
+    details = {"k": k, "reference n": int(points.shape[0]), "n": int(samples.shape[0])}
+    details["encoder"] = encoder or "unstated"
+    found = prdc(like(points, samples), samples, k)
+    return {name: Score(value, name, True, details) for name, value in found.items()}

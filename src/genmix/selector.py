@@ -1,0 +1,499 @@
+"""The selector: which arm to draw next, learnt while samples come in.
+
+``ask`` gives tickets, ``tell`` takes the embedding of what a ticket's arm generated, in any order and
+with any number of tickets in flight. Statistics are brought up to date and the mixture is re-solved
+only when the number of told samples has grown by a given fraction; reading never changes anything.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from genmix.arrays import Array, Vector, as_matrix, empty_at, like, namespace, place, to_numpy
+from genmix.description import from_plain, graft, has_missing, to_plain
+from genmix.errors import InputError
+from genmix.intake import check_number, labels
+from genmix.loss import Loss
+from genmix.objectives.base import Batch, Objective, Scores, Tally
+from genmix.policies import MixtureGreedy, Policy, Situation
+from genmix.simplex import Newton, Solver, certified, uniform
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """One sample to generate: tell or fail it by ticket or by id."""
+
+    id: int
+    arm: str
+    weight: float
+    """The arm's weight when it was drawn."""
+    propensity: float
+    """The probability with which it was drawn; 1 where the choice was not random."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A told sample that the statistics do not hold yet."""
+
+    arm: int
+    row: Array
+    quality: float | None
+    cost: float | None
+
+
+class Selector:
+    """Spends a generation budget over arms so that the samples are the best they can be together.
+
+    At every re-solve, ``α = argmin L̂(α)`` over the simplex (or what ``policy`` makes of the loss), and
+    arms are drawn from α: ``draw="iid"`` at random, ``"tracking"`` the arm whose count lags α most.
+
+    Parameters: ``arms`` labels; ``objective``; ``policy``; ``warm_start`` samples of every arm before the
+    first solve; ``seed``, a number or a ``numpy.random.Generator``; ``resolve_growth``, the fraction by
+    which the samples must have grown before the next solve (0: at every sample, as in the paper);
+    ``solver``; ``encoder``, a name that is printed with every score.
+    """
+
+    def __init__(
+        self,
+        arms: Iterable[str],
+        objective: Objective,
+        policy: Policy | None = None,
+        *,
+        warm_start: int = 10,
+        seed: int | np.random.Generator = 0,
+        draw: Literal["iid", "tracking"] = "iid",
+        resolve_growth: float = 0.01,
+        solver: Solver | None = None,
+        encoder: str | None = None,
+    ) -> None:
+        self._labels = labels(arms)
+        self._objective = objective
+        self._policy = MixtureGreedy() if policy is None else policy
+        self._solver: Any = Newton() if solver is None else solver
+        self._warm_start, self._draw = warm_start, draw
+        self._growth, self._encoder = float(resolve_growth), encoder
+        self._check_options()
+        self._rng = np.random.default_rng(seed)
+        self._active = [True] * len(self._labels)
+        self._told = [0] * len(self._labels)
+        self._flying: dict[int, Ticket] = {}
+        self._next_id = 0
+        self._pending: list[_Told] = []
+        self._sample: Array | None = None
+        self._resolved: Objective | None = None
+        self._tally: Tally | None = None
+        self._loss: Loss | None = None
+        self._alpha: Vector | None = None
+        self._gap = np.inf
+        self._solved_at = 0
+        self._pooled: tuple[int, Scores] | None = None
+
+    def _check_options(self) -> None:
+        if not isinstance(self._objective, Objective):
+            raise InputError(f"{self._objective!r} is no objective: give one such as Vendi().")
+        if not isinstance(self._policy, Policy):
+            raise InputError(f"{self._policy!r} is no policy: give one such as MixtureGreedy().")
+        self._policy.check(self._labels, self._objective)
+        least = self._objective.least_samples
+        if not isinstance(self._warm_start, int) or self._warm_start < least:
+            raise InputError(
+                f"warm_start is {self._warm_start!r}: this objective needs at least {least} a arm."
+            )
+        if self._draw not in ("iid", "tracking"):
+            raise InputError(f'draw is {self._draw!r}: give "iid" or "tracking".')
+        if not 0 <= self._growth < np.inf:
+            raise InputError(f"resolve_growth is {self._growth}: give a fraction such as 0.01.")
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The active arms."""
+        return tuple(self._labels[i] for i in self._indices)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The mixture from which arms are drawn now; uniform until the warm start is complete."""
+        return dict(zip(self.arms, self._weights.tolist(), strict=True))
+
+    @property
+    def gap(self) -> float:
+        """Upper bound of the empirical loss of ``weights`` above the least, at the last solve; ∞ before."""
+        return self._gap
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Told samples of every arm, retired ones included."""
+        return dict(zip(self._labels, self._told, strict=True))
+
+    @property
+    def in_flight(self) -> tuple[Ticket, ...]:
+        """Tickets that were asked for and neither told nor failed."""
+        return tuple(self._flying.values())
+
+    @property
+    def objective(self) -> Objective:
+        """The objective, with its bandwidths fixed once the warm start is complete."""
+        return self._resolved or self._objective
+
+    @property
+    def score(self) -> Scores | None:
+        """The score of the current mixture on the statistics of the last solve; None before it."""
+        if self._alpha is None:
+            return None
+        loss = self._current_loss()
+        counts = [self._statistics.counts[i] for i in self._indices]
+        return self.objective.scores(loss, self._alpha, self._context(sum(counts)))
+
+    @property
+    def pooled_score(self) -> Scores | None:
+        """The score of all samples told so far, as one set; None until the warm start is complete."""
+        if self._tally is None:
+            return None
+        total = sum(self._told)
+        if self._pooled is None or self._pooled[0] != total:
+            self._pooled = (total, self._pool_score())
+        return self._pooled[1]
+
+    # -- asking and telling ----------------------------------------------------------------------
+
+    def ask(self, n: int = 1) -> list[Ticket]:
+        """``n`` tickets, each with the arm to draw a sample from."""
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(f"ask({n!r}): ask for a whole number of at least 1.")
+        return [self._issue() for _ in range(n)]
+
+    def tell(
+        self,
+        ticket: Ticket | int,
+        embedding: Array,
+        quality: float | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Take in the sample of a ticket: its embedding ``(d,)``, and quality and cost if there are any."""
+        issued = self._find(ticket)
+        told = self._checked(issued, embedding, quality, cost)
+        resolved = self._resolved_with(told)
+        # Nothing above has changed anything; from here on nothing can be refused.
+        del self._flying[issued.id]
+        self._sample = told.row[:0, :]
+        self._resolved = resolved
+        self._told[told.arm] += 1
+        self._pending.append(told)
+        if self._is_due():
+            self._solve()
+
+    def fail(self, ticket: Ticket | int) -> None:
+        """Give a ticket back: its sample will not come."""
+        del self._flying[self._find(ticket).id]
+
+    def add_arm(self, label: str) -> None:
+        """Bring in a new arm, or a retired one again with its samples."""
+        labels([label])
+        if label in self.arms:
+            raise InputError(f"the arm {label!r} is there already: give the new one another label.")
+        if label in self._labels:
+            self._active[self._labels.index(label)] = True
+        else:
+            self._labels.append(label)
+            self._active.append(True)
+            self._told.append(0)
+            if self._tally is not None:
+                self._tally.grow()
+        self._rearrange({})
+
+    def retire_arm(self, label: str) -> None:
+        """Draw from this arm no more; its samples stay, and tickets in flight can still be told."""
+        arm = self._arm(label)
+        if not self._active[arm]:
+            raise InputError(f"the arm {label!r} is retired already: nothing to do.")
+        remaining = [name for name in self.arms if name != label]
+        if not remaining:
+            raise InputError(f"the arm {label!r} is the last one: add another before retiring it.")
+        self._policy.check(remaining, self._objective)
+        before = self.weights
+        self._active[arm] = False
+        self._rearrange(before)
+
+    # -- how it works ----------------------------------------------------------------------------
+
+    @property
+    def _indices(self) -> list[int]:
+        return [i for i, active in enumerate(self._active) if active]
+
+    @property
+    def _weights(self) -> Vector:
+        return uniform(len(self._indices)) if self._alpha is None else self._alpha
+
+    @property
+    def _statistics(self) -> Tally:
+        assert self._tally is not None
+        return self._tally
+
+    @property
+    def _is_warm(self) -> bool:
+        return all(self._told[i] >= self._warm_start for i in self._indices)
+
+    def _arm(self, label: str) -> int:
+        if label not in self._labels:
+            raise InputError(f"unknown arm {label!r}: the arms are {', '.join(self.arms)}.")
+        return self._labels.index(label)
+
+    def _issue(self) -> Ticket:
+        indices = self._indices
+        loads = np.array([self._told[i] for i in indices])
+        for ticket in self._flying.values():
+            arm = self._labels.index(ticket.arm)
+            if self._active[arm]:
+                loads[indices.index(arm)] += 1
+        weights = self._weights
+        if self._alpha is None:
+            chosen, propensity = int(np.argmin(loads)), 1.0
+        elif self._draw == "tracking":
+            chosen, propensity = int(np.argmax(weights * (loads.sum() + 1) - loads)), 1.0
+        else:
+            edges = np.cumsum(weights)
+            spin = self._rng.random() * edges[-1]
+            chosen = int(np.searchsorted(edges, spin, side="right"))
+            propensity = float(weights[chosen])
+        label = self._labels[indices[chosen]]
+        ticket = Ticket(self._next_id, label, float(weights[chosen]), propensity)
+        self._next_id += 1
+        self._flying[ticket.id] = ticket
+        return ticket
+
+    def _find(self, ticket: Ticket | int) -> Ticket:
+        number = ticket.id if isinstance(ticket, Ticket) else ticket
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InputError(f"{ticket!r} is no ticket: give one that ask returned, or its id.")
+        found = self._flying.get(int(number))
+        if found is not None and (found == ticket or not isinstance(ticket, Ticket)):
+            return found
+        if found is None and 0 <= number < self._next_id:
+            raise InputError(f"ticket {number} was told or failed before: tell each ticket once.")
+        raise InputError(f"ticket {number} is unknown: it was not asked from this selector.")
+
+    def _checked(
+        self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
+    ) -> _Told:
+        where = f"arm {ticket.arm!r}, ticket {ticket.id}"
+        row = as_matrix(embedding, where)
+        if row.shape[0] != 1:
+            raise InputError(
+                f"{where}: {row.shape[0]} embeddings for one ticket; ask for as many tickets."
+            )
+        if self._sample is not None:
+            if row.shape[1] != self._sample.shape[1]:
+                raise InputError(
+                    f"{where}: the embedding has dimension {row.shape[1]} and those before had "
+                    f"{self._sample.shape[1]}; use one encoder for all."
+                )
+            row = like(row, self._sample)
+        told = _Told(
+            self._labels.index(ticket.arm),
+            row,
+            None if quality is None else check_number(quality, "quality", where),
+            None if cost is None else check_number(cost, "cost", where),
+        )
+        self._objective.check(_batch([told]), where)
+        self._objective.check_total(sum(self._told) + 1)
+        return told
+
+    def _resolved_with(self, told: _Told) -> Objective | None:
+        """The objective with its bandwidths, fixed when this sample completes the warm start."""
+        if self._resolved is not None:
+            return self._resolved
+        lacking = [i for i in self._indices if self._told[i] + (i == told.arm) < self._warm_start]
+        if lacking:
+            return None
+        waiting = [*self._pending, told]
+        groups = [_stack([w.row for w in waiting if w.arm == i]) for i in self._indices]
+        return self._objective.resolve(groups)
+
+    def _is_due(self) -> bool:
+        if not self._is_warm:
+            return False
+        grown = sum(self._told) - self._solved_at
+        return self._alpha is None or grown >= max(1.0, self._growth * self._solved_at)
+
+    def _flush(self) -> None:
+        """Bring the statistics up to date, one block an arm."""
+        if self._tally is None:
+            assert self._resolved is not None and self._sample is not None
+            self._tally = self._resolved.tally(len(self._labels), self._sample)
+        _add_all(self._tally, self._pending)
+        self._pending = []
+
+    def _solve(self) -> None:
+        self._flush()
+        indices = tuple(self._indices)
+        situation = Situation(
+            arms=self.arms,
+            indices=indices,
+            objective=self.objective,
+            tally=self._statistics,
+            counts=np.array([self._told[i] for i in indices]),
+            total=sum(self._told),
+            start=self._weights,
+            solver=self._solver,
+        )
+        decision = self._policy.decide(situation)
+        self._loss = situation.loss
+        self._alpha = decision.weights
+        known = decision.gap is not None
+        self._gap = decision.gap if known else certified(self._loss, self._alpha, 0).gap  # type: ignore[assignment]
+        self._solved_at = situation.total
+
+    def _rearrange(self, before: Mapping[str, float]) -> None:
+        """After the arms changed: solve anew, or wait for the warm start of a new arm."""
+        kept = np.array([before.get(name, 0.0) for name in self.arms])
+        self._loss, self._alpha, self._gap = None, None, np.inf
+        if self._resolved is not None and self._is_warm:
+            if kept.sum() > 0:
+                self._alpha = kept / kept.sum()
+            self._solve()
+
+    def _current_loss(self) -> Loss:
+        if self._loss is None:
+            self._loss = self._statistics.loss(self._indices)
+        return self._loss
+
+    def _context(self, count: int) -> dict[str, Any]:
+        return {"n": count, "encoder": self._encoder or "unstated"}
+
+    def _pool_score(self) -> Scores:
+        tally = self._statistics
+        if self._pending:
+            tally = copy.deepcopy(tally)
+            _add_all(tally, self._pending)
+        arms = [i for i, count in enumerate(tally.counts) if count]
+        counts = np.array([tally.counts[i] for i in arms], dtype=float)
+        context = self._context(int(counts.sum()))
+        return self.objective.scores(tally.loss(arms), counts / counts.sum(), context)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it as plain numpy arrays and JSON values; from_state_dict continues bit for bit."""
+        return {
+            "version": STATE_VERSION,
+            "arms": list(self._labels),
+            "active": list(self._active),
+            "told": list(self._told),
+            "objective": to_plain(self._objective),
+            "resolved": to_plain(self._resolved),
+            "policy": to_plain(self._policy),
+            "solver": to_plain(self._solver),
+            "warm_start": self._warm_start,
+            "draw": self._draw,
+            "resolve_growth": self._growth,
+            "encoder": self._encoder,
+            "rng": copy.deepcopy(self._rng.bit_generator.state),
+            "next_id": self._next_id,
+            "in_flight": [asdict(ticket) for ticket in self._flying.values()],
+            "place": None if self._sample is None else place(self._sample),
+            "dimension": None if self._sample is None else int(self._sample.shape[1]),
+            "pending": {
+                "arms": [told.arm for told in self._pending],
+                "rows": [np.array(to_numpy(told.row[0, :])) for told in self._pending],
+                "quality": [told.quality for told in self._pending],
+                "cost": [told.cost for told in self._pending],
+            },
+            "tally": None if self._tally is None else self._tally.state_dict(),
+            "weights": None if self._alpha is None else self._alpha.copy(),
+            "gap": to_plain(float(self._gap)),
+            "solved_at": self._solved_at,
+        }
+
+    @classmethod
+    def from_state_dict(
+        cls, state: Mapping[str, Any], objective: Objective | None = None
+    ) -> Selector:
+        """The selector that ``state_dict`` was taken from.
+
+        ``objective`` is needed only if it holds a function of your own, which a state cannot.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise InputError(
+                f"the state has version {state.get('version')!r} and this genmix reads "
+                f"{STATE_VERSION}: resume it with the genmix that wrote it."
+            )
+        described, resolved = from_plain(state["objective"]), from_plain(state["resolved"])
+        if objective is not None:
+            described, resolved = graft(described, objective), graft(resolved, objective)
+        missing = has_missing(described)
+        if missing is not None:
+            raise InputError(
+                f"the state was saved with your own function {missing}, which it cannot hold: "
+                "pass objective= to Selector.from_state_dict."
+            )
+        selector = cls(
+            state["arms"],
+            described,
+            from_plain(state["policy"]),
+            warm_start=state["warm_start"],
+            draw=state["draw"],
+            resolve_growth=state["resolve_growth"],
+            solver=from_plain(state["solver"]),
+            encoder=state["encoder"],
+        )
+        selector._restore(state, resolved)
+        return selector
+
+    def _restore(self, state: Mapping[str, Any], resolved: Objective | None) -> None:
+        self._rng = _generator(state["rng"])
+        self._active, self._told = list(state["active"]), list(state["told"])
+        self._next_id, self._solved_at = state["next_id"], state["solved_at"]
+        self._flying = {fields["id"]: Ticket(**fields) for fields in state["in_flight"]}
+        self._resolved = resolved
+        self._gap = from_plain(state["gap"])
+        if state["weights"] is not None:
+            self._alpha = np.array(state["weights"], dtype=np.float64)
+        if state["place"] is None:
+            return
+        self._sample = like(np.empty((0, state["dimension"])), empty_at(state["place"]))
+        waiting = state["pending"]
+        self._pending = [
+            _Told(arm, like(np.asarray(row)[None, :], self._sample), quality, cost)
+            for arm, row, quality, cost in zip(
+                waiting["arms"], waiting["rows"], waiting["quality"], waiting["cost"], strict=True
+            )
+        ]
+        if state["tally"] is not None and resolved is not None:
+            self._tally = resolved.tally(len(self._labels), self._sample)
+            self._tally.load_state_dict(state["tally"])
+
+
+def _stack(rows: Sequence[Array]) -> Array:
+    return namespace(rows[0]).concat(list(rows), axis=0)
+
+
+def _batch(told: Sequence[_Told]) -> Batch:
+    quality = [t.quality for t in told]
+    cost = [t.cost for t in told]
+    return Batch(
+        _stack([t.row for t in told]),
+        None if None in quality else np.array(quality, dtype=np.float64),
+        None if None in cost else np.array(cost, dtype=np.float64),
+    )
+
+
+def _add_all(tally: Tally, told: Sequence[_Told]) -> None:
+    for arm in sorted({t.arm for t in told}):
+        tally.add(arm, _batch([t for t in told if t.arm == arm]))
+
+
+def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+    kind = getattr(np.random, state["bit_generator"], None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise InputError(f"the state names the random generator {state['bit_generator']!r}: unknown.")
+    bits = kind()
+    bits.state = dict(state)
+    return np.random.Generator(bits)

@@ -1,0 +1,227 @@
+"""Minimising a convex loss over the simplex of mixtures, with a certificate.
+
+    minimise  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
+
+Every solution carries its Frank–Wolfe gap ``max_i ⟨∇L(α), α − e_i⟩ ≥ L(α) − min L``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.arrays import Vector
+from genmix.description import Description
+from genmix.errors import InputError
+from genmix.loss import Expansion, Loss
+
+LIFT = 1e-9
+"""Least weight of a starting point: a stored zero would be a dead logarithm."""
+
+SHRINK = 10.0
+"""No weight shrinks by more than this factor in a step where the boundary is infinitely steep."""
+
+FIRST_BLUR, LAST_BLUR = 0.05, 1e-13
+"""Where the smoothing of a loss that is not differentiable begins and ends."""
+
+RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
+"""Curvature added to a singular quadratic program, relative to its largest."""
+
+EPS = float(np.finfo(float).eps)
+
+
+class Solution(NamedTuple):
+    """A mixture, its loss, the certified gap to the least loss, and the steps taken."""
+
+    weights: Vector
+    loss: float
+    gap: float
+    iterations: int
+
+
+class Solver(Protocol):
+    """Anything that takes a loss and a starting point to a feasible mixture with its gap."""
+
+    def solve(self, loss: Loss, start: Vector) -> Solution: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Newton(Description):
+    """Newton steps, each an exact active-set quadratic program over the simplex, with a line search.
+
+    Stops when the gap is at most ``tolerance × max(|loss|, 1e-4 × scale of its terms)`` or when
+    rounding lets it get no further; the gap that was reached is reported either way.
+    """
+
+    tolerance: float = 1e-8
+    max_steps: int = 200
+
+    def solve(self, loss: Loss, start: Vector) -> Solution:
+        if loss.size == 1:
+            return certified(loss, np.ones(1), 0)
+        blur = 0.0 if loss.smooth else FIRST_BLUR
+        alpha = lifted(start)
+        here = loss.expand(alpha, blur)
+        best, stalls, steps = (here.gap, alpha, here.value), 0, 0
+        while here.gap > self._target(loss, here.value) and stalls < 3 and steps < self.max_steps:
+            steps += 1
+            if blur > LAST_BLUR and _model_gap(here, alpha) <= blur:
+                blur /= 4
+                here = loss.expand(alpha, blur)
+            else:
+                moved, there = _step(loss, alpha, here, blur)
+                stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
+                alpha, here = moved, there
+            best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
+        gap, alpha, value = best
+        return self._without_dust(loss, Solution(alpha, value, gap, steps), blur)
+
+    def _target(self, loss: Loss, value: float) -> float:
+        return self.tolerance * max(abs(value), 1e-4 * loss.scale)
+
+    def _without_dust(self, loss: Loss, found: Solution, blur: float) -> Solution:
+        """The same solution with negligible weights put to exactly zero, if the certificate agrees."""
+        dust = (found.weights > 0) & (found.weights < 1e-5)
+        if not dust.any():
+            return found
+        alpha = feasible(np.where(dust, 0.0, found.weights))
+        clean = loss.expand(alpha, blur, hessian=False)
+        if clean.gap > max(found.gap, self._target(loss, clean.value)):
+            return found
+        return Solution(alpha, clean.value, clean.gap, found.iterations)
+
+
+@dataclass(frozen=True, eq=False)
+class EG(Description):
+    """The paper's exponentiated gradient: ``steps`` times ``α_i ← α_i exp(−step·g_i) / Σ``."""
+
+    step: float = 0.1
+    steps: int = 1000
+
+    def solve(self, loss: Loss, start: Vector) -> Solution:
+        blur = 0.0 if loss.smooth else 1e-3
+        alpha = lifted(start)
+        for _ in range(self.steps):
+            slope = loss.expand(alpha, blur, hessian=False).gradient
+            alpha = feasible(alpha * np.exp(-self.step * (slope - slope.min())))
+        return certified(loss, alpha, self.steps)
+
+
+def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None) -> Solution:
+    """The best mixture under ``loss``, from ``start`` (uniform if None), by Newton unless told else."""
+    begin = uniform(loss.size) if start is None else on_simplex(start, loss.size)
+    return (solver or Newton()).solve(loss, begin)
+
+
+def certified(loss: Loss, alpha: Vector, iterations: int) -> Solution:
+    """``alpha`` as a solution with the gap it has under ``loss``."""
+    blur = 0.0 if loss.smooth else LAST_BLUR
+    here = loss.expand(alpha, blur, hessian=False)
+    return Solution(alpha, here.value, here.gap, iterations)
+
+
+def uniform(size: int) -> Vector:
+    return np.full(size, 1.0 / size)
+
+
+def feasible(weights: Vector) -> Vector:
+    """Rounding removed: no negative weight, a sum of 1."""
+    positive = np.maximum(weights, 0.0)
+    return positive / positive.sum()
+
+
+def lifted(alpha: Vector) -> Vector:
+    return feasible(np.maximum(alpha, LIFT))
+
+
+def on_simplex(weights: object, size: int | None = None, what: str = "the weights") -> Vector:
+    """``weights`` as a point of the simplex, or an error that says why it is none."""
+    try:
+        alpha = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} are no numbers ({error}).") from error
+    if alpha.ndim != 1 or (size is not None and len(alpha) != size):
+        raise InputError(f"{what} have shape {alpha.shape}: give one weight for each of {size} arms.")
+    if not np.all(np.isfinite(alpha)) or alpha.min() < 0 or abs(alpha.sum() - 1) > 1e-6:
+        raise InputError(
+            f"{what} {np.round(alpha, 6).tolist()} are not on the simplex: "
+            "give numbers of at least 0 that sum to 1."
+        )
+    return feasible(alpha)
+
+
+def _model_gap(here: Expansion, alpha: Vector) -> float:
+    return float(here.gradient @ alpha - here.gradient.min())
+
+
+def _step(
+    loss: Loss, alpha: Vector, here: Expansion, blur: float
+) -> tuple[Vector, Expansion]:
+    """One Newton step with an Armijo line search along the quadratic program's direction."""
+    assert here.hessian is not None
+    floor = alpha / SHRINK if loss.steep else np.zeros_like(alpha)
+    target = quadratic_program(here.gradient, here.hessian, alpha, floor)
+    slope = float(here.gradient @ (target - alpha))
+    value = loss.value(alpha, blur) if blur else here.value
+    slack = 8 * EPS * max(loss.scale, abs(value))
+    length = 1.0
+    while length > 1e-12:
+        moved = feasible(alpha + length * (target - alpha))
+        there = loss.expand(moved, blur) if length == 1.0 else None
+        reached = there.value if there and not blur else loss.value(moved, blur)
+        if reached <= value + 1e-4 * length * slope + slack:
+            return moved, there or loss.expand(moved, blur)
+        length /= 2
+    return alpha, here
+
+
+def quadratic_program(
+    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector
+) -> Vector:
+    """``argmin g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
+
+    H may be singular (two identical arms): a ridge about α, a proximal term that leaves the minimum
+    where it is when steps are repeated, grows until the program solves.
+    """
+    for ridge in RIDGES:
+        found = _regular_program(gradient, hessian, alpha, floor, ridge)
+        if found is not None:
+            return found
+    # Frank–Wolfe's direction always descends.
+    target = floor.copy()
+    target[int(np.argmin(gradient))] += 1 - floor.sum()
+    return target
+
+
+def _regular_program(
+    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector, ridge: float
+) -> Vector | None:
+    """The program in ``x = (β−α)/s``, with s the inverse root of H's diagonal, so that a weight of
+    1e-9 next to a weight of 1 leaves it well conditioned."""
+    size = len(alpha)
+    slope = gradient - gradient.min()
+    diagonal = np.diag(hessian)
+    bend = ridge * max(float(diagonal.max()), float(slope.max()), 1e-300)
+    stretch = 1 / np.sqrt(diagonal + bend)
+    stretch /= stretch.max()
+    scaled = (hessian + bend * np.eye(size)) * np.outer(stretch, stretch)
+    tilt = slope * stretch
+    unit = max(float(np.abs(scaled).max()), float(np.abs(tilt).max()))
+    sense = np.zeros(size + 1, dtype=np.int32)
+    sense[-1] = 5  # the last row is an equality
+    x, _, flag, _ = daqp.solve(
+        np.ascontiguousarray(scaled / unit),
+        np.ascontiguousarray(tilt / unit),
+        np.ascontiguousarray(stretch[None, :]),
+        np.append((1 - alpha) / stretch, 0.0),
+        np.append((floor - alpha) / stretch, 0.0),
+        sense,
+        primal_tol=1e-11,
+    )
+    if flag < 1 or not np.all(np.isfinite(x)):
+        return None
+    return feasible(np.maximum(alpha + stretch * x, floor))
