@@ -88,3 +88,12 @@ def test_interrupt_before_the_first_sample(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.exit_code == 130
     assert result.stdout == ""
     assert "interrupted before there was anything to show" in result.stderr
+
+
+def test_missing_extra_names_the_fix() -> None:
+    code = "import sys; sys.modules['sklearn'] = None; import genmix.cli; genmix.cli.app(['demo'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == "genmix: the demo needs sklearn.datasets: run pip install 'genmix[demo]'.\n"
+    )

@@ -11,7 +11,6 @@ from genmix import InputError
 from genmix.demo import DemoResult, Step, run_demo
 from genmix.demo import digits as digits_module
 from genmix.demo.digits import World, make_world
-from genmix.demo.run import make_objective
 from genmix.demo.view import ProgressLine, print_result
 
 BUDGET = 400
@@ -28,8 +27,8 @@ def result() -> DemoResult:
 
 
 def test_generators_draw_seeded_images_in_range(world: World) -> None:
-    for name, generator in world.generators.items():
-        first, again, other = (generator.sample(20, np.random.default_rng(s)) for s in (1, 1, 2))
+    for name, sample in world.samplers.items():
+        first, again, other = (sample(20, np.random.default_rng(s)) for s in (1, 1, 2))
         assert first.shape == (20, 64), name
         assert first.min() >= 0, name
         assert first.max() <= 1, name
@@ -42,7 +41,7 @@ def test_specialists_make_the_digits_they_know(world: World) -> None:
     images, labels = digits_module.load_digits(return_X_y=True)
     means = np.stack([images[labels == digit].mean(axis=0) / 16 for digit in range(10)])
     for name, few in {"kde-three-digits": True, "kde-most-digits": False}.items():
-        drawn = world.generators[name].sample(300, np.random.default_rng(0))
+        drawn = world.samplers[name](300, np.random.default_rng(0))
         nearest = np.argmin(((drawn[:, None] - means) ** 2).sum(axis=-1), axis=1)
         assert np.mean((nearest <= 2) == few) > 0.85, name
 
@@ -107,11 +106,6 @@ def test_interrupt_keeps_what_is_known(capsys: pytest.CaptureFixture[str]) -> No
 def test_budget_inside_the_warm_start_is_refused() -> None:
     with pytest.raises(InputError, match=r"a budget of 49 samples .* give 50 or more"):
         run_demo(49)
-
-
-def test_unknown_objective_is_refused(world: World) -> None:
-    with pytest.raises(InputError, match="no demo objective 'fid': choose fd or vendi"):
-        make_objective("fid", world)  # type: ignore[arg-type]
 
 
 def test_table_names_every_generator_and_mixture(

@@ -31,6 +31,7 @@ from genmix.policies import (
     Policy,
     Uniform,
 )
+from genmix.reference import read_features
 from genmix.scores import ScoreTable, score
 from genmix.selector import Selector, Ticket
 from genmix.simplex import EG, Newton, Solution, solve
@@ -74,8 +75,9 @@ __all__ = [
     "Ticket",
     "Uniform",
     "Vendi",
+    "__version__",
     "optimal_mixture",
+    "read_features",
     "score",
     "solve",
-    "__version__",
 ]

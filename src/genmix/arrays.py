@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from typing import Any
 
@@ -16,6 +17,9 @@ Array = Any
 
 Vector = NDArray[np.float64]
 
+LARGEST = 1e50
+"""Largest entry of an embedding: products of six of them must not overflow."""
+
 
 def namespace(array: Array) -> Any:
     """The array API namespace of ``array`` (a linalg extension is always there)."""
@@ -27,7 +31,7 @@ def is_torch(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def as_matrix(value: object, what: str) -> Array:
+def as_matrix(value: Any, what: str) -> Array:
     """``value`` as a finite float64 matrix ``(n, d)`` on its own device; one vector is one row."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     xp = namespace(array)
@@ -40,13 +44,18 @@ def as_matrix(value: object, what: str) -> Array:
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise InputError(f"{what} is empty (shape {tuple(array.shape)}): give at least one sample.")
     array = xp.astype(array, xp.float64)
-    finite = to_numpy(xp.all(xp.isfinite(array), axis=1))
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise InputError(
-            f"{what}, sample {row}: the embedding holds NaN or infinity; leave that sample out."
-        )
+    _refuse(array, ~xp.isfinite(array), what, "NaN or infinity")
+    _refuse(array, xp.abs(array) > LARGEST, what, f"a number beyond {LARGEST:g}")
     return array
+
+
+def _refuse(array: Array, bad: Array, what: str, fault: str) -> None:
+    rows = to_numpy(namespace(array).any(bad, axis=1))
+    if rows.any():
+        row = int(np.argmax(rows))
+        raise InputError(
+            f"{what}, sample {row}: the embedding holds {fault}; leave that sample out."
+        )
 
 
 def _numpy_array(value: object, what: str) -> Any:
@@ -63,11 +72,11 @@ def to_numpy(array: Array) -> Any:
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
 
 
-def like(value: object, sample: Array) -> Array:
+def like(value: Any, sample: Array) -> Array:
     """``value`` as a float64 array of the library and device of ``sample``."""
     xp = namespace(sample)
     if is_torch(value) and is_torch(sample):
-        return value.detach().to(device=sample.device, dtype=xp.float64)  # type: ignore[attr-defined]
+        return value.detach().to(device=sample.device, dtype=xp.float64)
     plain = np.ascontiguousarray(to_numpy(value), dtype=np.float64)
     if not is_torch(sample):
         return plain
@@ -113,6 +122,10 @@ class Rows:
     @property
     def array(self) -> Array:
         return self._store[: self.count, :]
+
+    def fork(self) -> Rows:
+        """A second reader of the same rows; only one of the two may go on to append."""
+        return copy.copy(self)
 
 
 def symmetric(matrix: Array) -> Array:

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from genmix.errors import InputError
+from genmix import InputError, __version__
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -20,6 +19,7 @@ app = typer.Typer(
     help="Spend a generation budget over several generators as well as they together allow.",
     epilog="Example: genmix demo --budget 500",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -46,7 +46,7 @@ def plain_errors() -> Iterator[None]:
 
 def show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"genmix {version('genmix')}")
+        typer.echo(f"genmix {__version__}")
         raise typer.Exit
 
 

@@ -41,7 +41,7 @@ class Description:
 def _same(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) or is_torch(a):
         return type(a) is type(b) and np.array_equal(to_numpy(a), to_numpy(b))
-    return type(a) is type(b) and a == b
+    return bool(a == b)
 
 
 def to_plain(value: Any) -> Any:

@@ -1,7 +1,53 @@
-"""The one exception that bad input raises."""
+"""The one exception that bad input raises, and the checks of single parameters."""
 
 from __future__ import annotations
+
+import math
+import operator
+from typing import Any
 
 
 class InputError(ValueError):
     """One sentence: what was wrong, where, and what to do. Nothing has changed when it is raised."""
+
+
+def number(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:
+    """``value`` as a finite float between ``least`` and ``most``."""
+    found = _as_float(value)
+    if found is None or not math.isfinite(found) or not least <= found <= most:
+        raise InputError(f"{what} is {value!r}: give a number{_between(least, most)}.")
+    return found
+
+
+def positive(value: Any, what: str, infinite: bool = False) -> float:
+    """``value`` as a float above 0."""
+    found = _as_float(value)
+    if found is None or not found > 0 or (math.isinf(found) and not infinite):
+        raise InputError(f"{what} is {value!r}: give a positive number.")
+    return found
+
+
+def whole(value: Any, what: str, least: int) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least:
+        raise InputError(f"{what} is {value!r}: give a whole number of at least {least}.")
+    return found
+
+
+def _as_float(value: Any) -> float | None:
+    if isinstance(value, bool | str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _between(least: float, most: float) -> str:
+    if math.isinf(least):
+        return ""
+    return f" of at least {least:g}" if math.isinf(most) else f" between {least:g} and {most:g}"

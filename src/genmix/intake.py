@@ -34,8 +34,11 @@ def batches(
     cost: Mapping[str, object] | None,
 ) -> dict[str, Batch]:
     """Every arm's samples, checked against the objective and against each other."""
+    check_objective(objective)
     if not isinstance(arms, Mapping):
         raise InputError('arms must be a map from label to samples, such as {"sdxl": X}.')
+    for values, what in ((quality, "quality"), (cost, "cost")):
+        _check_map(values, what, arms)
     found: dict[str, Batch] = {}
     for name in labels(arms):
         where = f"arm {name!r}"
@@ -61,9 +64,24 @@ def batches(
     return found
 
 
-def _numbers(
-    values: Mapping[str, object] | None, arm: str, count: int, what: str
-) -> Vector | None:
+def check_objective(objective: object) -> None:
+    if not isinstance(objective, Objective):
+        raise InputError(f"{objective!r} is no objective: give one such as Vendi().")
+
+
+def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
+    if values is None:
+        return
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f'{what} must be a map from arm to numbers, such as {{"sdxl": [0.9, 0.7]}}.'
+        )
+    unknown = next((arm for arm in values if arm not in arms), None)
+    if unknown is not None:
+        raise InputError(f"unknown arm {unknown!r} in {what}: the arms are {', '.join(arms)}.")
+
+
+def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
     if values is None or arm not in values:
         return None
     try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from genmix.arrays import Array, like, namespace, to_numpy
 from genmix.description import Description
-from genmix.errors import InputError
+from genmix.errors import InputError, number, positive, whole
 
 BANDWIDTH_POINTS = 2000
 """How many points the median heuristic looks at, over all arms and the reference."""
@@ -94,16 +94,19 @@ class Gaussian(Kernel):
     frequencies: Array = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        sigma = self.bandwidth
-        if sigma != "median" and not (isinstance(sigma, int | float) and 0 < sigma < math.inf):
-            raise InputError(f'bandwidth is {sigma!r}: give a positive number or "median".')
-        count = self.features
-        if count is not None and not (isinstance(count, int) and count >= 1):
-            raise InputError(f"features is {count!r}: give a number of frequencies, such as 512.")
+        if isinstance(self.bandwidth, str) and self.bandwidth != "median":
+            raise InputError(f'bandwidth is {self.bandwidth!r}: give a number or "median".')
+        if self.bandwidth != "median":
+            object.__setattr__(self, "bandwidth", positive(self.bandwidth, "bandwidth"))
+        if self.features is not None:
+            object.__setattr__(self, "features", whole(self.features, "features", 1))
+        object.__setattr__(self, "seed", whole(self.seed, "the kernel's seed", 0))
 
     @property
     def resolved(self) -> bool:
-        return self.bandwidth != "median" and (self.features is None or self.frequencies is not None)
+        return self.bandwidth != "median" and (
+            self.features is None or self.frequencies is not None
+        )
 
     def resolve(self, groups: Sequence[Array]) -> Gaussian:
         sigma = median_distance(groups, self.seed) if self.bandwidth == "median" else self.bandwidth
@@ -145,8 +148,10 @@ class Polynomial(Kernel):
     unit_diagonal = False
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.degree, int) and self.degree >= 1):
-            raise InputError(f"degree is {self.degree!r}: give a whole number of at least 1.")
+        object.__setattr__(self, "degree", whole(self.degree, "degree", 1))
+        object.__setattr__(self, "coef0", number(self.coef0, "coef0", 0.0))
+        if self.gamma is not None:
+            object.__setattr__(self, "gamma", positive(self.gamma, "gamma"))
 
     def _apply(self, products: Array, dimension: int) -> Array:
         gamma = 1.0 / dimension if self.gamma is None else self.gamma
@@ -175,6 +180,12 @@ class Custom(Kernel):
             )
         return block
 
+    def check(self, x: Array, where: str) -> None:
+        if not np.all(np.isfinite(to_numpy(self.diagonal(x)))):
+            raise InputError(
+                f"{where}: the kernel {self.function!r} gives NaN or infinity for k(x, x); mend it."
+            )
+
     def diagonal(self, x: Array) -> Array:
         xp = namespace(x)
         parts = [xp.linalg.diagonal(self(x[s, :], x[s, :])) for s in _slices(x.shape[0], 64)]
@@ -193,6 +204,7 @@ class Normalised(Kernel):
         return self.kernel(x, y) / (left[:, None] * right[None, :])
 
     def check(self, x: Array, where: str) -> None:
+        self.kernel.check(x, where)
         bad = ~(to_numpy(self.kernel.diagonal(x)) > 0)
         if bad.any():
             raise InputError(
@@ -207,7 +219,9 @@ def as_kernel(value: object) -> Kernel:
         return value
     if callable(value) and not isinstance(value, type):
         return Custom(value)
-    raise InputError(f"{value!r} is no kernel: give Gaussian(), Cosine() or a function of two batches.")
+    raise InputError(
+        f"{value!r} is no kernel: give Gaussian(), Cosine() or a function of two batches."
+    )
 
 
 def with_unit_diagonal(value: object, objective: str) -> Kernel:

@@ -108,27 +108,49 @@ class QuadraticLoss(Loss):
 
 
 class LogMeanLoss(Loss):
-    """``−log(q·α)`` for ``q ≥ 0``; constant 0 while every q is 0, when no mixture is better."""
+    """``−log(q·α)`` for ``q ≥ 0``, and the constant ``worthless`` if every q is 0."""
 
     steep = True
 
-    def __init__(self, means: Vector) -> None:
+    def __init__(self, means: Vector, worthless: float = 0.0) -> None:
         self.means = means
         self.size = len(means)
+        self._worthless = worthless
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         if not self.means.any():
-            return 0.0
+            return self._worthless
         with np.errstate(divide="ignore"):
             return float(-np.log(self.means @ alpha))
 
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         if not self.means.any():
-            return Expansion(0.0, np.zeros(self.size), np.zeros((self.size, self.size)))
+            nothing = np.zeros((self.size, self.size))
+            return Expansion(self._worthless, np.zeros(self.size), nothing)
         # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
         return Expansion(self.value(alpha), 1 - np.log(mean) - slope, np.outer(slope, slope))
+
+
+class PooledLoss(Loss):
+    """One mixture of another loss, seen as a single arm."""
+
+    size = 1
+
+    def __init__(self, loss: Loss, shares: Vector) -> None:
+        self._loss, self._shares = loss, shares
+        self.scale = loss.scale
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return self._loss.value(self._shares, blur)
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        value = self.value(alpha)
+        return Expansion(value, np.array([value]), np.zeros((1, 1)))
+
+    def score(self, alpha: Vector) -> float:
+        return self._loss.score(self._shares)
 
 
 class SumLoss(Loss):
@@ -146,6 +168,9 @@ class SumLoss(Loss):
 
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         parts = [(w, term.expand(alpha, blur, hessian)) for w, term in self.terms]
-        total: Any = sum(w * part.hessian for w, part in parts) if hessian else None
+        value = sum(w * part.value for w, part in parts)
         plane: Any = sum(w * part.gradient for w, part in parts)
-        return Expansion(sum(w * part.value for w, part in parts), plane, total)
+        if not hessian:
+            return Expansion(value, plane)
+        bend: Any = sum(w * part.hessian for w, part in parts if part.hessian is not None)
+        return Expansion(value, plane, bend)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.arrays import Array, kth_smallest, namespace, to_numpy
-from genmix.errors import InputError
+from genmix.errors import InputError, whole
 from genmix.kernels import BLOCK_BYTES, squared_distances
 
 DOUBT = 1e-11
@@ -66,14 +66,14 @@ class Balls:
         return found
 
 
-def check_neighbours(count: int, k: int, what: str) -> None:
-    if not (isinstance(k, int) and k >= 1):
-        raise InputError(f"k is {k!r}: give a whole number of neighbours, such as 5.")
+def check_neighbours(count: int, k: int, what: str) -> int:
+    k = whole(k, "k", 1)
     if count < k + 1:
         raise InputError(
             f"{what} has {count} points, and {k} nearest neighbours need at least {k + 1}: "
             "give more points or a smaller k."
         )
+    return k
 
 
 def prdc(reference: Array, samples: Array, k: int) -> dict[str, float]:

@@ -50,8 +50,15 @@ class Pool:
         """The score of a mixture, over the arms that have weight."""
         used = [int(i) for i in np.flatnonzero(weights)]
         count = sum(self.tally.counts[i] for i in used)
-        context = {"n": count, "encoder": self.encoder or "unstated"}
-        return self.objective.scores(self.tally.loss(used), weights[used], context)
+        return self.objective.scores(self.tally.loss(used), weights[used], self._context(count))
+
+    def pooled_score(self) -> Scores:
+        """The score of all samples as one set."""
+        context = self._context(sum(self.tally.counts))
+        return self.objective.scores(self.tally.pooled(), np.ones(1), context)
+
+    def _context(self, count: int) -> dict[str, Any]:
+        return {"n": count, "encoder": self.encoder or "unstated"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,9 @@ class Mixture:
         lines = [f"{'arm':{width}}  weight  alone"]
         for name, weight in self.weights.items():
             lines.append(f"{name:{width}}  {weight:6.3f}  {_brief(self.single_scores[name])}")
-        return "\n".join([*lines, f"mixture: {self.score}", f"loss {self.loss:.8g}, gap {self.gap:.1e}"])
+        return "\n".join(
+            [*lines, f"mixture: {self.score}", f"loss {self.loss:.8g}, gap {self.gap:.1e}"]
+        )
 
 
 def _brief(score: Scores) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from genmix.arrays import Array, as_matrix, namespace, to_numpy
 from genmix.description import Description
-from genmix.errors import InputError
+from genmix.errors import InputError, whole
 
 SAMPLE_KEYS = ("reps", "feats", "features")
 """Names under which dgm-eval, clean-fid and others keep features in an ``.npz`` file."""
@@ -60,7 +61,9 @@ def samples_of(reference: object) -> Samples:
     """The reference as samples, which kernels and nearest neighbours need."""
     found = _read(reference)
     if isinstance(found, Moments):
-        raise InputError("the reference holds moments only: this objective needs reference samples.")
+        raise InputError(
+            "the reference holds moments only: this objective needs reference samples."
+        )
     return found
 
 
@@ -80,16 +83,16 @@ def _read(reference: object) -> Samples | Moments:
     if isinstance(reference, Samples | Moments):
         return reference
     if isinstance(reference, str | os.PathLike):
-        return read_features(Path(reference))
-    if isinstance(reference, tuple) and len(reference) in (2, 3) and np.ndim(reference[0]) == 1:
+        return read_features(reference)
+    if isinstance(reference, tuple) and len(reference) in (2, 3):
         return _moments(*reference)
     return Samples(as_matrix(reference, "the reference"))
 
 
 def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
     """Moments as tools write them: the covariance is np.cov's 1/(n−1), rescaled to 1/n if n is known."""
-    mean = as_matrix(mean, "the reference mean")[0, :]
-    covariance = as_matrix(covariance, "the reference covariance")
+    mean = as_matrix(_at_least_1d(mean), "the reference mean")[0, :]
+    covariance = as_matrix(_at_least_1d(covariance), "the reference covariance")
     d = mean.shape[0]
     if tuple(covariance.shape) != (d, d):
         raise InputError(
@@ -101,38 +104,46 @@ def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
     if not np.allclose(plain, plain.T, atol=1e-6 * abs(plain).max()) or (
         spectrum[0] < -1e-6 * max(spectrum[-1], 0)
     ):
-        raise InputError("the reference covariance is not symmetric positive semidefinite: check it.")
+        raise InputError(
+            "the reference covariance is not symmetric positive semidefinite: check it."
+        )
     if n is not None:
-        n = int(n)
-        if n < 2:
-            raise InputError(f"the reference moments come from n = {n} samples: at least 2 are needed.")
+        n = whole(n, "the reference's n", 2)
         covariance = covariance * ((n - 1) / n)
     return Moments(mean, (covariance + covariance.mT) / 2, n)
 
 
-def read_features(path: Path, key: str | None = None) -> Samples | Moments:
+def _at_least_1d(value: Any) -> Any:
+    return np.atleast_1d(value) if np.ndim(value) == 0 else value
+
+
+def read_features(path: str | os.PathLike[str], key: str | None = None) -> Samples | Moments:
     """Features or moments from ``.npy`` or ``.npz`` (dgm-eval, clean-fid, pytorch-fid, Mixture-UCB)."""
-    if not path.exists():
+    path = Path(path)
+    if not path.is_file():
         raise InputError(f"there is no features file {path}: check the path.")
     try:
         content = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise InputError(f"{path} is no plain .npy or .npz file of numbers ({error}).") from error
-    if isinstance(content, np.ndarray):
-        return Samples(as_matrix(content, str(path)))
-    with content:
-        return _read_archive(content, path, key)
+        if isinstance(content, np.ndarray):
+            return Samples(as_matrix(content, str(path)))
+        with content:
+            arrays = {name: content[name] for name in content}
+    except InputError:
+        raise
+    except (ValueError, EOFError, OSError, BadZipFile) as error:
+        raise InputError(f"{path} is no .npy or .npz of plain numbers: write it anew.") from error
+    return _from_archive(arrays, path, key)
 
 
-def _read_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Samples | Moments:
+def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Samples | Moments:
     names = list(content)
     if key is None and {"mu", "sigma"} <= set(names):
         return _moments(content["mu"], content["sigma"], content["n"] if "n" in names else None)
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
         raise InputError(
-            f"{path} holds {', '.join(names)}: name the array of features with key=, "
-            f"or store it as one of {', '.join(SAMPLE_KEYS)}."
+            f"{path} holds {', '.join(names) or 'nothing'}: name the array of features with "
+            f"read_features(path, key=...), or store it as one of {', '.join(SAMPLE_KEYS)}."
         )
     return Samples(as_matrix(content[found[0]], f"{path} ({found[0]})"))
 

@@ -58,8 +58,12 @@ def score(
     """
     pool = Pool.of(arms, objective, quality, cost, encoder)
     points = _reference_points(objective if reference is None else reference)
+    if points is not None and points.shape[1] != pool.tally.dimension:
+        raise InputError(
+            f"the reference has dimension {points.shape[1]} and the arms have "
+            f"{pool.tally.dimension}: embed both with the same encoder."
+        )
     rows = {name: as_matrix(arms[name], f"arm {name!r}") for name in pool.arms}
-    counts = np.array(pool.tally.counts, dtype=float)
     everything = namespace(next(iter(rows.values()))).concat(list(rows.values()), axis=0)
     corners = np.eye(len(pool.arms))
     return ScoreTable(
@@ -67,7 +71,7 @@ def score(
             name: _row(pool.score(corners[i])) | _manifold(points, rows[name], k, encoder)
             for i, name in enumerate(pool.arms)
         },
-        pooled=_row(pool.score(counts / counts.sum())) | _manifold(points, everything, k, encoder),
+        pooled=_row(pool.pooled_score()) | _manifold(points, everything, k, encoder),
         mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
     )
 
@@ -96,7 +100,7 @@ def _reference_points(source: Any) -> Array | None:
 def _manifold(points: Array | None, samples: Array, k: int, encoder: str | None) -> Row:
     if points is None:
         return {}
-    details = {"k": k, "reference n": int(points.shape[0]), "n": int(samples.shape[0])}
-    details["encoder"] = encoder or "unstated"
+    sizes = {"reference n": int(points.shape[0]), "n": int(samples.shape[0])}
+    details = {"k": k, **sizes, "encoder": encoder or "unstated"}
     found = prdc(like(points, samples), samples, k)
     return {name: Score(value, name, True, details) for name, value in found.items()}

@@ -8,7 +8,8 @@ only when the number of told samples has grown by a given fraction; reading neve
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,14 +17,17 @@ import numpy as np
 
 from genmix.arrays import Array, Vector, as_matrix, empty_at, like, namespace, place, to_numpy
 from genmix.description import from_plain, graft, has_missing, to_plain
-from genmix.errors import InputError
-from genmix.intake import check_number, labels
+from genmix.errors import InputError, number, whole
+from genmix.intake import check_number, check_objective, labels
 from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Scores, Tally
 from genmix.policies import MixtureGreedy, Policy, Situation
 from genmix.simplex import Newton, Solver, certified, uniform
 
 STATE_VERSION = 1
+
+MUTABLE = ("_labels", "_active", "_told", "_aloft", "_flying", "_pending")
+"""Attributes that are changed in place; all others are replaced."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,13 @@ class Selector:
         self._policy = MixtureGreedy() if policy is None else policy
         self._solver: Any = Newton() if solver is None else solver
         self._warm_start, self._draw = warm_start, draw
-        self._growth, self._encoder = float(resolve_growth), encoder
+        self._growth, self._encoder = resolve_growth, encoder
         self._check_options()
-        self._rng = np.random.default_rng(seed)
+        self._rng = _generator(seed)
         self._active = [True] * len(self._labels)
         self._told = [0] * len(self._labels)
         self._flying: dict[int, Ticket] = {}
+        self._aloft = [0] * len(self._labels)  # tickets in flight of every arm
         self._next_id = 0
         self._pending: list[_Told] = []
         self._sample: Array | None = None
@@ -96,20 +101,16 @@ class Selector:
         self._pooled: tuple[int, Scores] | None = None
 
     def _check_options(self) -> None:
-        if not isinstance(self._objective, Objective):
-            raise InputError(f"{self._objective!r} is no objective: give one such as Vendi().")
+        check_objective(self._objective)
         if not isinstance(self._policy, Policy):
             raise InputError(f"{self._policy!r} is no policy: give one such as MixtureGreedy().")
-        self._policy.check(self._labels, self._objective)
-        least = self._objective.least_samples
-        if not isinstance(self._warm_start, int) or self._warm_start < least:
-            raise InputError(
-                f"warm_start is {self._warm_start!r}: this objective needs at least {least} a arm."
-            )
+        self._policy.check(self._labels, self._labels, self._objective)
+        if not callable(getattr(self._solver, "solve", None)):
+            raise InputError(f"{self._solver!r} is no solver: give one such as Newton().")
+        self._warm_start = whole(self._warm_start, "warm_start", self._objective.least_samples)
         if self._draw not in ("iid", "tracking"):
             raise InputError(f'draw is {self._draw!r}: give "iid" or "tracking".')
-        if not 0 <= self._growth < np.inf:
-            raise InputError(f"resolve_growth is {self._growth}: give a fraction such as 0.01.")
+        self._growth = number(self._growth, "resolve_growth", 0.0)
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -180,34 +181,36 @@ class Selector:
         """Take in the sample of a ticket: its embedding ``(d,)``, and quality and cost if there are any."""
         issued = self._find(ticket)
         told = self._checked(issued, embedding, quality, cost)
-        resolved = self._resolved_with(told)
-        # Nothing above has changed anything; from here on nothing can be refused.
-        del self._flying[issued.id]
-        self._sample = told.row[:0, :]
-        self._resolved = resolved
-        self._told[told.arm] += 1
-        self._pending.append(told)
-        if self._is_due():
-            self._solve()
+        with self._all_or_nothing():
+            self._land(issued)
+            self._told[told.arm] += 1
+            self._pending.append(told)
+            self._sample = told.row[:0, :]
+            self._fix_objective()
+            if self._is_due():
+                self._solve()
 
     def fail(self, ticket: Ticket | int) -> None:
         """Give a ticket back: its sample will not come."""
-        del self._flying[self._find(ticket).id]
+        self._land(self._find(ticket))
 
     def add_arm(self, label: str) -> None:
         """Bring in a new arm, or a retired one again with its samples."""
         labels([label])
         if label in self.arms:
             raise InputError(f"the arm {label!r} is there already: give the new one another label.")
-        if label in self._labels:
-            self._active[self._labels.index(label)] = True
-        else:
-            self._labels.append(label)
-            self._active.append(True)
-            self._told.append(0)
-            if self._tally is not None:
-                self._tally.grow()
-        self._rearrange({})
+        with self._all_or_nothing():
+            if label in self._labels:
+                self._active[self._labels.index(label)] = True
+            else:
+                self._labels.append(label)
+                self._active.append(True)
+                self._told.append(0)
+                self._aloft.append(0)
+                if self._tally is not None:
+                    self._tally = self._tally.fork()
+                    self._tally.grow()
+            self._rearrange({})
 
     def retire_arm(self, label: str) -> None:
         """Draw from this arm no more; its samples stay, and tickets in flight can still be told."""
@@ -217,12 +220,28 @@ class Selector:
         remaining = [name for name in self.arms if name != label]
         if not remaining:
             raise InputError(f"the arm {label!r} is the last one: add another before retiring it.")
-        self._policy.check(remaining, self._objective)
-        before = self.weights
-        self._active[arm] = False
-        self._rearrange(before)
+        self._policy.check(self._labels, remaining, self._objective)
+        with self._all_or_nothing():
+            before = self.weights
+            self._active[arm] = False
+            self._rearrange(before)
 
     # -- how it works ----------------------------------------------------------------------------
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """If anything fails or is interrupted inside, the selector is as it was before."""
+        before = {key: copy.copy(value) for key, value in vars(self).items() if key in MUTABLE}
+        others = {key: value for key, value in vars(self).items() if key not in MUTABLE}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before | others)
+            raise
+
+    def _land(self, ticket: Ticket) -> None:
+        del self._flying[ticket.id]
+        self._aloft[self._labels.index(ticket.arm)] -= 1
 
     @property
     def _indices(self) -> list[int]:
@@ -248,11 +267,7 @@ class Selector:
 
     def _issue(self) -> Ticket:
         indices = self._indices
-        loads = np.array([self._told[i] for i in indices])
-        for ticket in self._flying.values():
-            arm = self._labels.index(ticket.arm)
-            if self._active[arm]:
-                loads[indices.index(arm)] += 1
+        loads = np.array([self._told[i] + self._aloft[i] for i in indices])
         weights = self._weights
         if self._alpha is None:
             chosen, propensity = int(np.argmin(loads)), 1.0
@@ -266,6 +281,7 @@ class Selector:
         label = self._labels[indices[chosen]]
         ticket = Ticket(self._next_id, label, float(weights[chosen]), propensity)
         self._next_id += 1
+        self._aloft[indices[chosen]] += 1
         self._flying[ticket.id] = ticket
         return ticket
 
@@ -306,16 +322,11 @@ class Selector:
         self._objective.check_total(sum(self._told) + 1)
         return told
 
-    def _resolved_with(self, told: _Told) -> Objective | None:
-        """The objective with its bandwidths, fixed when this sample completes the warm start."""
-        if self._resolved is not None:
-            return self._resolved
-        lacking = [i for i in self._indices if self._told[i] + (i == told.arm) < self._warm_start]
-        if lacking:
-            return None
-        waiting = [*self._pending, told]
-        groups = [_stack([w.row for w in waiting if w.arm == i]) for i in self._indices]
-        return self._objective.resolve(groups)
+    def _fix_objective(self) -> None:
+        """Fix bandwidths as soon as every arm has its warm start."""
+        if self._resolved is None and self._is_warm:
+            rows = [[told.row for told in self._pending if told.arm == i] for i in self._indices]
+            self._resolved = self._objective.resolve([_stack(group) for group in rows])
 
     def _is_due(self) -> bool:
         if not self._is_warm:
@@ -326,8 +337,9 @@ class Selector:
     def _flush(self) -> None:
         """Bring the statistics up to date, one block an arm."""
         if self._tally is None:
-            assert self._resolved is not None and self._sample is not None
+            assert self._resolved is not None
             self._tally = self._resolved.tally(len(self._labels), self._sample)
+        self._tally = self._tally.fork()
         _add_all(self._tally, self._pending)
         self._pending = []
 
@@ -355,10 +367,12 @@ class Selector:
         """After the arms changed: solve anew, or wait for the warm start of a new arm."""
         kept = np.array([before.get(name, 0.0) for name in self.arms])
         self._loss, self._alpha, self._gap = None, None, np.inf
-        if self._resolved is not None and self._is_warm:
-            if kept.sum() > 0:
-                self._alpha = kept / kept.sum()
-            self._solve()
+        if not self._is_warm:
+            return
+        self._fix_objective()
+        if kept.sum() > 0:
+            self._alpha = kept / kept.sum()
+        self._solve()
 
     def _current_loss(self) -> Loss:
         if self._loss is None:
@@ -371,12 +385,10 @@ class Selector:
     def _pool_score(self) -> Scores:
         tally = self._statistics
         if self._pending:
-            tally = copy.deepcopy(tally)
+            tally = tally.fork()
             _add_all(tally, self._pending)
-        arms = [i for i, count in enumerate(tally.counts) if count]
-        counts = np.array([tally.counts[i] for i in arms], dtype=float)
-        context = self._context(int(counts.sum()))
-        return self.objective.scores(tally.loss(arms), counts / counts.sum(), context)
+        context = self._context(sum(tally.counts))
+        return self.objective.scores(tally.pooled(), np.ones(1), context)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -448,10 +460,12 @@ class Selector:
         return selector
 
     def _restore(self, state: Mapping[str, Any], resolved: Objective | None) -> None:
-        self._rng = _generator(state["rng"])
+        self._rng = _restored_generator(state["rng"])
         self._active, self._told = list(state["active"]), list(state["told"])
         self._next_id, self._solved_at = state["next_id"], state["solved_at"]
         self._flying = {fields["id"]: Ticket(**fields) for fields in state["in_flight"]}
+        aloft = [ticket.arm for ticket in self._flying.values()]
+        self._aloft = [aloft.count(label) for label in self._labels]
         self._resolved = resolved
         self._gap = from_plain(state["gap"])
         if state["weights"] is not None:
@@ -490,10 +504,19 @@ def _add_all(tally: Tally, told: Sequence[_Told]) -> None:
         tally.add(arm, _batch([t for t in told if t.arm == arm]))
 
 
-def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"seed is {seed!r}: give a whole number of at least 0.") from error
+
+
+def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
     kind = getattr(np.random, state["bit_generator"], None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
-        raise InputError(f"the state names the random generator {state['bit_generator']!r}: unknown.")
+        raise InputError(
+            f"the state's random generator {state['bit_generator']!r} is unknown here."
+        )
     bits = kind()
     bits.state = dict(state)
     return np.random.Generator(bits)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from genmix.arrays import Vector
 from genmix.description import Description
-from genmix.errors import InputError
+from genmix.errors import InputError, number, positive, whole
 from genmix.loss import Expansion, Loss
 
 LIFT = 1e-9
@@ -60,12 +60,18 @@ class Newton(Description):
     tolerance: float = 1e-8
     max_steps: int = 200
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", number(self.tolerance, "tolerance", 0.0))
+        object.__setattr__(self, "max_steps", whole(self.max_steps, "max_steps", 1))
+
     def solve(self, loss: Loss, start: Vector) -> Solution:
         if loss.size == 1:
             return certified(loss, np.ones(1), 0)
         blur = 0.0 if loss.smooth else FIRST_BLUR
         alpha = lifted(start)
         here = loss.expand(alpha, blur)
+        if not np.isfinite(here.value):  # no mixture of these arms is worth anything
+            return Solution(alpha, here.value, np.inf, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
         while here.gap > self._target(loss, here.value) and stalls < 3 and steps < self.max_steps:
             steps += 1
@@ -102,6 +108,10 @@ class EG(Description):
     step: float = 0.1
     steps: int = 1000
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", positive(self.step, "step"))
+        object.__setattr__(self, "steps", whole(self.steps, "steps", 1))
+
     def solve(self, loss: Loss, start: Vector) -> Solution:
         blur = 0.0 if loss.smooth else 1e-3
         alpha = lifted(start)
@@ -130,8 +140,9 @@ def uniform(size: int) -> Vector:
 
 def feasible(weights: Vector) -> Vector:
     """Rounding removed: no negative weight, a sum of 1."""
-    positive = np.maximum(weights, 0.0)
-    return positive / positive.sum()
+    positive: Vector = np.maximum(weights, 0.0)
+    total: float = positive.sum()
+    return positive / total
 
 
 def lifted(alpha: Vector) -> Vector:
@@ -145,7 +156,9 @@ def on_simplex(weights: object, size: int | None = None, what: str = "the weight
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} are no numbers ({error}).") from error
     if alpha.ndim != 1 or (size is not None and len(alpha) != size):
-        raise InputError(f"{what} have shape {alpha.shape}: give one weight for each of {size} arms.")
+        raise InputError(
+            f"{what} have shape {alpha.shape}: give one weight for each of {size} arms."
+        )
     if not np.all(np.isfinite(alpha)) or alpha.min() < 0 or abs(alpha.sum() - 1) > 1e-6:
         raise InputError(
             f"{what} {np.round(alpha, 6).tolist()} are not on the simplex: "
@@ -158,9 +171,7 @@ def _model_gap(here: Expansion, alpha: Vector) -> float:
     return float(here.gradient @ alpha - here.gradient.min())
 
 
-def _step(
-    loss: Loss, alpha: Vector, here: Expansion, blur: float
-) -> tuple[Vector, Expansion]:
+def _step(loss: Loss, alpha: Vector, here: Expansion, blur: float) -> tuple[Vector, Expansion]:
     """One Newton step with an Armijo line search along the quadratic program's direction."""
     assert here.hessian is not None
     floor = alpha / SHRINK if loss.steep else np.zeros_like(alpha)

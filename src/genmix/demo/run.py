@@ -10,19 +10,22 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 import genmix as gx
-from genmix.demo.digits import World, make_world
+from genmix.demo.digits import EMBEDDING, RECIPES, World, make_world
 from genmix.errors import InputError
 
 WARM_START = 10
 BATCH = 8
 POOL = 2000
-FREQUENCIES = 256
 
 ObjectiveName = Literal["fd", "vendi"]
 Pools = dict[str, NDArray[np.float64]]
 Weights = dict[str, float]
+
+
+LABELS: dict[ObjectiveName, str] = {"fd": "FD", "vendi": "Vendi"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Step:
     done: int = 0
     total: int = 0
     news: str = ""
+
+    @property
+    def count(self) -> str:
+        return f"{self.done}/{self.total}" if self.total else ""
 
 
 Report = Callable[[Step], None]
@@ -74,6 +81,10 @@ class DemoResult:
     seconds: float
 
     @property
+    def drawn(self) -> int:
+        return sum(self.counts.values())
+
+    @property
     def interrupted(self) -> bool:
         return self.scores is None
 
@@ -88,13 +99,14 @@ class Run:
     """One run: the world, the objective on it, and the selector that learns."""
 
     world: World
+    label: str
     objective: gx.Objective
     seed: int
     selector: gx.Selector = field(init=False)
 
     def __post_init__(self) -> None:
         self.selector = gx.Selector(
-            list(self.world.generators),
+            list(self.world.samplers),
             self.objective,
             policy=gx.MixtureGreedy(),
             warm_start=WARM_START,
@@ -105,12 +117,22 @@ class Run:
     def done(self) -> int:
         return sum(self.selector.counts.values())
 
+    def finish(self, budget: int, report: Report) -> Scores | None:
+        """Spend the budget and score what was learnt; None after Ctrl-C."""
+        try:
+            self.play(budget, report)
+            report(Step(f"scoring on {POOL} fresh samples per generator"))
+            return self.evaluate()
+        except KeyboardInterrupt:
+            report(Step(f"interrupted after {self.done} samples"))
+            return None
+
     def play(self, budget: int, report: Report) -> None:
         """Spend the budget: ask for arms, let them generate, tell the embeddings."""
         rng = np.random.default_rng([self.seed, 1])
         while self.done < budget:
             for arm, tickets in by_arm(self.selector.ask(min(BATCH, budget - self.done))).items():
-                images = self.world.generators[arm].sample(len(tickets), rng)
+                images = self.world.samplers[arm](len(tickets), rng)
                 for ticket, embedding in zip(tickets, self.world.encode(images), strict=True):
                     self.selector.tell(ticket, embedding)
             report(Step("generating", self.done, budget, self.news()))
@@ -120,22 +142,22 @@ class Run:
         if score is None:
             return "warm start"
         arm, weight = max(self.selector.weights.items(), key=lambda item: item[1])
-        return f"{score.name} {score:.3f}, most weight {arm} {weight:.2f}"
+        return f"{self.label} {plain(score):.3f}, most weight {arm} {weight:.2f}"
 
     def evaluate(self) -> Scores:
         """Score the learnt, the uniform and the best mixture on fresh samples."""
         rng = np.random.default_rng([self.seed, 2])
         pools = {
-            name: self.world.encode(generator.sample(POOL, rng))
-            for name, generator in self.world.generators.items()
+            name: self.world.encode(sample(POOL, rng))
+            for name, sample in self.world.samplers.items()
         }
         oracle = gx.optimal_mixture(pools, self.objective)
         return Scores(
             pool=POOL,
-            singles={name: float(score) for name, score in oracle.single_scores.items()},
+            singles={name: plain(score) for name, score in oracle.single_scores.items()},
             learnt=mixture_score(pools, self.objective, self.selector.weights),
             uniform=mixture_score(pools, self.objective, dict.fromkeys(pools, 1 / len(pools))),
-            oracle=float(oracle.score),
+            oracle=plain(oracle.score),
             oracle_weights=dict(oracle.weights),
             oracle_gap=float(oracle.gap),
         )
@@ -148,32 +170,25 @@ def run_demo(
     report: Report = lambda step: None,
 ) -> DemoResult:
     """Fit the generators, spend the budget, score what was learnt; Ctrl-C keeps what is known."""
-    started = time.perf_counter()
-    report(Step("fitting five generators on the digits"))
-    world = make_world(seed)
-    least = WARM_START * len(world.generators)
+    least = WARM_START * len(RECIPES)
     if budget < least:
         raise InputError(
             f"a budget of {budget} samples ends in the warm start: give {least} or more."
         )
-    run = Run(world, make_objective(objective, world), seed)
-    scores = None
-    try:
-        run.play(budget, report)
-        report(Step(f"scoring on {POOL} fresh samples per generator"))
-        scores = run.evaluate()
-    except KeyboardInterrupt:
-        report(Step(f"interrupted after {run.done} samples"))
+    started = time.perf_counter()
+    report(Step("fitting five generators on the digits"))
+    # The matrices are small: several threads would only wait for each other.
+    with threadpool_limits(1):
+        world = make_world(seed)
+        run = Run(world, LABELS[objective], make_objective(objective, world), seed)
+        scores = run.finish(budget, report)
     return summarise(run, scores, time.perf_counter() - started)
 
 
 def make_objective(name: ObjectiveName, world: World) -> gx.Objective:
     if name == "fd":
         return gx.FrechetDistance(world.reference)
-    if name == "vendi":
-        # A fixed bandwidth, so that scores on the samples of the run and on the pools compare.
-        return gx.Vendi(kernel=gx.Gaussian(round(world.median_distance, 2), features=FREQUENCIES))
-    raise InputError(f"there is no demo objective {name!r}: choose fd or vendi.")
+    return gx.Vendi()
 
 
 def by_arm(tickets: Iterable[gx.Ticket]) -> dict[str, list[gx.Ticket]]:
@@ -185,28 +200,33 @@ def by_arm(tickets: Iterable[gx.Ticket]) -> dict[str, list[gx.Ticket]]:
 
 def mixture_score(pools: Pools, objective: gx.Objective, weights: Mapping[str, float]) -> float:
     mixture = gx.score(pools, objective, weights=weights).mixture
-    assert mixture is not None  # weights were given
-    return float(mixture[objective.name])
+    assert mixture is not None  # because weights were given
+    return plain(mixture[objective.name])
 
 
-def basis(objective: gx.Objective, world: World) -> dict[str, str]:
+def plain(score: gx.Score | dict[str, gx.Score]) -> float:
+    assert isinstance(score, gx.Score)  # because the objective is no sum
+    return float(score)
+
+
+def basis(objective: gx.Objective) -> dict[str, str]:
     details = {key: str(value) for key, value in objective.details().items()}
-    return {**details, "samples per pool": str(POOL), "embedding": world.embedding}
+    return {**details, "n": f"{POOL} per generator", "embedding": EMBEDDING}
 
 
 def summarise(run: Run, scores: Scores | None, seconds: float) -> DemoResult:
     selector = run.selector
     pooled = selector.pooled_score
     return DemoResult(
-        metric=run.objective.name,
+        metric=run.label,
         maximise=run.objective.maximise,
-        basis=basis(run.objective, run.world),
+        basis=basis(run.objective),
         seed=run.seed,
-        knows={name: generator.knows for name, generator in run.world.generators.items()},
+        knows={name: recipe.knows for name, recipe in RECIPES.items()},
         counts=dict(selector.counts),
         weights=dict(selector.weights),
         gap=float(selector.gap),
-        pooled=None if pooled is None else float(pooled),
+        pooled=None if pooled is None else plain(pooled),
         scores=scores,
         seconds=seconds,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from genmix.demo.run import DemoResult, Scores, Step
@@ -22,14 +22,12 @@ class ProgressLine:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
+            TextColumn("{task.fields[count]} {task.fields[news]}"),
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task("", total=None, news="")
         self.next_line = 0
 
     def __enter__(self) -> ProgressLine:
@@ -46,17 +44,19 @@ class ProgressLine:
 
     def __call__(self, step: Step) -> None:
         if self.console.is_terminal:
-            self.bar.update(
-                self.task,
-                description=step.stage,
-                completed=step.done,
-                total=step.total or None,
-                news=step.news,
-            )
+            self._draw(step)
         elif step.done >= self.next_line or step.done == step.total:
             self.next_line = step.done + max(1, step.total // LINES)
-            count = f" {step.done}/{step.total} " if step.total else ""
-            self.console.print(f"{step.stage}{count}{step.news}", soft_wrap=True, highlight=False)
+            line = " ".join(part for part in (step.stage, step.count, step.news) if part)
+            self.console.print(line, soft_wrap=True, highlight=False)
+
+    def _draw(self, step: Step) -> None:
+        """A stage without a known length gets a bar that only says that it is alive."""
+        if [task.description for task in self.bar.tasks] != [step.stage]:
+            for task in self.bar.task_ids:
+                self.bar.remove_task(task)
+            self.bar.add_task(step.stage, total=step.total or None, count="", news="")
+        self.bar.update(self.bar.task_ids[0], completed=step.done, count=step.count, news=step.news)
 
 
 def print_result(result: DemoResult) -> None:
@@ -64,50 +64,48 @@ def print_result(result: DemoResult) -> None:
     console.print(result_table(result))
     console.print(closing_lines(result), highlight=False)
     basis = ", ".join(f"{key} {value}" for key, value in result.basis.items())
-    console.print(f"{result.metric} depends on: {basis}.", highlight=False)
+    console.print(f"{result.metric} depends on {basis}.", highlight=False)
 
 
 def result_table(result: DemoResult) -> Table:
     """One row per generator; where the run went to its end, one per mixture below them."""
-    arrow = "↑" if result.maximise else "↓"
     table = Table(title=f"Mixture-Greedy on the digits, seed {result.seed}")
     table.add_column("generator")
     table.add_column("knows")
-    table.add_column("samples", justify="right")
-    table.add_column("weight", justify="right")
+    for heading in ("samples", "weight"):
+        table.add_column(heading, justify="right")
     if result.scores:
-        table.add_column("best weight", justify="right")
-        table.add_column(f"{result.metric} {arrow}", justify="right")
+        for heading in ("best weight", f"{result.metric} {'↑' if result.maximise else '↓'}", "gap"):
+            table.add_column(heading, justify="right")
     for name, weight in result.weights.items():
         row = [name, result.knows[name], str(result.counts[name]), f"{weight:.3f}"]
         if scores := result.scores:
             row += [f"{scores.oracle_weights[name]:.3f}", f"{scores.singles[name]:.3f}"]
         table.add_row(*row)
     if result.scores:
-        add_mixtures(table, result.scores)
+        add_mixtures(table, result.scores, result)
     return table
 
 
-def add_mixtures(table: Table, scores: Scores) -> None:
+def add_mixtures(table: Table, scores: Scores, result: DemoResult) -> None:
     table.add_section()
-    mixtures = {
-        "learnt mixture": scores.learnt,
-        "uniform mixture": scores.uniform,
-        "best mixture": scores.oracle,
-    }
-    for name, score in mixtures.items():
-        table.add_row(name, "", "", "", "", f"{score:.3f}")
+    for name, samples, score, gap in (
+        ("learnt mixture", str(result.drawn), scores.learnt, f"{result.gap:.0e}"),
+        ("uniform mixture", "", scores.uniform, ""),
+        ("best mixture", "", scores.oracle, f"{scores.oracle_gap:.0e}"),
+    ):
+        table.add_row(name, "", samples, "", "", f"{score:.3f}", gap)
 
 
 def closing_lines(result: DemoResult) -> str:
     """What came out, in words."""
     if result.scores is None:
-        return f"Interrupted after {sum(result.counts.values())} samples; gap {result.gap:.1e}."
+        return f"Interrupted after {result.drawn} samples; gap {result.gap:.0e}."
     scores = result.scores
     single = scores.best_single(result.maximise)
     return (
-        f"{result.metric}: learnt mixture {scores.learnt:.3f}, best single generator "
-        f"{scores.singles[single]:.3f} ({single}), best mixture {scores.oracle:.3f}.\n"
-        f"Gap: the learnt weights are within {result.gap:.1e} of the least loss on the samples "
-        f"of the run, the best mixture within {scores.oracle_gap:.1e} on the pools."
+        f"The learnt mixture scores {scores.learnt:.3f}, the best single generator ({single}) "
+        f"{scores.singles[single]:.3f}.\n"
+        f"Scores: on {scores.pool} fresh samples per generator; best mixture: the optimum there.\n"
+        "Gap: how far the loss can be from its minimum; the learnt mixture's on its own samples."
     )

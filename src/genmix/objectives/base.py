@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from genmix.arrays import Array, Rows, Vector, is_torch, like, to_numpy
 from genmix.description import Description
 from genmix.errors import InputError
-from genmix.loss import Loss, SumLoss
+from genmix.loss import Loss, PooledLoss, SumLoss
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,20 @@ class Tally(ABC):
     def loss(self, arms: Sequence[int]) -> Loss:
         """The loss as a function of the weights of these arms, each with at least one sample."""
 
+    def pooled(self) -> Loss:
+        """The loss of all samples as one set: a function of the single weight 1."""
+        arms = [i for i, count in enumerate(self.counts) if count]
+        shares = np.array([self.counts[i] for i in arms]) / sum(self.counts)
+        return PooledLoss(self.loss(arms), shares)
+
+    def fork(self) -> Tally:
+        """A copy to go on with while this one stays as it is, until one of the two is dropped."""
+        fork = copy.copy(self)
+        fork.counts = list(self.counts)
+        for key in self.STATE:
+            setattr(fork, key, _copied(getattr(self, key)))
+        return fork
+
     def state_dict(self) -> dict[str, Any]:
         """The statistics as plain numpy arrays."""
         return {"counts": list(self.counts)} | {k: _pack(getattr(self, k)) for k in self.STATE}
@@ -111,6 +126,16 @@ class Tally(ABC):
 
     def rows(self, columns: int | None = None) -> Rows:
         return Rows(self.sample, self.dimension if columns is None else columns)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Rows):
+        return value.fork()
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    if is_torch(value):
+        return value.clone()
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _pack(value: Any) -> Any:
@@ -129,7 +154,7 @@ def _unpack(plain: Any, now: Any, sample: Array) -> Any:
     if isinstance(now, list):
         kind = now[0] if now else None
         return [_unpack(item, kind, sample) for item in plain]
-    return like(plain, sample) if isinstance(plain, np.ndarray) else plain
+    return like(plain.copy(), sample) if isinstance(plain, np.ndarray) else plain
 
 
 class Objective(Description):
@@ -298,6 +323,15 @@ class SumTally(Tally):
 
     def loss(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, part.loss(arms)) for w, part in self.parts])
+
+    def pooled(self) -> SumLoss:
+        return SumLoss([(w, part.pooled()) for w, part in self.parts])
+
+    def fork(self) -> SumTally:
+        parts = [(w, part.fork()) for w, part in self.parts]
+        fork = SumTally(parts, 0, self.sample)
+        fork.counts = list(self.counts)
+        return fork
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"parts": [part.state_dict() for _, part in self.parts]}

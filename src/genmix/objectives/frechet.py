@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -36,6 +37,12 @@ class FrechetDistance(Objective):
         if self.ddof not in (0, 1):
             raise InputError(f"ddof is {self.ddof!r}: give 0 for 1/n or 1 for 1/(n−1).")
         object.__setattr__(self, "reference", moments_of(self.reference))
+        if self.ddof == 1 and self.moments.n == 1:
+            raise InputError("ddof=1 needs at least 2 reference samples: give more, or ddof=0.")
+
+    @property
+    def least_samples(self) -> int:
+        return 1 + self.ddof
 
     @property
     def dimension(self) -> int:
@@ -141,5 +148,5 @@ class FrechetLoss(TraceLoss):
         spectrum, _ = self.moments.spectrum(alpha)
         distance = float(np.sum((alpha @ self.offsets) ** 2))
         spread = float(self.linear @ alpha) - distance
-        overlap = self.function.total(spectrum) * np.sqrt(mine * theirs)
+        overlap = self.function.total(spectrum) * math.sqrt(mine * theirs)
         return distance + spread * mine + self.constant * theirs + overlap

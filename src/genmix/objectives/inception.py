@@ -22,7 +22,7 @@ OFF_BY = 1e-3
 class InceptionScore(Objective):
     """Inception Score ↑: ``exp(E KL(p(y|x) ‖ p̄(y)))``; the "embedding" of a sample is ``p(y|x)``.
 
-        minimise over α   Σ_y p̄ log p̄ + h·α,   p̄ = Σ α_i p̄_i,   h_i the mean entropy of arm i's rows
+    minimise over α   Σ_y p̄ log p̄ + h·α,   p̄ = Σ α_i p̄_i,   h_i the mean entropy of arm i's rows
     """
 
     name = "inception_score"

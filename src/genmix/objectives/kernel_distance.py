@@ -79,7 +79,7 @@ class KernelDistance(Objective):
     def _constant(self, points: Array) -> float:
         """``E k(Y, Y')``."""
         kernel: Kernel = self.kernel
-        n = points.shape[0]
+        n = int(points.shape[0])
         xp = namespace(points)
         if kernel.columns(points.shape[1]) is not None:
             total = float(xp.sum(feature_mean(kernel, points) ** 2)) * n * n
@@ -95,4 +95,3 @@ class KernelDistance(Objective):
             "estimator": "unbiased" if self.unbiased else "V-statistic",
             "reference n": int(self.reference.points.shape[0]),
         }
-

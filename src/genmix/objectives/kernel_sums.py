@@ -36,9 +36,14 @@ class PairSums:
     cross: Vector
     counts: NDArray[np.int64]
 
+    def pooled(self) -> PairSums:
+        """The sums with all arms taken as one."""
+        own, cross = np.array([self.own.sum()]), np.array([self.cross.sum()])
+        return PairSums(np.array([[self.pairs.sum()]]), own, cross, np.array([self.counts.sum()]))
+
     def means(self, unbiased: bool) -> Matrix:
         """``E k(X_i, X_j)``: a sample's pair with itself counts once, or not at all if unbiased."""
-        count = np.outer(self.counts, self.counts).astype(float)
+        count: Matrix = np.outer(self.counts, self.counts).astype(float)
         total = self.pairs
         if unbiased:
             count, total = count - np.diag(self.counts), total - np.diag(self.own)
@@ -80,6 +85,10 @@ class PairTally(Tally):
     def loss(self, arms: Sequence[int]) -> Loss:
         return self.make_loss(self.pair_sums(arms))
 
+    def pooled(self) -> Loss:
+        arms = [i for i, count in enumerate(self.counts) if count]
+        return self.make_loss(self.pair_sums(arms).pooled())
+
     def counts_of(self, arms: Sequence[int]) -> NDArray[np.int64]:
         return np.array([self.counts[arm] for arm in arms], dtype=np.int64)
 
@@ -87,7 +96,7 @@ class PairTally(Tally):
 class ExactPairTally(PairTally):
     """Any kernel: sums over all pairs, the samples kept."""
 
-    STATE = ("kept",)
+    STATE = ("kept", "pairs", "own", "cross")
     TABLES = ("pairs", "own", "cross")
 
     def __init__(
@@ -141,9 +150,6 @@ class ExactPairTally(PairTally):
         for table in self.TABLES:
             setattr(self, table, np.pad(getattr(self, table), (0, 1)))
 
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {t: getattr(self, t).copy() for t in self.TABLES}
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         for table in self.TABLES:
@@ -196,7 +202,7 @@ class MeanFeatureTally(PairTally):
         return PairSums(to_numpy(first @ first.mT), own, cross, self.counts_of(arms))
 
 
-class SecondFeatureTally(MomentTally):
+class SecondFeatureTally(MomentTally, PairTally):
     """A kernel with a feature map, squared: ``Σ k² = n_i n_j ⟨C_i, C_j⟩`` with ``C = E φφᵀ``."""
 
     def __init__(
@@ -208,13 +214,13 @@ class SecondFeatureTally(MomentTally):
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
 
-    def loss(self, arms: Sequence[int]) -> Loss:
+    def pair_sums(self, arms: Sequence[int]) -> PairSums:
         xp = namespace(self.sample)
-        counts = np.array([self.counts[arm] for arm in arms], dtype=np.int64)
+        counts = self.counts_of(arms)
         flat = xp.stack([xp.reshape(self.second_moment(arm), (-1,)) for arm in arms])
         pairs = to_numpy(flat @ flat.mT) * np.outer(counts, counts)
         own = counts.astype(float)  # k(x, x) = 1
-        return self.make_loss(PairSums(pairs, own, np.zeros(len(arms)), counts))
+        return PairSums(pairs, own, np.zeros(len(arms)), counts)
 
 
 def feature_mean(kernel: Kernel, points: Array) -> Array:

@@ -64,7 +64,9 @@ class _BallObjective(MeanObjective):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", samples_of(self.reference))
-        check_neighbours(self.reference.points.shape[0], self.k, f"the reference of {self.name}")
+        count = int(self.reference.points.shape[0])
+        k = check_neighbours(count, self.k, f"the reference of {self.name}")
+        object.__setattr__(self, "k", k)
 
     @property
     def dimension(self) -> int:
@@ -120,7 +122,9 @@ class Quality(MeanObjective):
 
     def check(self, batch: Batch, where: str) -> None:
         if batch.quality is None:
-            raise InputError(f"{where}: the objective needs a quality; give quality= with the sample.")
+            raise InputError(
+                f"{where}: the objective needs a quality; give quality= with the sample."
+            )
 
     def measure(self, sample: Array) -> Any:
         return lambda batch: batch.quality

@@ -7,7 +7,7 @@ more exactly; from then on sums of ``x`` and ``x xᵀ`` do, in fixed memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from genmix.arrays import Array, namespace
 from genmix.objectives.base import Batch, Tally
@@ -17,7 +17,7 @@ from genmix.objectives.trace import DenseMoments, FactorMoments, MixtureMoments
 class MomentTally(Tally):
     """Moments of ``transform(embeddings)``; the transform is row by row."""
 
-    STATE = ("kept", "first", "second")
+    STATE: ClassVar[tuple[str, ...]] = ("kept", "first", "second")
 
     def __init__(self, arms: int, sample: Array, columns: int) -> None:
         super().__init__(arms, sample)

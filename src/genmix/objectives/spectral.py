@@ -6,6 +6,7 @@ With ``C_i = E φφᵀ`` over arm i (unit trace, since ``k(x, x) = 1``) the mixt
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from genmix.arrays import Array, Vector, namespace, symmetric
-from genmix.errors import InputError
+from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.loss import LogMeanLoss, Loss, QuadraticLoss, SumLoss
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
-from genmix.objectives.linear import MeanTally, Quality
+from genmix.objectives.linear import Quality
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import (
     EPS,
@@ -74,17 +75,14 @@ class Vendi(KernelObjective):
     maximise = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int | float):
-            raise InputError(f"order is {self.order!r}: give a positive number or math.inf.")
-        if not self.order > 0:
-            raise InputError(f"order is {self.order!r}: give a positive number or math.inf.")
+        object.__setattr__(self, "order", positive(self.order, "order", infinite=True))
         self._set_kernel()
 
     def check_total(self, total: int) -> None:
         check_exact_limit(self.kernel, total)
 
     def tally(self, arms: int, sample: Array) -> Tally:
-        return spectral_tally(self.kernel, float(self.order), arms, sample)
+        return spectral_tally(self.kernel, self.order, arms, sample)
 
     def details(self) -> dict[str, Any]:
         return {"order": self.order} | super().details()
@@ -282,7 +280,7 @@ class QualityVendiTally(Tally):
     def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
         super().__init__(arms, sample)
         self.diversity = spectral_tally(kernel, 1.0, arms, sample)
-        self.quality: MeanTally = Quality().tally(arms, sample)
+        self.quality: Any = Quality().tally(arms, sample)
 
     def _add(self, arm: int, batch: Batch) -> None:
         self.diversity.add(arm, batch)
@@ -297,7 +295,16 @@ class QualityVendiTally(Tally):
         self.quality.grow()
 
     def loss(self, arms: Sequence[int]) -> Loss:
-        return QualityVendiLoss(self.diversity.loss(arms), LogMeanLoss(self.quality.means(arms)))
+        # Arms without any quality are worth nothing if others have some; else none can be preferred.
+        worthless = math.inf if any(self.quality.totals) else 0.0
+        quality = LogMeanLoss(self.quality.means(arms), worthless)
+        return QualityVendiLoss(self.diversity.loss(arms), quality)
+
+    def fork(self) -> QualityVendiTally:
+        fork = copy.copy(self)
+        fork.counts = list(self.counts)
+        fork.diversity, fork.quality = self.diversity.fork(), self.quality.fork()
+        return fork
 
     def state_dict(self) -> dict[str, Any]:
         parts = {"diversity": self.diversity.state_dict(), "quality": self.quality.state_dict()}

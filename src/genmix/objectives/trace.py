@@ -196,9 +196,7 @@ class TraceFunction(ABC):
         middle = (values[:, None] + values[None, :]) / 2
         close = xp.abs(apart) <= 1e-4 * middle
         safe = xp.where(close, xp.ones_like(apart), apart)
-        return xp.where(
-            close, self.curvature(middle), (slope[:, None] - slope[None, :]) / safe
-        )
+        return xp.where(close, self.curvature(middle), (slope[:, None] - slope[None, :]) / safe)
 
 
 class Entropy(TraceFunction):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from genmix.arrays import Vector
 from genmix.description import Description
+from genmix.errors import number
 from genmix.loss import Loss
 from genmix.objectives.base import Objective, Tally
 from genmix.simplex import Solver
@@ -50,12 +51,18 @@ class Situation:
 class Policy(Description):
     """Base of the policies: immutable parameters, no state."""
 
-    def check(self, arms: Sequence[str], objective: Objective) -> None:
-        """Refuse arms or an objective that the policy cannot work with."""
+    def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
+        """Refuse arms (all there are, and those still drawn from) or an objective it cannot work with."""
 
     @abstractmethod
     def decide(self, situation: Situation) -> Decision:
         """The weights from which the next arm is drawn."""
+
+
+def nonnegative(policy: Policy, *fields: str) -> None:
+    """Refuse parameters that are no finite numbers of at least 0."""
+    for field in fields:
+        object.__setattr__(policy, field, number(getattr(policy, field), field, 0.0))
 
 
 def vertex(size: int, index: int) -> Vector:
@@ -66,4 +73,5 @@ def vertex(size: int, index: int) -> Vector:
 
 def exploration(situation: Situation, beta: float) -> Vector:
     """``sqrt(β log t / n_i)``."""
-    return np.sqrt(beta * np.log(situation.total) / situation.counts)
+    bonus: Vector = np.sqrt(beta * np.log(situation.total) / situation.counts)
+    return bonus

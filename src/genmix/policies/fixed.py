@@ -34,13 +34,14 @@ class Fixed(Policy):
             raise InputError(f"the weights are {self.weights!r}: give a map from arm to weight.")
         shares = on_simplex(list(self.weights.values())).tolist()
         named = {str(arm): share for arm, share in zip(self.weights, shares, strict=True)}
-        object.__setattr__(self, "weights", named)
+        object.__setattr__(self, "weights", dict(sorted(named.items())))
 
-    def check(self, arms: Sequence[str], objective: Objective) -> None:
-        if not self._of(arms).any():
-            raise InputError(
-                f"{self} gives no weight to any of the arms {', '.join(arms)}: name at least one."
-            )
+    def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
+        unknown = next((arm for arm in self.weights if arm not in known), None)
+        if unknown is not None:
+            raise InputError(f"unknown arm {unknown!r} in {self}: the arms are {', '.join(known)}.")
+        if not self._of(active).any():
+            raise InputError(f"{self} gives no weight to {', '.join(active)}: name one of those.")
 
     def _of(self, arms: Sequence[str]) -> Vector:
         return np.array([self.weights.get(arm, 0.0) for arm in arms])
@@ -60,9 +61,9 @@ class OneArmOracle(Policy):
 
     arm: str
 
-    def check(self, arms: Sequence[str], objective: Objective) -> None:
-        if self.arm not in arms:
-            raise InputError(f"{self} names no active arm: the arms are {', '.join(arms)}.")
+    def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
+        if self.arm not in active:
+            raise InputError(f"{self} names no active arm: those are {', '.join(active)}.")
 
     def decide(self, situation: Situation) -> Decision:
         return Decision(vertex(len(situation.arms), situation.arms.index(self.arm)))

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.loss import LinearLoss, SumLoss
-from genmix.policies.base import Decision, Policy, Situation, exploration, vertex
+from genmix.policies.base import (
+    Decision,
+    Policy,
+    Situation,
+    exploration,
+    nonnegative,
+    vertex,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +38,9 @@ class MixtureUCB(Policy):
     delta_fidelity: float = 0.4
     beta: float = 1.0
 
+    def __post_init__(self) -> None:
+        nonnegative(self, "delta", "delta_fidelity", "beta")
+
     def decide(self, situation: Situation) -> Decision:
         bonus = self.delta * exploration(situation, self.beta)
         bonus += self.delta_fidelity * situation.objective.fidelity / situation.counts
@@ -46,6 +56,9 @@ class MixtureOGD(Policy):
 
     delta: float = 0.6
     beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "delta", "beta")
 
     def decide(self, situation: Situation) -> Decision:
         shares = situation.counts / situation.counts.sum()

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.arrays import Vector, to_numpy
-from genmix.errors import InputError
+from genmix.errors import InputError, number
 from genmix.objectives.base import Objective
 from genmix.objectives.frechet import FrechetDistance, FrechetTally
-from genmix.policies.base import Decision, Policy, Situation, exploration, vertex
+from genmix.policies.base import (
+    Decision,
+    Policy,
+    Situation,
+    exploration,
+    nonnegative,
+    vertex,
+)
 from genmix.simplex import uniform
 
 
@@ -32,8 +39,7 @@ class EpsilonGreedy(Policy):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.epsilon <= 1:
-            raise InputError(f"epsilon is {self.epsilon!r}: give a probability between 0 and 1.")
+        object.__setattr__(self, "epsilon", number(self.epsilon, "epsilon", 0.0, 1.0))
 
     def decide(self, situation: Situation) -> Decision:
         best = OneArmGreedy().decide(situation).weights
@@ -46,6 +52,9 @@ class OneArmUCB(Policy):
 
     delta: float = 0.6
     beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "delta", "beta")
 
     def decide(self, situation: Situation) -> Decision:
         bonus = self.delta * exploration(situation, self.beta / 2)
@@ -66,12 +75,14 @@ class FrechetUCB(Policy):
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise InputError(f"delta is {self.delta!r}: give a probability between 0 and 1.")
+        object.__setattr__(self, "delta", number(self.delta, "delta", 1e-300, 1.0))
+        nonnegative(self, "kappa", "threshold")
 
-    def check(self, arms: Sequence[str], objective: Objective) -> None:
+    def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         if not isinstance(objective, FrechetDistance):
-            raise InputError("FrechetUCB works with FrechetDistance alone: use OneArmUCB() instead.")
+            raise InputError(
+                "FrechetUCB works with FrechetDistance alone: use OneArmUCB() instead."
+            )
 
     def decide(self, situation: Situation) -> Decision:
         tally = situation.tally
