@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
+from genmix.loss import Loss
 from genmix.mixture import Mixture
 
 Rows = NDArray[np.float64]
@@ -31,11 +33,16 @@ class World:
         return self.best.weights
 
     def population_loss(self, weights: dict[str, float]) -> float:
-        loss = self.best.pool.tally.loss(range(len(self.arms)))
-        return loss.value(np.array([weights[arm] for arm in self.arms]))
+        return self._loss.value(np.array([weights[arm] for arm in self.arms]))
+
+    @cached_property
+    def _loss(self) -> Loss:
+        return self.best.pool.tally.loss(range(len(self.arms)))
 
 
-def modes(rng: np.random.Generator, arms: int = 4, own: float = 0.6) -> tuple[dict[str, Rows], Rows]:
+def modes(
+    rng: np.random.Generator, arms: int = 4, own: float = 0.6
+) -> tuple[dict[str, Rows], Rows]:
     """One-hot embeddings: every arm has a few modes to itself and shares others.
 
     ``own`` is the share of an arm's mass on its own modes; the reference is uniform over all modes.
@@ -113,7 +120,12 @@ def simulate(
 ) -> Run:
     """``rounds`` samples in all, the warm start among them; arms' streams are the same for every policy."""
     selector = gx.Selector(
-        list(world.arms), world.best.objective, policy, warm_start=warm_start, seed=seed, **options  # type: ignore[arg-type]
+        list(world.arms),
+        world.best.objective,
+        policy,
+        warm_start=warm_start,
+        seed=seed,
+        **options,  # type: ignore[arg-type]
     )
     streams = {arm: np.random.default_rng([seed, i]) for i, arm in enumerate(world.arms)}
     regret: list[float] = []

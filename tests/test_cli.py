@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import genmix.demo
 from genmix.cli import app
+from genmix.demo import DemoResult, Step, run_demo
 
 runner = CliRunner()
 
@@ -88,6 +91,24 @@ def test_interrupt_before_the_first_sample(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.exit_code == 130
     assert result.stdout == ""
     assert "interrupted before there was anything to show" in result.stderr
+
+
+def test_interrupted_run_tells_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any, report: Callable[[Step], None]) -> DemoResult:
+        def interrupt(step: Step) -> None:
+            report(step)
+            if step.done >= 56:
+                raise KeyboardInterrupt
+
+        return run_demo(*args, report=interrupt)
+
+    monkeypatch.setattr(genmix.demo, "run_demo", interrupted)
+    result = runner.invoke(app, ["demo", "--json"])
+    told = json.loads(result.stdout)
+    assert result.exit_code == 130
+    assert told["interrupted"] is True
+    assert sum(told["counts"].values()) == 56
+    assert result.stderr.splitlines()[-1] == "interrupted after 56 samples"
 
 
 def test_missing_extra_names_the_fix() -> None:

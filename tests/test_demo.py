@@ -143,9 +143,11 @@ def test_progress_is_one_live_line_on_a_terminal(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     with ProgressLine() as progress:
-        progress(Step("generating", 50, 100, "FD 0.5"))
-        progress.bar.refresh()
+        for step in (Step("fitting"), Step("generating", 50, 100, "FD 0.5")):
+            progress(step)
+            progress.bar.refresh()
+            assert [task.description for task in progress.bar.tasks] == [step.stage]
     out, err = capsys.readouterr()
     assert out == ""
-    assert "generating" in err
+    assert err.index("fitting") < err.index("generating")
     assert "50/100" in err

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from genmix.arrays import Vector
 
+EPS = float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -27,11 +29,13 @@ class Expansion:
     value: float
     gradient: Vector
     hessian: NDArray[np.float64] | None = None
+    noise: float = 0.0
+    """How far rounding may have put the value and the plane apart."""
 
     @property
     def gap(self) -> float:
-        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap."""
-        return max(self.value - float(np.min(self.gradient)), 0.0)
+        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap, and the rounding in it."""
+        return max(self.value - float(np.min(self.gradient)), 0.0) + self.noise
 
 
 class Loss(ABC):
@@ -74,7 +78,8 @@ class LinearLoss(Loss):
         return float(self.slopes @ alpha)
 
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
-        return Expansion(self.value(alpha), self.slopes, np.zeros((self.size, self.size)))
+        flat = np.zeros((self.size, self.size))
+        return Expansion(self.value(alpha), self.slopes, flat, 4 * EPS * self.scale)
 
 
 class MeanLoss(LinearLoss):
@@ -104,7 +109,7 @@ class QuadraticLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         half = self.matrix @ alpha
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
-        return Expansion(self.value(alpha), plane, 2 * self.matrix)
+        return Expansion(self.value(alpha), plane, 2 * self.matrix, 16 * EPS * self.scale)
 
 
 class LogMeanLoss(Loss):
@@ -130,7 +135,9 @@ class LogMeanLoss(Loss):
         # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
-        return Expansion(self.value(alpha), 1 - np.log(mean) - slope, np.outer(slope, slope))
+        plane = 1 - np.log(mean) - slope
+        noise = 16 * EPS * max(1.0, abs(float(np.log(mean))))
+        return Expansion(self.value(alpha), plane, np.outer(slope, slope), noise)
 
 
 class PooledLoss(Loss):
@@ -170,7 +177,8 @@ class SumLoss(Loss):
         parts = [(w, term.expand(alpha, blur, hessian)) for w, term in self.terms]
         value = sum(w * part.value for w, part in parts)
         plane: Any = sum(w * part.gradient for w, part in parts)
-        if not hessian:
-            return Expansion(value, plane)
-        bend: Any = sum(w * part.hessian for w, part in parts if part.hessian is not None)
-        return Expansion(value, plane, bend)
+        noise = sum(abs(w) * part.noise for w, part in parts)
+        bend: Any = None
+        if hessian:
+            bend = sum(w * part.hessian for w, part in parts if part.hessian is not None)
+        return Expansion(value, plane, bend, noise)

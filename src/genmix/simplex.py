@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from genmix.arrays import Vector
 from genmix.description import Description
 from genmix.errors import InputError, number, positive, whole
-from genmix.loss import Expansion, Loss
+from genmix.loss import EPS, Expansion, Loss
 
 LIFT = 1e-9
 """Least weight of a starting point: a stored zero would be a dead logarithm."""
@@ -30,8 +30,6 @@ FIRST_BLUR, LAST_BLUR = 0.05, 1e-13
 
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 """Curvature added to a singular quadratic program, relative to its largest."""
-
-EPS = float(np.finfo(float).eps)
 
 
 class Solution(NamedTuple):
@@ -66,14 +64,14 @@ class Newton(Description):
 
     def solve(self, loss: Loss, start: Vector) -> Solution:
         if loss.size == 1:
-            return certified(loss, np.ones(1), 0)
+            return Solution(np.ones(1), loss.value(np.ones(1)), 0.0, 0)
         blur = 0.0 if loss.smooth else FIRST_BLUR
         alpha = lifted(start)
         here = loss.expand(alpha, blur)
         if not np.isfinite(here.value):  # no mixture of these arms is worth anything
             return Solution(alpha, here.value, np.inf, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
-        while here.gap > self._target(loss, here.value) and stalls < 3 and steps < self.max_steps:
+        while not self._is_done(loss, here) and stalls < 3 and steps < self.max_steps:
             steps += 1
             if blur > LAST_BLUR and _model_gap(here, alpha) <= blur:
                 blur /= 4
@@ -89,6 +87,9 @@ class Newton(Description):
     def _target(self, loss: Loss, value: float) -> float:
         return self.tolerance * max(abs(value), 1e-4 * loss.scale)
 
+    def _is_done(self, loss: Loss, here: Expansion) -> bool:
+        return here.gap <= max(self._target(loss, here.value), 2 * here.noise)
+
     def _without_dust(self, loss: Loss, found: Solution, blur: float) -> Solution:
         """The same solution with negligible weights put to exactly zero, if the certificate agrees."""
         dust = (found.weights > 0) & (found.weights < 1e-5)
@@ -96,7 +97,7 @@ class Newton(Description):
             return found
         alpha = feasible(np.where(dust, 0.0, found.weights))
         clean = loss.expand(alpha, blur, hessian=False)
-        if clean.gap > max(found.gap, self._target(loss, clean.value)):
+        if clean.gap > max(2 * found.gap, self._target(loss, clean.value)):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations)
 
@@ -178,7 +179,7 @@ def _step(loss: Loss, alpha: Vector, here: Expansion, blur: float) -> tuple[Vect
     target = quadratic_program(here.gradient, here.hessian, alpha, floor)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, blur) if blur else here.value
-    slack = 8 * EPS * max(loss.scale, abs(value))
+    slack = 2 * here.noise + 8 * EPS * max(loss.scale, abs(value))
     length = 1.0
     while length > 1e-12:
         moved = feasible(alpha + length * (target - alpha))

@@ -24,7 +24,6 @@ ObjectiveName = Literal["fd", "vendi"]
 Pools = dict[str, NDArray[np.float64]]
 Weights = dict[str, float]
 
-
 LABELS: dict[ObjectiveName, str] = {"fd": "FD", "vendi": "Vendi"}
 
 
@@ -211,7 +210,7 @@ def plain(score: gx.Score | dict[str, gx.Score]) -> float:
 
 def basis(objective: gx.Objective) -> dict[str, str]:
     details = {key: str(value) for key, value in objective.details().items()}
-    return {**details, "n": f"{POOL} per generator", "embedding": EMBEDDING}
+    return {**details, "n": f"{POOL} a generator", "embedding": EMBEDDING}
 
 
 def summarise(run: Run, scores: Scores | None, seconds: float) -> DemoResult:

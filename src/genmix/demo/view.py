@@ -62,9 +62,8 @@ class ProgressLine:
 def print_result(result: DemoResult) -> None:
     console = Console()
     console.print(result_table(result))
-    console.print(closing_lines(result), highlight=False)
-    basis = ", ".join(f"{key} {value}" for key, value in result.basis.items())
-    console.print(f"{result.metric} depends on {basis}.", highlight=False)
+    for line in closing_lines(result):
+        console.print(line, highlight=False)
 
 
 def result_table(result: DemoResult) -> Table:
@@ -97,15 +96,20 @@ def add_mixtures(table: Table, scores: Scores, result: DemoResult) -> None:
         table.add_row(name, "", samples, "", "", f"{score:.3f}", gap)
 
 
-def closing_lines(result: DemoResult) -> str:
-    """What came out, in words."""
+def closing_lines(result: DemoResult) -> list[str]:
+    """What came out, and what the numbers depend on."""
     if result.scores is None:
-        return f"Interrupted after {result.drawn} samples; gap {result.gap:.0e}."
+        return [f"Interrupted after {result.drawn} samples; gap {result.gap:.0e}."]
     scores = result.scores
     single = scores.best_single(result.maximise)
-    return (
-        f"The learnt mixture scores {scores.learnt:.3f}, the best single generator ({single}) "
-        f"{scores.singles[single]:.3f}.\n"
-        f"Scores: on {scores.pool} fresh samples per generator; best mixture: the optimum there.\n"
-        "Gap: how far the loss can be from its minimum; the learnt mixture's on its own samples."
-    )
+    basis = ", ".join(f"{key} {value}" for key, value in result.basis.items())
+    return [
+        f"The learnt mixture scores {scores.learnt:.3f}, the best single generator "
+        f"{scores.singles[single]:.3f} ({single}), "
+        f"the {result.drawn} samples of the run together {result.pooled:.3f}.",
+        f"Scores in the table are of {scores.pool} fresh samples per generator; "
+        "the best mixture is the optimum on them.",
+        "The gap bounds how far a loss is from its minimum: the learnt mixture's on the samples "
+        "of the run, the best mixture's on the fresh ones.",
+        f"{result.metric} depends on {basis}.",
+    ]

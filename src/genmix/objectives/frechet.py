@@ -11,9 +11,10 @@ import numpy as np
 
 from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.errors import InputError
+from genmix.loss import EPS
 from genmix.objectives.base import Batch, Objective
 from genmix.objectives.moments import MomentTally
-from genmix.objectives.trace import EPS, MixtureMoments, Root, TraceLoss
+from genmix.objectives.trace import MixtureMoments, Root, TraceLoss
 from genmix.reference import Moments, moments_of
 
 
@@ -70,6 +71,7 @@ class FrechetTally(MomentTally):
     """
 
     STATE = (*MomentTally.STATE, "squares")
+    centred = True
 
     def __init__(self, objective: FrechetDistance, arms: int, sample: Array) -> None:
         super().__init__(arms, sample, sample.shape[1])
@@ -102,14 +104,9 @@ class FrechetTally(MomentTally):
     def loss(self, arms: Sequence[int]) -> FrechetLoss:
         counts = np.array([self.counts[arm] for arm in arms])
         squares = np.array([self.squares[arm] for arm in arms]) / counts
-        moments = self.mixture_moments(arms, centred=True, factor=self.factor)
+        moments = self.mixture_moments(arms, self.factor)
         offsets = np.stack([to_numpy(self.mean(arm)) for arm in arms])
         return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
-
-    def covariance(self, arm: int) -> Array:
-        """The 1/n covariance of one arm."""
-        mean = self.mean(arm)
-        return symmetric(self.second_moment(arm) - mean[:, None] * mean[None, :])
 
 
 def _factor(covariance: Array) -> Array:

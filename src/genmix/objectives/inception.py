@@ -11,7 +11,7 @@ import numpy as np
 
 from genmix.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.loss import Expansion, Loss
+from genmix.loss import EPS, Expansion, Loss
 from genmix.objectives.base import Batch, Objective, Tally
 
 OFF_BY = 1e-3
@@ -95,7 +95,7 @@ class InceptionLoss(Loss):
         mixed = np.maximum(alpha @ self.means, 1e-300)
         plane = self.entropies + self.means @ (np.log(mixed) + 1) - mixed.sum()
         bend = (self.means / mixed) @ self.means.T if hessian else None
-        return Expansion(self.value(alpha), plane, bend)
+        return Expansion(self.value(alpha), plane, bend, 64 * EPS)
 
     def score(self, alpha: Vector) -> float:
         return math.exp(-self.value(alpha))

@@ -15,9 +15,11 @@ from genmix.objectives.trace import DenseMoments, FactorMoments, MixtureMoments
 
 
 class MomentTally(Tally):
-    """Moments of ``transform(embeddings)``; the transform is row by row."""
+    """Moments of ``transform(embeddings)``, row by row; of second order ``Σ x xᵀ``, or about each
+    arm's own mean if ``centred``, so that a mean far from 0 costs no digits."""
 
     STATE: ClassVar[tuple[str, ...]] = ("kept", "first", "second")
+    centred: ClassVar[bool] = False
 
     def __init__(self, arms: int, sample: Array, columns: int) -> None:
         super().__init__(arms, sample)
@@ -38,35 +40,49 @@ class MomentTally(Tally):
         self._take(arm, self.transform(batch.embeddings), sum(self.counts))
 
     def _take(self, arm: int, rows: Array, before: int) -> None:
-        if self.keeps_rows:
-            self.kept[arm].append(rows)
-            if before + rows.shape[0] >= self.columns:
-                self._fold()
-        else:
-            self.first[arm] += namespace(rows).sum(rows, axis=0)
-            self.second[arm] += rows.mT @ rows
+        if not self.keeps_rows:
+            self._absorb(arm, self.counts[arm], *self._moments(rows))
+            return
+        self.kept[arm].append(rows)
+        if before + rows.shape[0] >= self.columns:
+            self._fold()
+
+    def _moments(self, rows: Array) -> tuple[int, Array, Array]:
+        """Number, sum and second-order sum of some rows."""
+        first = namespace(rows).sum(rows, axis=0)
+        if self.centred:
+            rows = rows - first / rows.shape[0]
+        return int(rows.shape[0]), first, rows.mT @ rows
+
+    def _absorb(self, arm: int, have: int, more: int, first: Array, second: Array) -> None:
+        """Add the sums of ``more`` rows to those of the ``have`` rows of this arm."""
+        if self.centred and have and more:
+            apart = first / more - self.first[arm] / have
+            second = second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
+        self.first[arm] += first
+        self.second[arm] += second
 
     def _fold(self) -> None:
         """Turn the kept rows into sums."""
-        arms = len(self.kept)
-        self.first = [self.sums(self.columns) for _ in range(arms)]
-        self.second = [self.sums(self.columns, self.columns) for _ in range(arms)]
-        for arm, rows in enumerate(self.kept):
-            self._take(arm, rows.array, 0)
-        self.kept = []
+        kept, self.kept = self.kept, []
+        self.first = [self.sums(self.columns) for _ in kept]
+        self.second = [self.sums(self.columns, self.columns) for _ in kept]
+        for arm, rows in enumerate(kept):
+            if rows.count:
+                self._absorb(arm, 0, *self._moments(rows.array))
 
     def _merge(self, other: MomentTally) -> None:
         if other.keeps_rows:
             before = sum(self.counts)
             for arm, rows in enumerate(other.kept):
-                self._take(arm, rows.array, before)
-                before += rows.count
+                if rows.count:
+                    self._take(arm, rows.array, before)
+                    before += rows.count
             return
         if self.keeps_rows:
             self._fold()
-        for arm in range(len(self.counts)):
-            self.first[arm] += other.first[arm]
-            self.second[arm] += other.second[arm]
+        for arm, (have, more) in enumerate(zip(self.counts, other.counts, strict=True)):
+            self._absorb(arm, have, more, other.first[arm], other.second[arm])
 
     def _grow(self) -> None:
         if self.keeps_rows:
@@ -86,21 +102,21 @@ class MomentTally(Tally):
         return self.first[arm] / self.counts[arm]
 
     def second_moment(self, arm: int) -> Array:
+        """``E x xᵀ``, or the 1/n covariance if centred."""
         if self.keeps_rows:
-            rows = self.kept[arm].array
-            return rows.mT @ rows / self.counts[arm]
+            return self._moments(self.kept[arm].array)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
 
-    def mixture_moments(
-        self, arms: Sequence[int], centred: bool, factor: Array | None = None
-    ) -> MixtureMoments:
+    def mixture_moments(self, arms: Sequence[int], factor: Array | None = None) -> MixtureMoments:
         """The moments of ``rows @ factor`` for these arms."""
         xp = namespace(self.sample)
         if self.keeps_rows:
             rows = [self.kept[arm].array for arm in arms]
-            return FactorMoments(rows if factor is None else [r @ factor for r in rows], centred)
+            return FactorMoments(
+                rows if factor is None else [r @ factor for r in rows], self.centred
+            )
         second = xp.stack([self.second_moment(arm) for arm in arms])
-        means = xp.stack([self.mean(arm) for arm in arms]) if centred else None
+        means = xp.stack([self.mean(arm) for arm in arms]) if self.centred else None
         if factor is not None:
             second = factor.mT @ second @ factor
             means = means @ factor if means is not None else None

@@ -17,13 +17,12 @@ import numpy as np
 from genmix.arrays import Array, Vector, namespace, symmetric
 from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
-from genmix.loss import LogMeanLoss, Loss, QuadraticLoss, SumLoss
+from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
 from genmix.objectives.linear import Quality
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import (
-    EPS,
     Entropy,
     FactorMoments,
     LargestLoss,
@@ -224,7 +223,7 @@ class FeatureTally(MomentTally):
         return self.kernel.feature_map(embeddings)
 
     def loss(self, arms: Sequence[int]) -> Loss:
-        return spectral_loss(self.mixture_moments(arms, centred=False), self.order)
+        return spectral_loss(self.mixture_moments(arms), self.order)
 
 
 class GramTally(Tally):

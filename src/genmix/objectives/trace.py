@@ -23,9 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
-from genmix.loss import Expansion, Loss
+from genmix.loss import EPS, Expansion, Loss
 
-EPS = float(np.finfo(float).eps)
 TINY = 1e-100  # the level of rounding of a spectrum that is zero throughout
 
 
@@ -36,6 +35,8 @@ class Frame:
     values: Array
     noise: float
     """Eigenvalues up to here are rounding."""
+    errors: Array
+    """By how much rounding may have moved each eigenvalue."""
     diagonals: Array
     """``B_i,kk``, ``(m, r)``."""
     blocks: Array | None
@@ -110,37 +111,38 @@ class FactorMoments(MixtureMoments):
         diagonals = xp.stack([xp.mean(part * part, axis=0) for part in turned])
         means = xp.stack([xp.mean(part, axis=0) for part in turned]) if self._centred else None
         full = xp.stack([p.mT @ p / p.shape[0] for p in turned]) if blocks else None
-        return Frame(values, noise, diagonals, full, means)
+        errors = 4 * EPS * float(xp.max(roots)) * roots if len(roots) else roots
+        return Frame(values, noise, errors, diagonals, full, means)
 
 
 class DenseMoments(MixtureMoments):
-    """Moments kept as matrices ``(m, d, d)``, with the directions that no arm has taken out."""
+    """Moments kept as matrices ``(m, d, d)``, with the directions that no arm has taken out.
+
+    If centred they are covariances, and ``Z_α = Σ α_i (Σ_i + y_i y_iᵀ)`` with ``y_i = ȳ_i − ȳ_α``: a sum
+    of positive terms, where second moments less a mean would cancel.
+    """
 
     def __init__(self, moments: Array, means: Array | None) -> None:
         xp = namespace(moments)
         self.size = int(moments.shape[0])
-        everywhere = xp.mean(moments, axis=0)
-        if means is not None:
-            middle = xp.mean(means, axis=0)
-            everywhere = everywhere - middle[:, None] * middle[None, :]
-        values, basis = xp.linalg.eigh(symmetric(everywhere))
-        held = values > moments.shape[1] * EPS * float(xp.max(values))
+        self._moments, self._means = moments, means
+        values, basis = xp.linalg.eigh(self._mixture(np.full(self.size, 1 / self.size))[0])
+        held = values > max(moments.shape[1] * EPS * float(xp.max(values)), TINY)
         if not bool(xp.all(held)):
             basis = basis[:, xp.nonzero(held)[0]]
-            moments = basis.mT @ moments @ basis
-            means = None if means is None else means @ basis
-        self._moments = moments
-        self._means = means
+            self._moments = basis.mT @ moments @ basis
+            self._means = None if means is None else means @ basis
 
     def _mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
+        """The mixture's moment and, if centred, the arms' means about its mean."""
         xp = namespace(self._moments)
         weights = like(alpha, self._moments)
         flat = xp.reshape(self._moments, (self.size, -1))
         mixed = xp.reshape(weights @ flat, self._moments.shape[1:])
         if self._means is None:
             return symmetric(mixed), None
-        mean = weights @ self._means
-        return symmetric(mixed - mean[:, None] * mean[None, :]), mean
+        offsets = self._means - weights @ self._means
+        return symmetric(mixed + (weights[:, None] * offsets).mT @ offsets), offsets
 
     def _cleaned(self, values: Array) -> tuple[Array, float]:
         xp = namespace(values)
@@ -153,20 +155,20 @@ class DenseMoments(MixtureMoments):
 
     def frame(self, alpha: Vector, blocks: bool) -> Frame:
         xp = namespace(self._moments)
-        mixed, mean = self._mixture(alpha)
+        mixed, offsets = self._mixture(alpha)
         raw, basis = xp.linalg.eigh(mixed)
         values, noise = self._cleaned(raw)
         half = self._moments @ basis
         full = basis.mT @ half if blocks else None
         diagonals = xp.sum(basis * half, axis=1)
-        if mean is None or self._means is None:
-            return Frame(values, noise, diagonals, full, None)
-        arms, middle = self._means @ basis, mean @ basis
-        diagonals = diagonals - 2 * arms * middle + middle**2
+        diagonals = xp.where(diagonals > 0, diagonals, xp.zeros_like(diagonals))
+        errors = xp.full_like(values, 4 * EPS * float(xp.max(values)) if len(values) else 0.0)
+        if offsets is None:
+            return Frame(values, noise, errors, diagonals, full, None)
+        means = offsets @ basis
         if full is not None:
-            cross = arms[:, :, None] * middle[None, None, :]
-            full = full - cross - cross.mT + (middle[:, None] * middle[None, :])[None, :, :]
-        return Frame(values, noise, diagonals, full, arms - middle)
+            full = full + means[:, :, None] * means[:, None, :]
+        return Frame(values, noise, errors, diagonals + means**2, full, means)
 
 
 class TraceFunction(ABC):
@@ -285,7 +287,9 @@ class TraceLoss(Loss):
         touch = self.function.total(lifted) - float(xp.sum(slope * lifted))
         plane = self.linear + self.constant + touch + to_numpy(frame.diagonals @ slope)
         bend = self._hessian(frame, lifted, slope) if hessian else None
-        return Expansion(self._value(alpha, frame.values), plane, bend)
+        moved = float(xp.sum(xp.abs(slope) * frame.errors))
+        noise = moved + 16 * EPS * max(self.scale, abs(touch))
+        return Expansion(self._value(alpha, frame.values), plane, bend, noise)
 
     def _hessian(self, frame: Frame, lifted: Array, slope: Array) -> Array:
         xp = namespace(lifted)
@@ -323,7 +327,7 @@ class LargestLoss(Loss):
         shares = shares / xp.sum(shares)
         plane = to_numpy(frame.diagonals @ shares)
         bend = self._hessian(frame, shares, blur) if hessian else None
-        return Expansion(top, plane, bend)
+        return Expansion(top, plane, bend, 16 * EPS * top)
 
     def _hessian(self, frame: Frame, shares: Array, blur: float) -> Array:
         xp = namespace(shares)

@@ -93,7 +93,7 @@ class FrechetUCB(Policy):
 
     def _bonus(self, tally: FrechetTally, arm: int) -> float:
         n = tally.counts[arm]
-        covariance = self._thresholded(to_numpy(tally.covariance(arm)), n)
+        covariance = self._thresholded(to_numpy(tally.second_moment(arm)), n)
         spectrum = np.abs(np.linalg.eigvalsh(covariance))
         norm, trace = float(spectrum.max()), float(np.trace(covariance))
         confidence = math.log(1 / self.delta)
