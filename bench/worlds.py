@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
-from genmix.loss import Loss
 from genmix.mixture import Mixture
 
 Rows = NDArray[np.float64]
@@ -33,11 +31,7 @@ class World:
         return self.best.weights
 
     def population_loss(self, weights: dict[str, float]) -> float:
-        return self._loss.value(np.array([weights[arm] for arm in self.arms]))
-
-    @cached_property
-    def _loss(self) -> Loss:
-        return self.best.pool.tally.loss(range(len(self.arms)))
+        return self.best.function.value(np.array([weights[arm] for arm in self.arms]))
 
 
 def modes(

@@ -61,6 +61,10 @@ class Loss(ABC):
         """What people read: the loss in the units of the objective."""
         return self.value(alpha)
 
+    @abstractmethod
+    def face(self, arms: Sequence[int]) -> Loss:
+        """The same loss with weight on these arms only."""
+
     def singles(self) -> Vector:
         """The loss of every single arm."""
         return np.array([self.value(vertex) for vertex in np.eye(self.size)])
@@ -80,6 +84,9 @@ class LinearLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         flat = np.zeros((self.size, self.size))
         return Expansion(self.value(alpha), self.slopes, flat, 4 * EPS * self.scale)
+
+    def face(self, arms: Sequence[int]) -> LinearLoss:
+        return LinearLoss(self.slopes[list(arms)])
 
 
 class MeanLoss(LinearLoss):
@@ -111,9 +118,13 @@ class QuadraticLoss(Loss):
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
         return Expansion(self.value(alpha), plane, 2 * self.matrix, 16 * EPS * self.scale)
 
+    def face(self, arms: Sequence[int]) -> QuadraticLoss:
+        kept = list(arms)
+        return QuadraticLoss(self.matrix[np.ix_(kept, kept)], self.linear[kept], self.constant)
+
 
 class LogMeanLoss(Loss):
-    """``−log(q·α)`` for ``q ≥ 0``, and the constant ``worthless`` if every q is 0."""
+    """``−log(q·α)`` for ``q ≥ 0``; if every q is 0, the constant ``worthless``: no arm is preferred."""
 
     steep = True
 
@@ -139,6 +150,9 @@ class LogMeanLoss(Loss):
         noise = 16 * EPS * max(1.0, abs(float(np.log(mean))))
         return Expansion(self.value(alpha), plane, np.outer(slope, slope), noise)
 
+    def face(self, arms: Sequence[int]) -> LogMeanLoss:
+        return LogMeanLoss(self.means[list(arms)], np.inf if self.means.any() else self._worthless)
+
 
 class PooledLoss(Loss):
     """One mixture of another loss, seen as a single arm."""
@@ -155,6 +169,9 @@ class PooledLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         value = self.value(alpha)
         return Expansion(value, np.array([value]), np.zeros((1, 1)))
+
+    def face(self, arms: Sequence[int]) -> PooledLoss:
+        return self
 
     def score(self, alpha: Vector) -> float:
         return self._loss.score(self._shares)
@@ -182,3 +199,6 @@ class SumLoss(Loss):
         if hessian:
             bend = sum(w * part.hessian for w, part in parts if part.hessian is not None)
         return Expansion(value, plane, bend, noise)
+
+    def face(self, arms: Sequence[int]) -> SumLoss:
+        return SumLoss([(w, term.face(arms)) for w, term in self.terms])

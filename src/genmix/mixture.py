@@ -11,6 +11,7 @@ import numpy as np
 
 from genmix.arrays import Array, Vector, like
 from genmix.intake import batches
+from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Score, Scores, Tally
 from genmix.simplex import Newton, Solver
 
@@ -76,6 +77,8 @@ class Mixture:
     gap: float
     iterations: int
     pool: Pool = field(repr=False)
+    function: Loss = field(repr=False)
+    """The loss as a function of the weights."""
     solver: Solver = field(repr=False)
 
     @property
@@ -95,7 +98,7 @@ class Mixture:
         if not rest:
             return np.inf
         start = np.maximum(alpha[rest], 1e-3)
-        found = self.solver.solve(self.pool.tally.loss(rest), start / start.sum())
+        found = self.solver.solve(self.function.face(rest), start / start.sum())
         return found.loss - self.loss
 
     @property
@@ -138,7 +141,8 @@ def optimal_mixture(
     pool = Pool.of(arms, objective, quality, cost, encoder)
     engine = Newton() if solver is None else solver
     size = len(pool.arms)
-    found = engine.solve(pool.tally.loss(range(size)), np.full(size, 1 / size))
+    function = pool.tally.loss(range(size))
+    found = engine.solve(function, np.full(size, 1 / size))
     return Mixture(
         weights=dict(zip(pool.arms, found.weights.tolist(), strict=True)),
         score=pool.score(found.weights),
@@ -147,5 +151,6 @@ def optimal_mixture(
         gap=found.gap,
         iterations=found.iterations,
         pool=pool,
+        function=function,
         solver=engine,
     )

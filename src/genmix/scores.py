@@ -53,7 +53,8 @@ def score(
 ) -> ScoreTable:
     """The objective's scores, and precision, recall, density and coverage where there is a reference.
 
-    The reference is the objective's own samples unless ``reference`` gives others. Recall and coverage
+    The reference is the objective's own samples unless ``reference`` gives others; ``k`` is for these
+    four, and an objective that is itself a precision or density keeps its own. Recall and coverage
     are not convex in the weights: they are reported for sets of samples, never optimised.
     """
     pool = Pool.of(arms, objective, quality, cost, encoder)
@@ -63,15 +64,17 @@ def score(
             f"the reference has dimension {points.shape[1]} and the arms have "
             f"{pool.tally.dimension}: embed both with the same encoder."
         )
-    rows = {name: as_matrix(arms[name], f"arm {name!r}") for name in pool.arms}
-    everything = namespace(next(iter(rows.values()))).concat(list(rows.values()), axis=0)
+    if reference is None and points is not None and points.shape[0] <= k:
+        points = None  # too few for neighbours, which nobody asked for
+    rows = {name: like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms}
+    everything = namespace(pool.tally.sample).concat(list(rows.values()), axis=0)
     corners = np.eye(len(pool.arms))
     return ScoreTable(
         arms={
-            name: _row(pool.score(corners[i])) | _manifold(points, rows[name], k, encoder)
+            name: _manifold(points, rows[name], k, encoder) | _row(pool.score(corners[i]))
             for i, name in enumerate(pool.arms)
         },
-        pooled=_row(pool.pooled_score()) | _manifold(points, everything, k, encoder),
+        pooled=_manifold(points, everything, k, encoder) | _row(pool.pooled_score()),
         mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
     )
 

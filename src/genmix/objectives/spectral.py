@@ -294,10 +294,7 @@ class QualityVendiTally(Tally):
         self.quality.grow()
 
     def loss(self, arms: Sequence[int]) -> Loss:
-        # Arms without any quality are worth nothing if others have some; else none can be preferred.
-        worthless = math.inf if any(self.quality.totals) else 0.0
-        quality = LogMeanLoss(self.quality.means(arms), worthless)
-        return QualityVendiLoss(self.diversity.loss(arms), quality)
+        return QualityVendiLoss(self.diversity.loss(arms), LogMeanLoss(self.quality.means(arms)))
 
     def fork(self) -> QualityVendiTally:
         fork = copy.copy(self)

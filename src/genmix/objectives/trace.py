@@ -51,6 +51,10 @@ class MixtureMoments(ABC):
     size: int
 
     @abstractmethod
+    def of(self, arms: Sequence[int]) -> MixtureMoments:
+        """The moments of these arms alone."""
+
+    @abstractmethod
     def spectrum(self, alpha: Vector) -> tuple[Array, float]:
         """Eigenvalues of the mixture's moment, those at the level of rounding put to zero; the level."""
 
@@ -86,6 +90,9 @@ class FactorMoments(MixtureMoments):
         _, roots, basis = xp.linalg.svd(xp.sqrt(each)[:, None] * rows, full_matrices=False)
         held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
         return rows @ basis[held, :].mT
+
+    def of(self, arms: Sequence[int]) -> FactorMoments:
+        return FactorMoments([self._rows[self._slices[i], :] for i in arms], self._centred)
 
     def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
         xp = namespace(self._rows)
@@ -132,6 +139,11 @@ class DenseMoments(MixtureMoments):
             basis = basis[:, xp.nonzero(held)[0]]
             self._moments = basis.mT @ moments @ basis
             self._means = None if means is None else means @ basis
+
+    def of(self, arms: Sequence[int]) -> DenseMoments:
+        xp = namespace(self._moments)
+        means = None if self._means is None else xp.stack([self._means[i, :] for i in arms])
+        return DenseMoments(xp.stack([self._moments[i, :, :] for i in arms]), means)
 
     def _mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
         """The mixture's moment and, if centred, the arms' means about its mean."""
@@ -273,6 +285,10 @@ class TraceLoss(Loss):
         self.scale = scale
         self.steep = function.steep
 
+    def face(self, arms: Sequence[int]) -> TraceLoss:
+        kept = self.moments.of(arms)
+        return TraceLoss(kept, self.function, self.linear[list(arms)], self.constant, self.scale)
+
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return self._value(alpha, self.moments.spectrum(alpha)[0])
 
@@ -313,6 +329,9 @@ class LargestLoss(Loss):
     def __init__(self, moments: MixtureMoments) -> None:
         self.moments = moments
         self.size = moments.size
+
+    def face(self, arms: Sequence[int]) -> LargestLoss:
+        return LargestLoss(self.moments.of(arms))
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         values = to_numpy(self.moments.spectrum(alpha)[0])
