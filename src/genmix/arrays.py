@@ -64,7 +64,7 @@ def _numpy_array(value: object, what: str) -> Any:
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} is no array of numbers ({error}).") from error
+        raise InputError(f"{what} is no array: give rows of equal length.") from error
 
 
 def to_numpy(array: Array) -> Any:

@@ -84,10 +84,10 @@ def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
 def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
     if values is None or arm not in values:
         return None
-    try:
-        numbers = np.asarray(to_numpy(values[arm]), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"arm {arm!r}: the {what} is no array of numbers ({error}).") from error
+    numbers = np.asarray(to_numpy(values[arm]))
+    if numbers.dtype.kind not in "fiub":
+        raise InputError(f"arm {arm!r}: the {what} has dtype {numbers.dtype}: give real numbers.")
+    numbers = numbers.astype(np.float64)
     if numbers.ndim == 0:
         numbers = np.full(count, float(numbers))
     if numbers.shape != (count,):
@@ -105,7 +105,7 @@ def check_number(value: object, what: str, where: str) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: the {what} {value!r} is no number.") from error
+        raise InputError(f"{where}: the {what} is {value!r}: give a number.") from error
     if not np.isfinite(number):
         raise InputError(f"{where}: the {what} is {number}: give a finite number.")
     if what == "cost" and number < 0:

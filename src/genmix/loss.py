@@ -61,13 +61,35 @@ class Loss(ABC):
         """What people read: the loss in the units of the objective."""
         return self.value(alpha)
 
-    @abstractmethod
     def face(self, arms: Sequence[int]) -> Loss:
         """The same loss with weight on these arms only."""
+        return FaceLoss(self, arms)
 
     def singles(self) -> Vector:
         """The loss of every single arm."""
         return np.array([self.value(vertex) for vertex in np.eye(self.size)])
+
+
+class FaceLoss(Loss):
+    """A loss on the mixtures that give no weight to some arms."""
+
+    def __init__(self, loss: Loss, arms: Sequence[int]) -> None:
+        self._loss, self._arms = loss, list(arms)
+        self.size = len(self._arms)
+        self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
+
+    def _padded(self, alpha: Vector) -> Vector:
+        whole = np.zeros(self._loss.size)
+        whole[self._arms] = alpha
+        return whole
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return self._loss.value(self._padded(alpha), blur)
+
+    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+        here = self._loss.expand(self._padded(alpha), blur, hessian)
+        bend = None if here.hessian is None else here.hessian[np.ix_(self._arms, self._arms)]
+        return Expansion(here.value, here.gradient[self._arms], bend, here.noise)
 
 
 class LinearLoss(Loss):
@@ -84,9 +106,6 @@ class LinearLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         flat = np.zeros((self.size, self.size))
         return Expansion(self.value(alpha), self.slopes, flat, 4 * EPS * self.scale)
-
-    def face(self, arms: Sequence[int]) -> LinearLoss:
-        return LinearLoss(self.slopes[list(arms)])
 
 
 class MeanLoss(LinearLoss):
@@ -117,10 +136,6 @@ class QuadraticLoss(Loss):
         half = self.matrix @ alpha
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
         return Expansion(self.value(alpha), plane, 2 * self.matrix, 16 * EPS * self.scale)
-
-    def face(self, arms: Sequence[int]) -> QuadraticLoss:
-        kept = list(arms)
-        return QuadraticLoss(self.matrix[np.ix_(kept, kept)], self.linear[kept], self.constant)
 
 
 class LogMeanLoss(Loss):
@@ -169,9 +184,6 @@ class PooledLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
         value = self.value(alpha)
         return Expansion(value, np.array([value]), np.zeros((1, 1)))
-
-    def face(self, arms: Sequence[int]) -> PooledLoss:
-        return self
 
     def score(self, alpha: Vector) -> float:
         return self._loss.score(self._shares)

@@ -105,7 +105,7 @@ class Selector:
         if not isinstance(self._policy, Policy):
             raise InputError(f"{self._policy!r} is no policy: give one such as MixtureGreedy().")
         self._policy.check(self._labels, self._labels, self._objective)
-        if not callable(getattr(self._solver, "solve", None)):
+        if isinstance(self._solver, type) or not hasattr(self._solver, "solve"):
             raise InputError(f"{self._solver!r} is no solver: give one such as Newton().")
         self._warm_start = whole(self._warm_start, "warm_start", self._objective.least_samples)
         if self._draw not in ("iid", "tracking"):
@@ -294,7 +294,7 @@ class Selector:
             return found
         if found is None and 0 <= number < self._next_id:
             raise InputError(f"ticket {number} was told or failed before: tell each ticket once.")
-        raise InputError(f"ticket {number} is unknown: it was not asked from this selector.")
+        raise InputError(f"ticket {number} is unknown here: tell tickets that ask returned.")
 
     def _checked(
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
@@ -515,7 +515,7 @@ def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
     kind = getattr(np.random, state["bit_generator"], None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
         raise InputError(
-            f"the state's random generator {state['bit_generator']!r} is unknown here."
+            f"the state's random generator {state['bit_generator']!r} is unknown: use the numpy that wrote it."
         )
     bits = kind()
     bits.state = dict(state)

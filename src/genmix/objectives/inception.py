@@ -86,9 +86,6 @@ class InceptionLoss(Loss):
         self.entropies = entropies
         self.size = len(entropies)
 
-    def face(self, arms: Sequence[int]) -> InceptionLoss:
-        return InceptionLoss(self.means[list(arms)], self.entropies[list(arms)])
-
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         mixed = alpha @ self.means
         mixed = mixed[mixed > 0]
