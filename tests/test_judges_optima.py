@@ -32,14 +32,13 @@ def onto_simplex(alpha: cp.Variable) -> Any:
     return positive / positive.sum()
 
 
-def assert_best(loss: Loss, judged: Any, lower: float, tolerance: float) -> None:
-    """The solver's loss is at most the judge's mixture's, at least the judge's bound, and certified."""
+def assert_best(loss: Loss, judged: Any, least: float) -> None:
+    """The default solver reaches the judge's optimum, and its certificate holds against the judge."""
     found = gx.solve(loss)
     scale = max(1.0, abs(found.loss), loss.scale)
-    assert found.loss <= loss.value(judged) + 1e-9 * scale
-    assert found.loss == pytest.approx(lower, abs=tolerance * scale)
+    assert found.loss == pytest.approx(least, abs=1e-7 * scale)
     assert found.gap <= 1e-7 * scale
-    assert found.loss - found.gap <= lower + tolerance * scale
+    assert found.loss - loss.value(judged) <= found.gap + 1e-9 * scale
 
 
 # --- quadratic programs ---------------------------------------------------------------------------
@@ -96,7 +95,7 @@ def test_kernel_distance_optimum_is_the_quadratic_programs(kernel: Any, unbiased
         objective = gx.KernelDistance(reference, kernel, unbiased)
         fixed = objective.resolve(arms).kernel
         form = quadratic_form(fixed, arms, reference, 1, unbiased)
-        assert_best(loss_of(objective, arms), *least_quadratic(*form), tolerance=1e-7)
+        assert_best(loss_of(objective, arms), *least_quadratic(*form))
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
@@ -107,12 +106,11 @@ def test_rke_optimum_is_the_quadratic_programs(kernel: Any, unbiased: bool) -> N
         arms = gaussian_arms(rng, rng.integers(2, 12, 2 + 2 * seed), 4)
         objective = gx.RKE(kernel, unbiased)
         form = quadratic_form(objective.resolve(arms).kernel, arms, None, 2, unbiased)
-        assert_best(loss_of(objective, arms), *least_quadratic(*form), tolerance=1e-7)
+        assert_best(loss_of(objective, arms), *least_quadratic(*form))
 
 
 def test_an_indefinite_unbiased_form_is_projected_for_the_solve_and_reported_as_measured() -> None:
-    """Two collapsed arms at one point: off-diagonal pairs 1, own pairs without self 1; three points far
-    apart drag their own entry below: K has a negative eigenvalue."""
+    """Two samples an arm: own pairs without self are as noisy as single draws, and K is indefinite."""
     rng = np.random.default_rng(20)
     arms = [rng.standard_normal((2, 6)) for _ in range(6)]
     loss = loss_of(gx.RKE(gx.Gaussian(2.0), unbiased=True), arms)
@@ -156,7 +154,7 @@ def test_vendi_optimum_is_the_von_neumann_entropy_programs(seed: int) -> None:
     constraints.append(moment == mixed(unit_moments(arms), alpha))
     problem = cp.Problem(cp.Maximize(cp.von_neumann_entr(moment)), constraints)
     problem.solve(solver=cp.CLARABEL)
-    assert_best(loss_of(gx.Vendi(), arms), onto_simplex(alpha), -problem.value, tolerance=1e-6)
+    assert_best(loss_of(gx.Vendi(), arms), onto_simplex(alpha), -problem.value)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -213,7 +211,7 @@ def test_frechet_optimum_is_the_semidefinite_programs(d: int) -> None:
     arms = gaussian_arms(rng, rng.integers(d + 1, 3 * d + 6, 3 + d % 3), d, spread=0.8)
     reference = rng.standard_normal((40, d))
     loss = loss_of(gx.FrechetDistance(reference), arms)
-    assert_best(loss, *least_frechet(arms, reference), tolerance=1e-6)
+    assert_best(loss, *least_frechet(arms, reference))
 
 
 @pytest.mark.parametrize("d", range(3, 9))
@@ -223,7 +221,7 @@ def test_frechet_optimum_below_the_dimension(d: int) -> None:
     arms = gaussian_arms(rng, [1, 1] if d < 5 else [1, 2, 1], d, spread=0.8)
     reference = rng.standard_normal((40, d))
     loss = loss_of(gx.FrechetDistance(reference), arms)
-    assert_best(loss, *least_frechet(arms, reference), tolerance=1e-6)
+    assert_best(loss, *least_frechet(arms, reference))
 
 
 # --- sums and the rest ----------------------------------------------------------------------------
@@ -240,7 +238,7 @@ def test_a_sum_is_optimal_for_the_sum_of_the_programs() -> None:
     inverse_rke, _, _ = quadratic_form(kernel, arms, None, 2, False)
     price = 0.05 * np.array([x[0] for x in cost])
     judged = least_quadratic(k + 0.5 * inverse_rke, b - price / 2, c)
-    assert_best(loss_of(objective, arms, cost=cost), *judged, tolerance=1e-7)
+    assert_best(loss_of(objective, arms, cost=cost), *judged)
 
 
 def test_inception_score_optimum_is_the_entropy_programs() -> None:
@@ -254,4 +252,4 @@ def test_inception_score_optimum_is_the_entropy_programs() -> None:
         problem = cp.Problem(cp.Minimize(value), constraints)
         problem.solve(solver=cp.CLARABEL)
         judged = onto_simplex(alpha)
-        assert_best(loss_of(gx.InceptionScore(), arms), judged, problem.value, tolerance=1e-7)
+        assert_best(loss_of(gx.InceptionScore(), arms), judged, problem.value)

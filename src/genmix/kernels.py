@@ -178,6 +178,8 @@ class Custom(Kernel):
                 f"the kernel {self.function!r} gave shape {tuple(block.shape)} for batches of "
                 f"{x.shape[0]} and {y.shape[0]}: it must give ({x.shape[0]}, {y.shape[0]})."
             )
+        if not np.all(np.isfinite(to_numpy(block))):
+            raise InputError(f"the kernel {self.function!r} gave NaN or infinity: mend it.")
         return block
 
     def check(self, x: Array, where: str) -> None:
@@ -230,7 +232,7 @@ def with_unit_diagonal(value: object, objective: str) -> Kernel:
     """The kernel that Vendi and RKE work with: ``k(x, x) = 1``."""
     kernel = as_kernel(value)
     if isinstance(kernel, Polynomial):
-        raise InputError(f"{objective} needs k(x, x) = 1: Polynomial() is for KernelDistance only.")
+        raise InputError(f"{objective} needs k(x, x) = 1: use Gaussian() or Cosine() instead.")
     return kernel if kernel.unit_diagonal else Normalised(kernel)
 
 

@@ -71,10 +71,10 @@ def score(
     corners = np.eye(len(pool.arms))
     return ScoreTable(
         arms={
-            name: _manifold(points, rows[name], k, encoder) | _row(pool.score(corners[i]))
+            name: _beside(pool.score(corners[i]), _manifold(points, rows[name], k, encoder))
             for i, name in enumerate(pool.arms)
         },
-        pooled=_manifold(points, everything, k, encoder) | _row(pool.pooled_score()),
+        pooled=_beside(pool.pooled_score(), _manifold(points, everything, k, encoder)),
         mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
     )
 
@@ -83,7 +83,15 @@ def _row(scores: Scores) -> Row:
     return {scores.name: scores} if isinstance(scores, Score) else scores
 
 
+def _beside(scores: Scores, others: Row) -> Row:
+    """The objective's own scores first; where a name is in both, the objective's."""
+    own = _row(scores)
+    return own | {name: score for name, score in others.items() if name not in own}
+
+
 def _aligned(weights: Mapping[str, float], arms: tuple[str, ...]) -> Any:
+    if not isinstance(weights, Mapping):
+        raise InputError(f"the weights are {weights!r}: give a map from arm to weight.")
     unknown = next((name for name in weights if name not in arms), None)
     if unknown is not None:
         raise InputError(f"unknown arm {unknown!r} in weights: the arms are {', '.join(arms)}.")

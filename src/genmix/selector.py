@@ -515,7 +515,8 @@ def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
     kind = getattr(np.random, state["bit_generator"], None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
         raise InputError(
-            f"the state's random generator {state['bit_generator']!r} is unknown: use the numpy that wrote it."
+            f"the state's random generator {state['bit_generator']!r} is unknown: "
+            "resume it with the numpy that wrote it."
         )
     bits = kind()
     bits.state = dict(state)

@@ -155,11 +155,9 @@ def on_simplex(weights: object, size: int | None = None, what: str = "the weight
     try:
         alpha = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} are no numbers ({error}).") from error
-    if alpha.ndim != 1 or (size is not None and len(alpha) != size):
-        raise InputError(
-            f"{what} have shape {alpha.shape}: give one weight for each of {size} arms."
-        )
+        raise InputError(f"{what} are no numbers: give numbers that sum to 1.") from error
+    if alpha.ndim != 1 or len(alpha) == 0 or (size is not None and len(alpha) != size):
+        raise InputError(f"{what} have shape {alpha.shape}: give one weight for each arm.")
     if not np.all(np.isfinite(alpha)) or alpha.min() < 0 or abs(alpha.sum() - 1) > 1e-6:
         raise InputError(
             f"{what} {np.round(alpha, 6).tolist()} are not on the simplex: "
