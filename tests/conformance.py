@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import genmix as gx
@@ -22,6 +23,9 @@ from genmix.objectives import Batch, Sum
 Matrix = NDArray[np.float64]
 
 ARMS = ("a", "b", "c")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+"""Where torch arrays are tried."""
 
 
 def own_kernel(x: Any, y: Any) -> Any:

@@ -20,6 +20,7 @@ import torch
 import genmix as gx
 from conformance import (
     ARMS,
+    DEVICES,
     OBJECTIVES,
     assert_plain,
     assert_same_bits,
@@ -677,11 +678,12 @@ def test_tickets_of_before_an_arm_was_added_stay_good() -> None:
 # -- torch -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @every_objective
-def test_torch_embeddings_give_the_same_run_as_numpy(name: str) -> None:
+def test_torch_embeddings_give_the_same_run_as_numpy(name: str, device: str) -> None:
     objective = OBJECTIVES[name](REFERENCE)
     results = []
-    for convert in (np.asarray, torch.tensor):
+    for convert in (np.asarray, lambda row: torch.tensor(row, device=device)):
         source = Source(objective)
         selector = gx.Selector(ARMS, objective, warm_start=4, draw="tracking", resolve_growth=0.1)
         for _ in range(20):
@@ -690,19 +692,21 @@ def test_torch_embeddings_give_the_same_run_as_numpy(name: str) -> None:
             selector.tell(ticket, **(sample | {"embedding": convert(sample["embedding"])}))
         results.append(selector)
     ours, theirs = results
-    assert theirs.state_dict()["place"] == "torch:cpu"
+    assert theirs.state_dict()["place"].startswith(f"torch:{device}")
     assert theirs.weights == pytest.approx(ours.weights, abs=1e-5)
     for label, score in as_table(ours.pooled_score).items():
         assert float(as_table(theirs.pooled_score)[label]) == pytest.approx(float(score), rel=1e-7)
 
 
-def test_a_torch_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_torch_run_resumes_bit_for_bit(device: str, tmp_path: Path) -> None:
     source = Source(gx.Vendi())
 
     def given(samples: Source) -> Callable[[str], dict[str, Any]]:
         def draw(arm: str) -> dict[str, Any]:
             sample = samples(arm)
-            return sample | {"embedding": torch.tensor(sample["embedding"], dtype=torch.float32)}
+            row = torch.tensor(sample["embedding"], dtype=torch.float32, device=device)
+            return sample | {"embedding": row}
 
         return draw
 
@@ -711,8 +715,19 @@ def test_a_torch_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert_plain(selector.state_dict())
     copied = copy.deepcopy(source)
     again = gx.Selector.from_state_dict(through_files(selector.state_dict(), tmp_path))
+    assert again.state_dict()["place"].startswith(f"torch:{device}")
     assert run(selector, 20, given(source)) == run(again, 20, given(copied))
     assert_same_bits(again.state_dict(), selector.state_dict())
+
+
+def test_a_state_from_a_gpu_resumes_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    selector = vendi()
+    run(selector, 15)
+    state = selector.state_dict() | {"place": "torch:cuda:0"}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    again = gx.Selector.from_state_dict(state)
+    assert again.state_dict()["place"] == "torch:cpu"
+    assert float(again.pooled_score) == pytest.approx(float(selector.pooled_score), rel=1e-9)
 
 
 def test_numpy_and_torch_samples_may_be_mixed() -> None:

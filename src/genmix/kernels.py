@@ -232,7 +232,9 @@ def with_unit_diagonal(value: object, objective: str) -> Kernel:
     """The kernel that Vendi and RKE work with: ``k(x, x) = 1``."""
     kernel = as_kernel(value)
     if isinstance(kernel, Polynomial):
-        raise InputError(f"{objective} needs k(x, x) = 1: use Gaussian() or Cosine() instead.")
+        raise InputError(
+            f"{objective} needs k(x, x) = 1: Polynomial() is for KernelDistance, use Cosine()."
+        )
     return kernel if kernel.unit_diagonal else Normalised(kernel)
 
 

@@ -1,0 +1,33 @@
+"""The README's example runs and prints what the README says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_ten_lines_print_what_they_promise() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(import numpy.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(found.group(1), {})
+    weights, score, gap = printed.getvalue().splitlines()
+    promised_weights, promised_score, promised_gap = found.group(2).splitlines()
+    assert weights == promised_weights
+    assert score == promised_score
+    # The gap is rounding's to choose; its order of magnitude is promised.
+    assert float(gap) < 1e-7
+    assert float(promised_gap) < 1e-7
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
