@@ -419,6 +419,17 @@ def test_a_reference_of_another_dimension_is_refused_offline() -> None:
     refused(lambda: gx.score({"sdxl": np.ones((9, 2))}, gx.Vendi(), reference=REFERENCE), "2", "3")
 
 
+def test_random_features_drawn_for_another_dimension_are_refused() -> None:
+    objective = gx.Vendi(kernel=gx.Gaussian(1.0, features=4))
+    drawn = gx.optimal_mixture({"sdxl": np.eye(3)}, objective).objective
+    both({"sdxl": np.eye(3), "pixart": np.ones((4, 3))[:, :2]}, drawn, "2", "3")
+    both({"pixart": np.ones((4, 2))}, drawn, "'pixart'", "2", "3")
+    selector = gx.Selector(["sdxl", "pixart"], drawn, warm_start=2)
+    (ticket,) = selector.ask()
+    where = ("'sdxl'", f"ticket {ticket.id}", "2", "3")
+    refused_by(selector, lambda: selector.tell(ticket, np.ones(2)), *where)
+
+
 @pytest.mark.parametrize("k", [0, -1, 2.5, "5", None, True])
 def test_a_bad_number_of_neighbours_is_refused(k: Any) -> None:
     refused(lambda: gx.Precision(REFERENCE, k=k), "k is")
@@ -599,6 +610,35 @@ def test_numbers_of_numpy_are_good_options() -> None:
     ).state_dict()
 
 
+# -- states ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["new", "running"])
+def test_another_objective_than_that_of_the_state_is_refused(stage: str) -> None:
+    state = selector_at(stage, gx.Vendi() + gx.FrechetDistance(REFERENCE)).state_dict()
+    for other in (
+        gx.Vendi(),
+        gx.Vendi(2) + gx.FrechetDistance(REFERENCE),
+        gx.Vendi() + gx.FrechetDistance(REFERENCE + 1),
+        gx.Vendi() + 2 * gx.FrechetDistance(REFERENCE),
+    ):
+        refused(lambda o=other: gx.Selector.from_state_dict(state, objective=o), "objective")
+    same = gx.Vendi() + gx.FrechetDistance(REFERENCE.copy())
+    assert gx.Selector.from_state_dict(state, objective=same).counts == {
+        arm: state["told"][i] for i, arm in enumerate(("sdxl", "pixart"))
+    }
+
+
+def test_a_state_that_cannot_be_read_says_why() -> None:
+    state = selector_at("running", gx.Vendi()).state_dict()
+    change = {"version": 99}
+    refused(lambda: gx.Selector.from_state_dict(state | change), "99")
+    change = {"policy": {"type": "NobodysPolicy"}}
+    refused(lambda: gx.Selector.from_state_dict(state | change), "'NobodysPolicy'")
+    change = {"rng": state["rng"] | {"bit_generator": "seed"}}
+    refused(lambda: gx.Selector.from_state_dict(state | change), "'seed'")
+
+
 # -- references --------------------------------------------------------------------------------------
 
 MU, SIGMA = np.zeros(3), np.eye(3)
@@ -637,7 +677,7 @@ def test_a_zero_vector_in_the_reference_is_refused_under_a_cosine_kernel() -> No
         ((MU, SIGMA, 2.5), "n"),
         ((MU, SIGMA, "many"), "n"),
         ((MU * NAN, SIGMA, 10), "NaN"),
-        ((MU, SIGMA * INF, 10), "reference"),
+        ((MU, np.full((3, 3), INF), 10), "infinity"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

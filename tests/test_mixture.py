@@ -278,6 +278,42 @@ def test_terms_of_the_same_kind_get_names_of_their_own() -> None:
     assert [s.details["order"] for s in mixture.score.values()] == [1, 2, math.inf]
 
 
+def test_a_negative_weight_turns_a_linear_term_around() -> None:
+    arms, quality = {"a": np.eye(3), "b": np.eye(3)}, {"a": 1.0, "b": 0.2}
+    assert gx.optimal_mixture(arms, gx.Quality(), quality).weights == {"a": 1.0, "b": 0.0}
+    assert gx.optimal_mixture(arms, -1 * gx.Quality(), quality).weights == {"a": 0.0, "b": 1.0}
+
+
+def test_sums_and_weights_of_objectives_obey_arithmetic() -> None:
+    one, two, three = gx.Vendi(), gx.Quality(), gx.Cost()
+    assert one + two + three == one + (two + three)
+    assert 2 * (one + 0.5 * two) == (one * 2) + two
+    assert 3 * (2 * one) == 6 * one
+    assert one + two != two + one  # the order is that of the scores
+    assert str(one + 0.3 * two) == f"{one} + 0.3 * {two}"
+    arms, quality = {"a": np.eye(4)[:3], "b": np.eye(4)[1:]}, {"a": [1, 0, 1], "b": [0, 0, 1]}
+    loss = gx.optimal_mixture(arms, one + 0.5 * two, quality).loss
+    assert gx.optimal_mixture(arms, 2 * (one + 0.5 * two), quality).loss == pytest.approx(2 * loss)
+
+
+def test_what_cannot_be_added_is_a_type_error() -> None:
+    for call in (
+        lambda: gx.Vendi() + 3,
+        lambda: "2" * gx.Vendi(),
+        lambda: gx.Vendi() * True,
+        lambda: gx.Vendi() * gx.Quality(),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_while_nothing_has_quality_only_diversity_counts() -> None:
+    arms = {"a": np.eye(5)[:2], "b": np.eye(5)[2:]}
+    mixture = gx.optimal_mixture(arms, gx.QualityVendi(), {"a": 0.0, "b": 0.0})
+    assert mixture.weights == pytest.approx({"a": 0.4, "b": 0.6}, abs=1e-6)
+    assert float(mixture.score) == 0.0
+
+
 # -- score -------------------------------------------------------------------------------------------
 
 
@@ -324,11 +360,12 @@ def test_the_reference_of_the_objective_is_taken_where_there_is_one() -> None:
     for objective in (
         gx.KernelDistance(reference),
         gx.Precision(reference),
+        gx.Density(reference),
         gx.Vendi() + 0.1 * gx.Density(reference),
     ):
         row = gx.score({"a": rows}, objective).arms["a"]
-        assert float(row["recall"]) == pytest.approx(expected["recall"])
-        assert float(row["coverage"]) == pytest.approx(expected["coverage"])
+        for label, value in expected.items():
+            assert float(row[label]) == pytest.approx(value)
     for objective in (gx.Vendi(), gx.FrechetDistance((reference.mean(0), np.eye(3), 30))):
         assert "recall" not in gx.score({"a": rows}, objective).arms["a"]
 

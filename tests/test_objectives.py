@@ -234,7 +234,7 @@ def test_numpy_and_torch_have_the_same_optimum(name: str, device: str) -> None:
     assert theirs.objective == world.objective
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @every_objective
 def test_other_floats_are_cast_to_float64(name: str, dtype: Any) -> None:
     world = world_in(name, "moments")
@@ -245,6 +245,43 @@ def test_other_floats_are_cast_to_float64(name: str, dtype: Any) -> None:
     theirs = Pool.of(exact, world.described, *extra)
     assert mine.tally.sample.dtype == torch.float64
     assert_close(reading(world, theirs.tally), reading(world, mine.tally))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asfortranarray,
+        lambda rows: np.repeat(rows, 2, axis=0)[::2],
+        lambda rows: rows[::-1][::-1],
+        lambda rows: rows.astype(np.longdouble),
+        lambda rows: np.frombuffer(rows.tobytes()).reshape(rows.shape),
+        lambda rows: torch.tensor(rows, requires_grad=True),
+        lambda rows: rows.tolist(),
+    ],
+    ids=["fortran", "strided", "reversed", "longdouble", "read-only", "with gradient", "lists"],
+)
+@pytest.mark.parametrize("name", ["frechet", "kd", "vendi_one_cosine", "rke_rff", "inception"])
+def test_the_layout_of_the_samples_does_not_matter(name: str, convert: Any) -> None:
+    world = world_in(name, "moments")
+    extra = (world.quality, world.cost)
+    given = {a: convert(rows) for a, rows in world.arms.items()}
+    mine, theirs = (Pool.of(arms, world.described, *extra) for arms in (given, world.arms))
+    assert_close(reading(world, theirs.tally), reading(world, mine.tally), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["frechet", "frechet_ddof1", "kd", "kd_rff", "precision", "density"]
+)
+def test_a_torch_reference_goes_with_numpy_samples_and_the_other_way_round(name: str) -> None:
+    world = world_in(name, "moments")
+    reference = np.random.default_rng(0).standard_normal((30, 6))
+    plain = OBJECTIVES[name](reference).resolve(list(world.arms.values()))
+    moved = OBJECTIVES[name](torch.tensor(reference)).resolve(list(world.arms.values()))
+    tensors = {a: torch.tensor(rows) for a, rows in world.arms.items()}
+    expected = reading(world, Pool.of(world.arms, plain).tally)
+    assert_close(expected, reading(world, Pool.of(world.arms, moved).tally))
+    assert_close(expected, reading(world, Pool.of(tensors, plain).tally))
+    assert_close(expected, reading(world, Pool.of(tensors, moved).tally))
 
 
 def stored_arrays(tally: Tally) -> list[Any]:
@@ -428,6 +465,27 @@ def test_every_score_says_what_it_depends_on(name: str) -> None:
             assert score.details["reference n"] == 30
         if hasattr(term, "order"):
             assert score.details["order"] == term.order
+
+
+def textbook_distance(rows: Matrix, reference: Matrix, ddof: int) -> float:
+    gap = rows.mean(0) - reference.mean(0)
+    mine, theirs = np.cov(rows.T, ddof=ddof), np.cov(reference.T, ddof=ddof)
+    # The eigenvalues of a product of two covariances are real and not negative.
+    overlap = np.sqrt(np.linalg.eigvals(mine @ theirs).real.clip(0)).sum()
+    return float(gap @ gap + np.trace(mine) + np.trace(theirs) - 2 * overlap)
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_the_reported_normalisation_is_the_one_that_was_asked_for(ddof: int) -> None:
+    world = make_world("frechet")
+    reference = np.random.default_rng(5).standard_normal((20, 6))
+    table = gx.score(world.arms, gx.FrechetDistance(reference, ddof=ddof))
+    for arm, rows in world.arms.items():
+        expected = textbook_distance(rows, reference, ddof)
+        assert float(table.arms[arm]["frechet_distance"]) == pytest.approx(expected, rel=1e-7)
+    everything = np.concatenate(list(world.arms.values()))
+    expected = textbook_distance(everything, reference, ddof)
+    assert float(table.pooled["frechet_distance"]) == pytest.approx(expected, rel=1e-7)
 
 
 # -- from rows to moments ----------------------------------------------------------------------------

@@ -365,6 +365,21 @@ def test_each_bonus_of_mixture_ucb_works_alone(part: str) -> None:
     assert frank_wolfe_gap(gradient - expected, alpha) < 1e-7
 
 
+def test_time_in_the_bonus_counts_the_samples_of_retired_arms() -> None:
+    delta = 0.3
+    selector = gx.Selector(ARMS, KD, gx.MixtureUCB(delta), warm_start=3, resolve_growth=0.0)
+    bench = Bench(selector).run(30)
+    selector.retire_arm("c")
+    bench.run(5)
+    counts = bench.counts()
+    assert counts[2] > 3
+    alpha = np.append(weights_of(bench), 0.0)
+    optimism = delta * np.sqrt(math.log(counts.sum()) / counts)
+    gradient = (Quadratic(bench).gradient(alpha) - optimism)[:2]
+    assert 0 < alpha[0] < 1
+    assert frank_wolfe_gap(gradient, alpha[:2]) < 1e-7
+
+
 GREEDY_OBJECTIVES: dict[str, Callable[[], gx.Objective]] = {
     "kd": lambda: gx.KernelDistance(REFERENCE),
     "rke": lambda: gx.RKE(),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -214,7 +217,7 @@ def test_tracking_keeps_the_counts_at_the_weights(in_flight: int) -> None:
     selector = warmed(fixed(draw="tracking"))
     flying: list[gx.Ticket] = []
     drawn = Counter(FIXED.keys())
-    for step in range(300):
+    for step in range(1500):
         (ticket,) = selector.ask()
         flying.append(ticket)
         drawn[ticket.arm] += 1
@@ -243,6 +246,31 @@ def test_the_same_seed_gives_the_same_run(draw: str) -> None:
 
 def test_another_seed_gives_another_run() -> None:
     assert run(vendi(seed=4), 80) != run(vendi(seed=5), 80)
+
+
+def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
+    code = """
+import numpy as np, genmix as gx
+rng = np.random.default_rng(0)
+objective = gx.Vendi() + 0.3 * gx.KernelDistance(rng.standard_normal((20, 3)))
+selector = gx.Selector(["sdxl", "pixart", "flux"], objective, warm_start=3, seed=1)
+for _ in range(40):
+    (ticket,) = selector.ask()
+    selector.tell(ticket, rng.standard_normal(3) + len(ticket.arm))
+    print(ticket.arm, *(weight.hex() for weight in selector.weights.values()))
+"""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(runs[0].splitlines()) == 40
+    assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
@@ -334,6 +362,29 @@ def test_the_first_solve_comes_with_the_sample_that_completes_the_warm_start(
     assert solves == []
     selector.tell(tickets[8], [1.0], quality=1.0)
     assert [call.total for call in solves] == [8]
+
+
+def test_the_samples_of_retired_arms_still_count_as_time(solves: list[Situation]) -> None:
+    selector = gx.Selector(ARMS, gx.Quality(), Recorder(), warm_start=2, resolve_growth=0.0)
+    run(selector, 12)
+    gone = selector.counts["b"]
+    selector.retire_arm("b")
+    run(selector, 5)
+    last = solves[-1]
+    assert last.arms == ("a", "c")
+    assert last.total == 17
+    assert last.counts.tolist() == [selector.counts["a"], selector.counts["c"]]
+    assert last.counts.sum() == 17 - gone
+
+
+def test_a_policy_of_ones_own_is_part_of_the_state() -> None:
+    selector = gx.Selector(ARMS, gx.Quality(), Recorder(), warm_start=2)
+    source = Source(gx.Quality())
+    run(selector, 10, source)
+    copied = copy.deepcopy(source)
+    again = gx.Selector.from_state_dict(selector.state_dict())
+    assert run(selector, 10, source) == run(again, 10, copied)
+    assert_same_bits(again.state_dict(), selector.state_dict())
 
 
 # -- reading -----------------------------------------------------------------------------------------

@@ -31,18 +31,27 @@ def is_torch(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def as_row(value: Any, what: str) -> Array:
+    """One embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
+    array = value.detach() if is_torch(value) else _numpy_array(value, what)
+    row = as_matrix(array[None, :] if array.ndim == 1 else array, what)
+    if row.shape[0] != 1:
+        raise InputError(
+            f"{what}: {row.shape[0]} embeddings for one ticket; ask for as many tickets."
+        )
+    return row
+
+
 def as_matrix(value: Any, what: str) -> Array:
-    """``value`` as a finite float64 matrix ``(n, d)`` on its own device; one vector is one row."""
+    """``value`` as a finite float64 matrix ``(n, d)`` on its own device."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     xp = namespace(array)
     if not xp.isdtype(array.dtype, ("real floating", "integral", "bool")):
         raise InputError(f"{what} has dtype {array.dtype}: give real numbers.")
-    if array.ndim == 1:
-        array = array[None, :]
+    if 0 in array.shape:
+        raise InputError(f"{what} is empty (shape {tuple(array.shape)}): give at least one sample.")
     if array.ndim != 2:
         raise InputError(f"{what} has shape {tuple(array.shape)}: give (samples, dimensions).")
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise InputError(f"{what} is empty (shape {tuple(array.shape)}): give at least one sample.")
     array = xp.astype(array, xp.float64)
     _refuse(array, ~xp.isfinite(array), what, "NaN or infinity")
     _refuse(array, xp.abs(array) > LARGEST, what, f"a number beyond {LARGEST:g}")
@@ -61,6 +70,8 @@ def _refuse(array: Array, bad: Array, what: str, fault: str) -> None:
 def _numpy_array(value: object, what: str) -> Any:
     if value is None:
         raise InputError(f"{what} is missing: give an array of embeddings.")
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{what} is a masked array: leave the masked samples out.")
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:

@@ -24,6 +24,13 @@ class Description:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        holder = Description.known.get(cls.__name__)
+        if (
+            holder is not None
+            and holder.__module__.startswith("genmix.")
+            and (cls.__module__ != holder.__module__)
+        ):
+            raise InputError(f"genmix has a {cls.__name__} already: give your class another name.")
         Description.known[cls.__name__] = cls
 
     def __eq__(self, other: object) -> bool:

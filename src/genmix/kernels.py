@@ -116,6 +116,13 @@ class Gaussian(Kernel):
             omega = np.random.default_rng(self.seed).standard_normal(shape)
         return replace(self, bandwidth=float(sigma), frequencies=omega)
 
+    def check(self, x: Array, where: str) -> None:
+        if self.frequencies is not None and self.frequencies.shape[0] != x.shape[1]:
+            raise InputError(
+                f"{where}: the embedding has dimension {x.shape[1]} and the kernel's frequencies have "
+                f"{self.frequencies.shape[0]}; use a kernel that was not resolved on other samples."
+            )
+
     def __call__(self, x: Array, y: Array) -> Array:
         if self.features is not None:
             return super().__call__(x, y)

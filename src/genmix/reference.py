@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from genmix.arrays import Array, as_matrix, namespace, to_numpy
+from genmix.arrays import Array, as_matrix, is_torch, namespace, to_numpy
 from genmix.description import Description
 from genmix.errors import InputError, whole
 
@@ -91,8 +91,8 @@ def _read(reference: object) -> Samples | Moments:
 
 def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
     """Moments as tools write them: the covariance is np.cov's 1/(n−1), rescaled to 1/n if n is known."""
-    mean = as_matrix(_at_least_1d(mean), "the reference mean")[0, :]
-    covariance = as_matrix(_at_least_1d(covariance), "the reference covariance")
+    mean = as_matrix(_row(mean), "the reference mean")[0, :]
+    covariance = as_matrix(_square(covariance), "the reference covariance")
     d = mean.shape[0]
     if tuple(covariance.shape) != (d, d):
         raise InputError(
@@ -113,8 +113,12 @@ def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
     return Moments(mean, (covariance + covariance.mT) / 2, n)
 
 
-def _at_least_1d(value: Any) -> Any:
-    return np.atleast_1d(value) if np.ndim(value) == 0 else value
+def _row(mean: Any) -> Any:
+    return mean[None, :] if is_torch(mean) else np.reshape(mean, (1, -1))
+
+
+def _square(covariance: Any) -> Any:
+    return np.reshape(covariance, (1, 1)) if np.ndim(covariance) == 0 else covariance
 
 
 def read_features(path: str | os.PathLike[str], key: str | None = None) -> Samples | Moments:

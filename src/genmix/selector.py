@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, as_matrix, empty_at, like, namespace, place, to_numpy
+from genmix.arrays import Array, Vector, as_row, empty_at, like, namespace, place, to_numpy
 from genmix.description import from_plain, graft, has_missing, to_plain
 from genmix.errors import InputError, number, whole
 from genmix.intake import check_number, check_objective, labels
@@ -111,6 +111,11 @@ class Selector:
         if self._draw not in ("iid", "tracking"):
             raise InputError(f'draw is {self._draw!r}: give "iid" or "tracking".')
         self._growth = number(self._growth, "resolve_growth", 0.0)
+
+    def __repr__(self) -> str:
+        policy = self._policy.label(self._objective)
+        told = sum(self._told)
+        return f"<Selector: {policy} for {self._objective.name}, {len(self.arms)} arms, {told} samples>"
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -300,11 +305,7 @@ class Selector:
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
     ) -> _Told:
         where = f"arm {ticket.arm!r}, ticket {ticket.id}"
-        row = as_matrix(embedding, where)
-        if row.shape[0] != 1:
-            raise InputError(
-                f"{where}: {row.shape[0]} embeddings for one ticket; ask for as many tickets."
-            )
+        row = as_row(embedding, where)
         if self._sample is not None:
             if row.shape[1] != self._sample.shape[1]:
                 raise InputError(
@@ -440,6 +441,10 @@ class Selector:
         described, resolved = from_plain(state["objective"]), from_plain(state["resolved"])
         if objective is not None:
             described, resolved = graft(described, objective), graft(resolved, objective)
+            if described != objective:
+                raise InputError(
+                    f"the state was saved with {described!r}: give that objective, or leave it out."
+                )
         missing = has_missing(described)
         if missing is not None:
             raise InputError(

@@ -28,6 +28,12 @@ SHRINK = 10.0
 FIRST_BLUR, LAST_BLUR = 0.05, 1e-13
 """Where the smoothing of a loss that is not differentiable begins and ends."""
 
+TINIEST = -690.0
+"""Least logarithm of a weight in EG, so that none vanishes for good."""
+
+BLURRED_STEPS = 10
+"""Newton steps on one smooth neighbour before the next."""
+
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 """Curvature added to a singular quadratic program, relative to its largest."""
 
@@ -65,24 +71,44 @@ class Newton(Description):
     def solve(self, loss: Loss, start: Vector) -> Solution:
         if loss.size == 1:
             return Solution(np.ones(1), loss.value(np.ones(1)), 0.0, 0)
-        blur = 0.0 if loss.smooth else FIRST_BLUR
         alpha = lifted(start)
-        here = loss.expand(alpha, blur)
+        return self._descend(loss, alpha) if loss.smooth else self._follow(loss, alpha)
+
+    def _descend(self, loss: Loss, alpha: Vector) -> Solution:
+        here = loss.expand(alpha)
         if not np.isfinite(here.value):  # no mixture of these arms is worth anything
             return Solution(alpha, here.value, np.inf, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
         while not self._is_done(loss, here) and stalls < 3 and steps < self.max_steps:
             steps += 1
-            if blur > LAST_BLUR and _model_gap(here, alpha) <= blur:
-                blur /= 4
-                here = loss.expand(alpha, blur)
-            else:
-                moved, there = _step(loss, alpha, here, blur)
-                stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
-                alpha, here = moved, there
+            alpha, there = _step(loss, alpha, here, 0.0)
+            stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
+            here = there
             best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
         gap, alpha, value = best
-        return self._without_dust(loss, Solution(alpha, value, gap, steps), blur)
+        return self._without_dust(loss, Solution(alpha, value, gap, steps))
+
+    def _follow(self, loss: Loss, alpha: Vector) -> Solution:
+        """The path of the minimisers of ever less blurred neighbours of a loss that has kinks.
+
+        Every tangent plane on the way bounds the least loss from below; the highest bound counts.
+        """
+        blur, steps, bound = FIRST_BLUR, 0, -np.inf
+        found = (np.inf, alpha)
+        while blur > LAST_BLUR and steps < self.max_steps:
+            here = loss.expand(alpha, blur)
+            for _ in range(BLURRED_STEPS):
+                found = min(found, (here.value, alpha), key=lambda item: item[0])
+                bound = max(bound, float(here.gradient.min()) - here.noise)
+                if _model_gap(here, alpha) <= blur:
+                    break
+                alpha, here = _step(loss, alpha, here, blur)
+                steps += 1
+            if found[0] - bound <= self._target(loss, found[0]):
+                break
+            blur /= 4
+        value, alpha = found
+        return Solution(alpha, value, max(value - bound, 0.0), steps)
 
     def _target(self, loss: Loss, value: float) -> float:
         return self.tolerance * max(abs(value), 1e-4 * loss.scale)
@@ -90,13 +116,13 @@ class Newton(Description):
     def _is_done(self, loss: Loss, here: Expansion) -> bool:
         return here.gap <= max(self._target(loss, here.value), 2 * here.noise)
 
-    def _without_dust(self, loss: Loss, found: Solution, blur: float) -> Solution:
+    def _without_dust(self, loss: Loss, found: Solution) -> Solution:
         """The same solution with negligible weights put to exactly zero, if the certificate agrees."""
         dust = (found.weights > 0) & (found.weights < 1e-5)
         if not dust.any():
             return found
         alpha = feasible(np.where(dust, 0.0, found.weights))
-        clean = loss.expand(alpha, blur, hessian=False)
+        clean = loss.expand(alpha, hessian=False)
         if clean.gap > max(2 * found.gap, self._target(loss, clean.value)):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations)
@@ -116,9 +142,11 @@ class EG(Description):
     def solve(self, loss: Loss, start: Vector) -> Solution:
         blur = 0.0 if loss.smooth else 1e-3
         alpha = lifted(start)
+        logs = np.log(alpha)
         for _ in range(self.steps):
-            slope = loss.expand(alpha, blur, hessian=False).gradient
-            alpha = feasible(alpha * np.exp(-self.step * (slope - slope.min())))
+            logs = logs - self.step * loss.expand(alpha, blur, hessian=False).gradient
+            logs = np.maximum(logs - logs.max(), TINIEST)
+            alpha = feasible(np.exp(logs))
         return certified(loss, alpha, self.steps)
 
 
@@ -212,6 +240,8 @@ def _regular_program(
 ) -> Vector | None:
     """The program in ``x = (β−α)/s``, with s the inverse root of H's diagonal, so that a weight of
     1e-9 next to a weight of 1 leaves it well conditioned."""
+    if not np.all(np.isfinite(hessian)):
+        return None
     size = len(alpha)
     slope = gradient - gradient.min()
     diagonal = np.diag(hessian)

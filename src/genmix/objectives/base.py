@@ -164,6 +164,8 @@ class Objective(Description):
     maximise: ClassVar[bool]
     linear: ClassVar[bool] = False
     """Whether the loss is linear in the weights, so that a negative weight keeps it convex."""
+    quadratic: bool = False
+    """Whether the loss is at most quadratic, as Mixture-UCB was published for."""
     fidelity: float = 0.0
     """The weight of its fidelity terms, to which Mixture-UCB gives a bonus of their own."""
 
@@ -214,6 +216,9 @@ class Objective(Description):
             return NotImplemented
         return Sum(_terms(self) + _terms(other))
 
+    def __radd__(self, other: object) -> Objective:
+        return self if other == 0 else NotImplemented  # so that sum([...]) works
+
     def __mul__(self, weight: object) -> Objective:
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.number):
             return NotImplemented
@@ -249,6 +254,10 @@ class Sum(Objective):
 
     def __repr__(self) -> str:
         return " + ".join(f"{w:g} * {term!r}" if w != 1 else repr(term) for w, term in self.terms)
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        return all(term.quadratic for _, term in self.terms)
 
     @property
     def fidelity(self) -> float:  # type: ignore[override]

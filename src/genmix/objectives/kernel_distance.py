@@ -35,6 +35,7 @@ class KernelDistance(Objective):
     kernel: Any = Gaussian()  # noqa: RUF009 - immutable
     unbiased: bool = False
     name = "kernel_distance"
+    quadratic = True
     maximise = False
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ class MeanObjective(Objective):
     """``minimise over α  ∓ θ·α`` with ``θ_i`` the mean of ψ over arm i's samples."""
 
     linear = True
+    quadratic = True
 
     def tally(self, arms: int, sample: Array) -> MeanTally:
         return MeanTally(self, arms, sample)

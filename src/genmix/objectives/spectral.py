@@ -131,6 +131,7 @@ class RKE(KernelObjective):
     kernel: Any = Gaussian()  # noqa: RUF009 - immutable
     unbiased: bool = False
     name = "rke"
+    quadratic = True
     maximise = True
 
     def __post_init__(self) -> None:

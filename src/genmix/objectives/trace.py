@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,7 +188,6 @@ class TraceFunction(ABC):
 
     steep = True
     """Whether f' or f'' is infinite at 0."""
-    smooth = True
 
     @abstractmethod
     def total(self, values: Array) -> float:
@@ -199,18 +198,18 @@ class TraceFunction(ABC):
         """``f'``."""
 
     @abstractmethod
-    def curvature(self, values: Array) -> Array:
-        """``f''``."""
-
     def differences(self, values: Array) -> Array:
-        """Divided differences ``h_kl`` of f', ``(r, r)``; f'' at the midpoint where two are close."""
-        xp = namespace(values)
-        slope = self.slope(values)
-        apart = values[:, None] - values[None, :]
-        middle = (values[:, None] + values[None, :]) / 2
-        close = xp.abs(apart) <= 1e-4 * middle
-        safe = xp.where(close, xp.ones_like(apart), apart)
-        return xp.where(close, self.curvature(middle), (slope[:, None] - slope[None, :]) / safe)
+        """Divided differences ``h_kl`` of f', ``(r, r)``."""
+
+
+def divided_differences(values: Array, slope: Array, curvature: Callable[[Array], Array]) -> Array:
+    """``(f'(λ_k) − f'(λ_l)) / (λ_k − λ_l)``, or f'' at the midpoint where two are too close for that."""
+    xp = namespace(values)
+    apart = values[:, None] - values[None, :]
+    middle = (values[:, None] + values[None, :]) / 2
+    close = xp.abs(apart) <= 1e-4 * middle
+    safe = xp.where(close, xp.ones_like(apart), apart)
+    return xp.where(close, curvature(middle), (slope[:, None] - slope[None, :]) / safe)
 
 
 class Entropy(TraceFunction):
@@ -224,8 +223,8 @@ class Entropy(TraceFunction):
     def slope(self, values: Array) -> Array:
         return namespace(values).log(values) + 1
 
-    def curvature(self, values: Array) -> Array:
-        return 1 / values
+    def differences(self, values: Array) -> Array:
+        return divided_differences(values, self.slope(values), lambda middle: 1 / middle)
 
 
 class Power(TraceFunction):
@@ -244,8 +243,11 @@ class Power(TraceFunction):
     def slope(self, values: Array) -> Array:
         return self.order / (self.order - 1) * values ** (self.order - 1)
 
-    def curvature(self, values: Array) -> Array:
-        return self.order * values ** (self.order - 2)
+    def differences(self, values: Array) -> Array:
+        order = self.order
+        return divided_differences(
+            values, self.slope(values), lambda middle: order * middle ** (order - 2)
+        )
 
 
 class Root(TraceFunction):
@@ -257,9 +259,6 @@ class Root(TraceFunction):
 
     def slope(self, values: Array) -> Array:
         return -1 / namespace(values).sqrt(values)
-
-    def curvature(self, values: Array) -> Array:
-        return 0.5 * values**-1.5
 
     def differences(self, values: Array) -> Array:
         roots = namespace(values).sqrt(values)

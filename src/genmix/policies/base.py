@@ -54,6 +54,10 @@ class Policy(Description):
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         """Refuse arms (all there are, and those still drawn from) or an objective it cannot work with."""
 
+    def label(self, objective: Objective) -> str:
+        """Its name in tables, with what must be said of it under this objective."""
+        return type(self).__name__
+
     @abstractmethod
     def decide(self, situation: Situation) -> Decision:
         """The weights from which the next arm is drawn."""

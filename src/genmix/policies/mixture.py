@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.loss import LinearLoss, SumLoss
+from genmix.objectives.base import Objective
 from genmix.policies.base import (
     Decision,
     Policy,
@@ -40,6 +41,9 @@ class MixtureUCB(Policy):
 
     def __post_init__(self) -> None:
         nonnegative(self, "delta", "delta_fidelity", "beta")
+
+    def label(self, objective: Objective) -> str:
+        return "MixtureUCB" if objective.quadratic else "MixtureUCB (extended)"
 
     def decide(self, situation: Situation) -> Decision:
         bonus = self.delta * exploration(situation, self.beta)

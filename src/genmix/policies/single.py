@@ -84,6 +84,9 @@ class FrechetUCB(Policy):
                 "FrechetUCB works with FrechetDistance alone: use OneArmUCB() instead."
             )
 
+    def label(self, objective: Objective) -> str:
+        return "FrechetUCB (as published)"
+
     def decide(self, situation: Situation) -> Decision:
         tally = situation.tally
         assert isinstance(tally, FrechetTally)
