@@ -16,6 +16,7 @@ import torch
 
 import genmix as gx
 from conformance import assert_same_bits
+from genmix.description import from_plain, to_plain
 
 RNG = np.random.default_rng(0)
 REFERENCE = RNG.standard_normal((12, 3))
@@ -93,6 +94,7 @@ BAD_EMBEDDINGS: dict[str, tuple[Any, str]] = {
     "text": (["a", "b", "c"], "dtype"),
     "ragged": ([[1.0, 2.0], [3.0]], "no array"),
     "missing": (None, "missing"),
+    "masked": (np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False]), "masked"),
 }
 
 
@@ -323,7 +325,9 @@ def bad_at(row: int, value: Any) -> Any:
         (np.ones((2, 4)), ("4", "3", "'good'")),
         (np.ones((0, 3)), ("empty",)),
         (np.ones((3, 0)), ("empty",)),
-        ([], ("empty",)),
+        ([], ("(0,)",)),
+        (np.arange(3.0), ("(3,)", "(samples, dimensions)")),
+        (np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3)), ("masked",)),
         (np.ones((2, 3), dtype=complex), ("complex",)),
         (np.full((2, 3), None), ("object",)),
         (np.ones((2, 2, 3)), ("(2, 2, 3)",)),
@@ -639,6 +643,12 @@ def test_a_state_that_cannot_be_read_says_why() -> None:
     refused(lambda: gx.Selector.from_state_dict(state | change), "'seed'")
 
 
+def test_a_class_of_ones_own_cannot_take_the_name_of_one_of_genmix() -> None:
+    """A state knows classes by name: the newcomer would be read in place of the other."""
+    refused(lambda: type("Vendi", (gx.Objective,), {}), "Vendi")
+    assert from_plain(to_plain(gx.Vendi())) == gx.Vendi()
+
+
 # -- references --------------------------------------------------------------------------------------
 
 MU, SIGMA = np.zeros(3), np.eye(3)
@@ -651,6 +661,8 @@ BAD_REFERENCES: dict[str, tuple[Any, str]] = {
     "empty": (np.ones((0, 3)), "empty"),
     "missing": (None, "missing"),
     "cube": (np.ones((2, 2, 2)), "(2, 2, 2)"),
+    "one vector": (np.ones(3), "(3,)"),
+    "masked": (np.ma.masked_array(REFERENCE, REFERENCE > 1), "masked"),
 }
 
 
@@ -669,7 +681,7 @@ def test_a_zero_vector_in_the_reference_is_refused_under_a_cosine_kernel() -> No
     "moments, part",
     [
         ((MU, np.eye(2), 10), "(2, 2)"),
-        ((MU, np.ones(3), 10), "(1, 3)"),
+        ((MU, np.ones(3), 10), "(3, 3)"),
         ((MU, SKEW, 10), "symmetric"),
         ((MU, np.diag([1.0, 1.0, -1.0]), 10), "positive"),
         ((MU, SIGMA, 1), "n"),

@@ -289,6 +289,7 @@ def test_sums_and_weights_of_objectives_obey_arithmetic() -> None:
     assert one + two + three == one + (two + three)
     assert 2 * (one + 0.5 * two) == (one * 2) + two
     assert 3 * (2 * one) == 6 * one
+    assert sum([one, two, three]) == one + two + three
     assert one + two != two + one  # the order is that of the scores
     assert str(one + 0.3 * two) == f"{one} + 0.3 * {two}"
     arms, quality = {"a": np.eye(4)[:3], "b": np.eye(4)[1:]}, {"a": [1, 0, 1], "b": [0, 0, 1]}

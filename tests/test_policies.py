@@ -30,6 +30,7 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 
 DIMENSION = 4
 REFERENCE = np.random.default_rng(99).standard_normal((40, DIMENSION))
+KD = gx.KernelDistance(REFERENCE, gx.Gaussian(1.5))
 
 
 def sample(arm: str, number: int) -> dict[str, Any]:
@@ -119,6 +120,17 @@ def test_a_policy_is_an_immutable_description(name: str) -> None:
     for field in dataclasses.fields(policy):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(policy, field.name, None)
+
+
+def test_a_policy_outside_its_published_ground_says_so() -> None:
+    quadratic = KD + 0.5 * gx.Quality()
+    assert gx.MixtureUCB().label(quadratic) == "MixtureUCB"
+    assert gx.MixtureUCB().label(gx.RKE()) == "MixtureUCB"
+    assert gx.MixtureUCB().label(quadratic + gx.Vendi()) == "MixtureUCB (extended)"
+    assert gx.MixtureUCB().label(gx.FrechetDistance(REFERENCE)) == "MixtureUCB (extended)"
+    assert gx.FrechetUCB().label(gx.FrechetDistance(REFERENCE)) == "FrechetUCB (as published)"
+    assert gx.MixtureGreedy().label(gx.Vendi()) == "MixtureGreedy"
+    assert "extended" in repr(gx.Selector(ARMS, gx.Vendi(), gx.MixtureUCB()))
 
 
 # -- what every policy does --------------------------------------------------------------------------
@@ -305,9 +317,6 @@ class Quadratic:
 
     def singles(self) -> Matrix:
         return np.diag(self.matrix) - 2 * self.linear + self.constant
-
-
-KD = gx.KernelDistance(REFERENCE, gx.Gaussian(1.5))
 
 
 def bonus(bench: Bench, delta: float, beta: float) -> Matrix:

@@ -166,6 +166,16 @@ def test_a_ticket_says_with_what_weight_and_probability_it_was_drawn() -> None:
             assert ticket.propensity == (ticket.weight if draw == "iid" else 1.0)
 
 
+def test_a_selector_prints_where_it_stands() -> None:
+    selector = vendi()
+    run(selector, 12)
+    selector.ask(2)
+    text = repr(selector)
+    assert "\n" not in text
+    for part in ("Selector", "MixtureGreedy", "vendi", "3 arms", "12 samples"):
+        assert part in text
+
+
 # -- drawing -----------------------------------------------------------------------------------------
 
 FIXED = {"a": 0.5, "b": 0.0, "c": 0.2, "d": 0.3}
@@ -882,7 +892,7 @@ def test_a_function_of_ones_own_is_asked_for_and_then_continues(
 
 def test_an_objective_without_the_function_does_not_help() -> None:
     selector = gx.Selector(ARMS, gx.Vendi(kernel=own_kernel), warm_start=3)
-    with pytest.raises(gx.InputError, match="objective="):
+    with pytest.raises(gx.InputError, match="own_kernel"):
         gx.Selector.from_state_dict(selector.state_dict(), objective=gx.Vendi())
 
 

@@ -118,7 +118,7 @@ def _row(mean: Any) -> Any:
 
 
 def _square(covariance: Any) -> Any:
-    return np.reshape(covariance, (1, 1)) if np.ndim(covariance) == 0 else covariance
+    return np.reshape(covariance, (1, -1)) if np.ndim(covariance) < 2 else covariance
 
 
 def read_features(path: str | os.PathLike[str], key: str | None = None) -> Samples | Moments:

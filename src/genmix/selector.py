@@ -441,15 +441,15 @@ class Selector:
         described, resolved = from_plain(state["objective"]), from_plain(state["resolved"])
         if objective is not None:
             described, resolved = graft(described, objective), graft(resolved, objective)
-            if described != objective:
-                raise InputError(
-                    f"the state was saved with {described!r}: give that objective, or leave it out."
-                )
         missing = has_missing(described)
         if missing is not None:
             raise InputError(
                 f"the state was saved with your own function {missing}, which it cannot hold: "
                 "pass objective= to Selector.from_state_dict."
+            )
+        if objective is not None and described != objective:
+            raise InputError(
+                f"the state was saved with {described!r}: give that objective, or leave it out."
             )
         selector = cls(
             state["arms"],

@@ -25,7 +25,7 @@ LIFT = 1e-9
 SHRINK = 10.0
 """No weight shrinks by more than this factor in a step where the boundary is infinitely steep."""
 
-FIRST_BLUR, LAST_BLUR = 0.05, 1e-13
+FIRST_BLUR, LAST_BLUR = 0.05, 1e-11
 """Where the smoothing of a loss that is not differentiable begins and ends."""
 
 TINIEST = -690.0
