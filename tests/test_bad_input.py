@@ -649,6 +649,29 @@ def test_a_class_of_ones_own_cannot_take_the_name_of_one_of_genmix() -> None:
     assert from_plain(to_plain(gx.Vendi())) == gx.Vendi()
 
 
+def test_a_solver_that_no_state_can_hold_is_refused_by_the_state_alone() -> None:
+    class Mine:
+        def solve(self, loss: Any, start: Any) -> gx.Solution:
+            return gx.Newton().solve(loss, start)
+
+    selector = gx.Selector(["sdxl", "pixart"], gx.Vendi(), warm_start=2, solver=Mine())
+    for ticket in selector.ask(4):
+        selector.tell(ticket, np.random.default_rng(ticket.id).standard_normal(3))
+    assert selector.gap < 1e-6
+    refused(selector.state_dict, "state")
+
+
+def test_a_function_that_was_lost_says_so_when_it_is_called() -> None:
+    read = from_plain(to_plain(gx.Vendi(kernel=own_positive)))
+    refused(lambda: read.kernel(np.eye(3), np.eye(3)), "own_positive", "objective=")
+
+
+def test_a_kernel_that_waits_for_samples_is_refused_when_it_is_called() -> None:
+    refused(lambda: gx.Gaussian()(np.eye(3), np.eye(3)), "bandwidth")
+    refused(lambda: gx.Gaussian(1.0, features=4).feature_map(np.eye(3)), "samples")
+    refused(lambda: gx.Gaussian(1.0).feature_map(np.eye(3)), "feature map")
+
+
 # -- references --------------------------------------------------------------------------------------
 
 MU, SIGMA = np.zeros(3), np.eye(3)
@@ -849,6 +872,16 @@ def test_a_kernel_that_is_none_is_refused_at_the_latest_by_the_first_solve(
 
 def own_positive(x: Any, y: Any) -> Any:
     return (1 + x @ y.T) ** 2
+
+
+@every_stage
+def test_a_sample_whose_kernel_cannot_be_normalised_is_refused(stage: str) -> None:
+    selector = selector_at(stage, gx.RKE(lambda x, y: x @ y.T) + gx.Cost())
+    (ticket,) = selector.ask()
+    where = (f"'{ticket.arm}'", f"ticket {ticket.id}", "k(x, x)")
+    refused_by(selector, lambda: selector.tell(ticket, np.zeros(3), cost=1.0), *where)
+    arms = {"good": np.eye(3), "bad": bad_at(2, 0.0)}
+    both(arms, gx.RKE(lambda x, y: x @ y.T), "'bad'", "sample 2", "k(x, x)")
 
 
 def test_an_error_inside_ones_own_kernel_changes_nothing() -> None:

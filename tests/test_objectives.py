@@ -488,6 +488,21 @@ def test_the_reported_normalisation_is_the_one_that_was_asked_for(ddof: int) -> 
     assert float(table.pooled["frechet_distance"]) == pytest.approx(expected, rel=1e-7)
 
 
+def test_the_distance_to_a_single_point_is_the_mean_squared_distance_to_it() -> None:
+    world = make_world("frechet")
+    point = np.arange(6.0)
+    loss = Pool.of(world.arms, gx.FrechetDistance(point[None, :])).tally.loss(range(3))
+    expected = [np.mean(np.sum((rows - point) ** 2, axis=1)) for rows in world.arms.values()]
+    assert loss.singles() == pytest.approx(expected)
+    assert loss.value(POINTS[1]) == pytest.approx(POINTS[1] @ expected)
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    plain = to_plain({"a": np.float32(0.5), "b": (np.int64(3), np.bool_(True), np.float64(np.inf))})
+    assert_plain(plain)
+    assert from_plain(plain) == {"a": 0.5, "b": (3, True, np.inf)}
+
+
 # -- from rows to moments ----------------------------------------------------------------------------
 
 SWITCHING = [

@@ -709,6 +709,25 @@ def test_an_added_arm_joins_the_pool_with_its_first_sample(name: str) -> None:
         assert float(score) == pytest.approx(float(table.arms["all"][label]), rel=1e-9)
 
 
+def test_arms_without_quality_may_be_all_that_is_left() -> None:
+    selector = gx.Selector(ARMS, gx.QualityVendi(), warm_start=3)
+    source = Source(gx.Vendi())
+
+    def worth(arm: str) -> dict[str, Any]:
+        return source(arm) | {"quality": 1.0 if arm == "a" else 0.0}
+
+    run(selector, 15, worth)
+    selector.retire_arm("a")
+    for _ in range(10):
+        assert set(run(selector, 1, worth)) <= {"b", "c"}
+        assert math.fsum(selector.weights.values()) == pytest.approx(1, abs=1e-12)
+        assert float(selector.score) == 0.0
+    assert float(selector.pooled_score) > 0
+    selector.add_arm("a")
+    assert selector.weights["a"] > 0
+    assert selector.gap < 1e-6
+
+
 def test_arms_that_come_and_go_survive_the_state(tmp_path: Path) -> None:
     selector, source = vendi(), Source(gx.Vendi())
     run(selector, 15, source)
