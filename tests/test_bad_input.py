@@ -24,7 +24,7 @@ GOOD = {"embedding": np.array([0.5, -1.0, 2.0]), "quality": 0.5, "cost": 1.0}
 NAN, INF = math.nan, math.inf
 
 ADVICE = re.compile(
-    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|mend|"
+    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|mend|resolve|"
     r"fail|needs?|the arms are|those are|nothing to do)\b|must be"
 )
 

@@ -18,7 +18,14 @@ from scipy.spatial.distance import cdist
 
 import genmix as gx
 from genmix.loss import Loss, QuadraticLoss
-from helpers import gaussian_arms, loss_of, orthonormal_blocks, simplex_points, vertices_and_pairs
+from helpers import (
+    gaussian_arms,
+    loss_of,
+    orthonormal_blocks,
+    safe_dirichlet,
+    simplex_points,
+    vertices_and_pairs,
+)
 
 ROUNDING = 1e-9
 
@@ -458,3 +465,32 @@ def test_a_warm_start_with_zeros_reaches_the_same_optimum() -> None:
             assert warm.gap <= 1e-7 * max(1.0, abs(warm.loss), loss.scale)
 
     check()
+
+
+STUBBORN = [
+    # many arms on few directions: the quadratic program is singular
+    ("kernel distance, cosine", World(grid, 50, 2, 477)),
+    ("kernel distance, cosine", World(grid, 50, 2, 832)),
+    # weights of 1e-9 whose curvature dwarfs that of all others
+    ("sum", World(few_in_many, 6, 10, 109)),
+    ("sum", World(few_in_many, 12, 10, 112)),
+    ("sum", World(few_in_many, 50, 2, 279)),
+    ("sum", World(far, 12, 7, 97)),
+    ("vendi 1, gaussian", World(flat, 5, 4, 431)),
+    ("vendi 1, gaussian", World(flat, 7, 3, 437)),
+    ("vendi 1, gaussian", World(singles, 7, 2, 346)),
+    ("vendi 1, gaussian", World(collapsed, 8, 1, 404)),
+]
+
+
+@pytest.mark.parametrize(("name", "world"), STUBBORN)
+def test_stubborn_worlds_are_solved_from_a_vertex(name: str, world: World) -> None:
+    loss = (FIXED_MEMORY | EXACT)[name](world)
+    corners = np.eye(loss.size)
+    sparse = safe_dirichlet(world.rng(4), np.full(loss.size, 0.05))
+    cold = gx.solve(loss)
+    for start in (corners[0], corners[-1], sparse):
+        found = gx.solve(loss, start)
+        scale = max(1.0, abs(found.loss), loss.scale)
+        assert found.gap <= 1e-7 * scale
+        assert abs(found.loss - cold.loss) <= found.gap + cold.gap + ROUNDING * scale

@@ -33,11 +33,6 @@ class Kernel(Description):
     def __call__(self, x: Array, y: Array) -> Array:
         return self.feature_map(x) @ self.feature_map(y).mT
 
-    @property
-    def resolved(self) -> bool:
-        """Whether every parameter is a number."""
-        return True
-
     def resolve(self, groups: Sequence[Array]) -> Kernel:
         """The kernel with everything that depends on the data fixed; groups are ``(n, d)`` each."""
         return self
@@ -102,12 +97,6 @@ class Gaussian(Kernel):
             object.__setattr__(self, "features", whole(self.features, "features", 1))
         object.__setattr__(self, "seed", whole(self.seed, "the kernel's seed", 0))
 
-    @property
-    def resolved(self) -> bool:
-        return self.bandwidth != "median" and (
-            self.features is None or self.frequencies is not None
-        )
-
     def resolve(self, groups: Sequence[Array]) -> Gaussian:
         sigma = median_distance(groups, self.seed) if self.bandwidth == "median" else self.bandwidth
         omega = self.frequencies
@@ -140,8 +129,8 @@ class Gaussian(Kernel):
 
     @property
     def _sigma(self) -> float:
-        if not self.resolved:
-            raise InputError(f"{self} has no bandwidth yet: resolve it on samples first.")
+        if self.bandwidth == "median" or (self.features is not None and self.frequencies is None):
+            raise InputError(f"{self} waits for samples: resolve it on some first.")
         return float(self.bandwidth)
 
 

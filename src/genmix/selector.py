@@ -22,7 +22,7 @@ from genmix.intake import check_number, check_objective, labels
 from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Scores, Tally
 from genmix.policies import MixtureGreedy, Policy, Situation
-from genmix.simplex import Newton, Solver, certified, uniform
+from genmix.simplex import Newton, Solver, certified, on_simplex, uniform
 
 STATE_VERSION = 1
 
@@ -359,7 +359,7 @@ class Selector:
         )
         decision = self._policy.decide(situation)
         self._loss = situation.loss
-        self._alpha = decision.weights
+        self._alpha = on_simplex(decision.weights, len(indices), "the policy's weights")
         known = decision.gap is not None
         self._gap = decision.gap if known else certified(self._loss, self._alpha, 0).gap  # type: ignore[assignment]
         self._solved_at = situation.total

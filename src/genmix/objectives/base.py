@@ -179,11 +179,6 @@ class Objective(Description):
         """The dimension of embedding that it asks for, if it does."""
         return None
 
-    @property
-    def resolved(self) -> bool:
-        """Whether nothing in it waits for data."""
-        return True
-
     def resolve(self, groups: Sequence[Array]) -> Objective:
         """The objective with what depends on the data (bandwidth, frequencies) fixed."""
         return self
@@ -266,15 +261,6 @@ class Sum(Objective):
     @property
     def least_samples(self) -> int:
         return max(term.least_samples for _, term in self.terms)
-
-    @property
-    def dimension(self) -> int | None:
-        known = [term.dimension for _, term in self.terms if term.dimension is not None]
-        return known[0] if known else None
-
-    @property
-    def resolved(self) -> bool:
-        return all(term.resolved for _, term in self.terms)
 
     def resolve(self, groups: Sequence[Array]) -> Sum:
         return Sum(tuple((w, term.resolve(groups)) for w, term in self.terms))

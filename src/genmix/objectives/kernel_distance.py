@@ -54,10 +54,6 @@ class KernelDistance(Objective):
         dimension: int = self.reference.dimension
         return dimension
 
-    @property
-    def resolved(self) -> bool:
-        return bool(self.kernel.resolved)
-
     def resolve(self, groups: Sequence[Array]) -> KernelDistance:
         return replace(self, kernel=self.kernel.resolve([*groups, self.reference.points]))
 

@@ -43,10 +43,6 @@ class KernelObjective(Objective):
     def _set_kernel(self) -> None:
         object.__setattr__(self, "kernel", with_unit_diagonal(self.kernel, type(self).__name__))
 
-    @property
-    def resolved(self) -> bool:
-        return bool(self.kernel.resolved)
-
     def resolve(self, groups: Sequence[Array]) -> Objective:
         return replace(self, kernel=self.kernel.resolve(groups))  # type: ignore[type-var]
 
