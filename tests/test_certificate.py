@@ -283,13 +283,13 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
 
 
 def test_the_gap_is_true_at_order_infinity() -> None:
-    """λ_max is not differentiable: the gap is true, and below 1e-4 on all of these worlds."""
+    """λ_max is not differentiable and no size of the gap is promised; below 1e-7 is what is reached."""
 
-    @stable(80)
+    @stable(60)
     @given(worlds())
     def check(world: World) -> None:
         found = assert_honest(world, vendi(math.inf)(world))
-        assert found.gap <= 1e-4
+        assert found.gap <= 1e-7
 
     check()
 
@@ -476,6 +476,9 @@ STUBBORN = [
     ("sum", World(few_in_many, 12, 10, 112)),
     ("sum", World(few_in_many, 50, 2, 279)),
     ("sum", World(far, 12, 7, 97)),
+    # optimal weights of exp(−50)
+    ("sum", World(few_in_many, 50, 10, 258)),
+    ("sum", World(few_in_many, 30, 10, 388)),
     ("vendi 1, gaussian", World(flat, 5, 4, 431)),
     ("vendi 1, gaussian", World(flat, 7, 3, 437)),
     ("vendi 1, gaussian", World(singles, 7, 2, 346)),

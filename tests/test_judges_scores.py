@@ -237,6 +237,15 @@ def test_vendi_of_a_mixture(order: float, kernel: Any, gram: Any, dimension: int
     assert mixture_score(arms, gx.Vendi(order, kernel)) == pytest.approx(expected, rel=1e-9)
 
 
+def test_vendi_of_clusters_a_thousand_bandwidths_apart() -> None:
+    rng = np.random.default_rng(19)
+    arms = [rng.standard_normal((n, 3)) + offset for n, offset in ((6, 0), (10, 1000), (14, -1000))]
+    gram = gaussian_gram(1.0)(np.concatenate(arms))
+    expected = judged_vendi(gram, 1, sample_weights(arms, WEIGHTS))
+    found = mixture_score(arms, gx.Vendi(kernel=gx.Gaussian(1.0)))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_vendi_above_the_dimension(order: float) -> None:
     """The judge gets the d×d moment, of which it takes d·S/d: the spectrum of the kernel matrix without
