@@ -108,10 +108,11 @@ class Face:
     def value(self, alpha: Matrix, blur: float = 0.0) -> float:
         return self._whole.value(self._padded(alpha), blur)
 
-    def expand(self, alpha: Matrix, blur: float = 0.0, hessian: bool = True) -> Expansion:
-        found = self._whole.expand(self._padded(alpha), blur, hessian)
-        bend = found.hessian[np.ix_(self._rest, self._rest)] if hessian else None
-        return Expansion(found.value, found.gradient[self._rest], bend)
+    def expand(self, alpha: Matrix, blur: float = 0.0) -> Expansion:
+        found = self._whole.expand(self._padded(alpha), blur)
+        grid = np.ix_(self._rest, self._rest)
+        plane = found.gradient[self._rest]
+        return Expansion(found.value, plane, lambda: found.hessian[grid], found.noise)
 
 
 @every_objective

@@ -10,8 +10,9 @@ plane touches a little below it, so that the inequality, and with it the gap, al
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,32 @@ class Expansion:
 
     value: float
     gradient: Vector
-    hessian: NDArray[np.float64] | None = None
-    noise: float = 0.0
+    bend: Callable[[], NDArray[np.float64]]
+    """Computes the Hessian, which often is not needed."""
+    noise: float
     """How far rounding may have put the value and the plane apart."""
+
+    lower: NDArray[np.float64] | None = None
+    """Other planes ``(k, m)`` below the loss everywhere; they need not touch it at α."""
+
+    @cached_property
+    def hessian(self) -> NDArray[np.float64]:
+        return self.bend()
+
+    @property
+    def planes(self) -> NDArray[np.float64]:
+        """All planes below the loss, ``(k, m)`` or ``(1, m)``."""
+        return self.gradient[None, :] if self.lower is None else self.lower
 
     @property
     def gap(self) -> float:
         """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap, and the rounding in it."""
-        return max(self.value - float(np.min(self.gradient)), 0.0) + self.noise
+        return max(self.value - self.bound, 0.0) + self.noise
+
+    @property
+    def bound(self) -> float:
+        """What no mixture's loss is below, up to rounding: the highest of the planes' minima."""
+        return float(np.max(np.min(self.planes, axis=1)))
 
 
 class Loss(ABC):
@@ -54,7 +73,7 @@ class Loss(ABC):
         """The loss of a mixture."""
 
     @abstractmethod
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         """Value and derivatives; the value and the plane are those of the loss itself, not blurred."""
 
     def score(self, alpha: Vector) -> float:
@@ -86,10 +105,11 @@ class FaceLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return self._loss.value(self._padded(alpha), blur)
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
-        here = self._loss.expand(self._padded(alpha), blur, hessian)
-        bend = None if here.hessian is None else here.hessian[np.ix_(self._arms, self._arms)]
-        return Expansion(here.value, here.gradient[self._arms], bend, here.noise)
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+        here = self._loss.expand(self._padded(alpha), blur)
+        grid = np.ix_(self._arms, self._arms)
+        plane, lower = here.gradient[self._arms], here.planes[:, self._arms]
+        return Expansion(here.value, plane, lambda: here.hessian[grid], here.noise, lower)
 
 
 class LinearLoss(Loss):
@@ -103,9 +123,11 @@ class LinearLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return float(self.slopes @ alpha)
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
-        flat = np.zeros((self.size, self.size))
-        return Expansion(self.value(alpha), self.slopes, flat, 4 * EPS * self.scale)
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+        return Expansion(self.value(alpha), self.slopes, self._flat, 4 * EPS * self.scale)
+
+    def _flat(self) -> NDArray[np.float64]:
+        return np.zeros((self.size, self.size))
 
 
 class MeanLoss(LinearLoss):
@@ -132,10 +154,11 @@ class QuadraticLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         half = self.matrix @ alpha
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
-        return Expansion(self.value(alpha), plane, 2 * self.matrix, 16 * EPS * self.scale)
+        noise = 16 * EPS * self.scale
+        return Expansion(self.value(alpha), plane, lambda: 2 * self.matrix, noise)
 
 
 class LogMeanLoss(Loss):
@@ -154,16 +177,16 @@ class LogMeanLoss(Loss):
         with np.errstate(divide="ignore"):
             return float(-np.log(self.means @ alpha))
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         if not self.means.any():
-            nothing = np.zeros((self.size, self.size))
-            return Expansion(self._worthless, np.zeros(self.size), nothing)
+            flat = np.zeros((self.size, self.size))
+            return Expansion(self._worthless, flat[0], lambda: flat, 0.0)
         # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
         plane = 1 - np.log(mean) - slope
         noise = 16 * EPS * max(1.0, abs(float(np.log(mean))))
-        return Expansion(self.value(alpha), plane, np.outer(slope, slope), noise)
+        return Expansion(self.value(alpha), plane, lambda: np.outer(slope, slope), noise)
 
     def face(self, arms: Sequence[int]) -> LogMeanLoss:
         return LogMeanLoss(self.means[list(arms)], np.inf if self.means.any() else self._worthless)
@@ -181,9 +204,9 @@ class PooledLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return self._loss.value(self._shares, blur)
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         value = self.value(alpha)
-        return Expansion(value, np.array([value]), np.zeros((1, 1)))
+        return Expansion(value, np.array([value]), lambda: np.zeros((1, 1)), 0.0)
 
     def score(self, alpha: Vector) -> float:
         return self._loss.score(self._shares)
@@ -202,15 +225,17 @@ class SumLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return sum(w * term.value(alpha, blur) for w, term in self.terms)
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
-        parts = [(w, term.expand(alpha, blur, hessian)) for w, term in self.terms]
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+        parts = [(w, term.expand(alpha, blur)) for w, term in self.terms]
         value = sum(w * part.value for w, part in parts)
         plane: Any = sum(w * part.gradient for w, part in parts)
         noise = sum(abs(w) * part.noise for w, part in parts)
-        bend: Any = None
-        if hessian:
-            bend = sum(w * part.hessian for w, part in parts if part.hessian is not None)
-        return Expansion(value, plane, bend, noise)
+
+        def bend() -> Any:
+            return sum(w * part.hessian for w, part in parts)
+
+        lower: Any = sum(w * part.planes for w, part in parts)
+        return Expansion(value, plane, bend, noise, lower)
 
     def face(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, term.face(arms)) for w, term in self.terms])

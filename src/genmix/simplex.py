@@ -99,7 +99,7 @@ class Newton(Description):
             here = loss.expand(alpha, blur)
             for _ in range(BLURRED_STEPS):
                 found = min(found, (here.value, alpha), key=lambda item: item[0])
-                bound = max(bound, float(here.gradient.min()) - here.noise)
+                bound = max(bound, here.bound - here.noise)
                 if _model_gap(here, alpha) <= blur:
                     break
                 alpha, here = _step(loss, alpha, here, blur)
@@ -122,7 +122,7 @@ class Newton(Description):
         if not dust.any():
             return found
         alpha = feasible(np.where(dust, 0.0, found.weights))
-        clean = loss.expand(alpha, hessian=False)
+        clean = loss.expand(alpha)
         if clean.gap > max(2 * found.gap, self._target(loss, clean.value)):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations)
@@ -144,7 +144,7 @@ class EG(Description):
         alpha = lifted(start)
         logs = np.log(alpha)
         for _ in range(self.steps):
-            logs = logs - self.step * loss.expand(alpha, blur, hessian=False).gradient
+            logs = logs - self.step * loss.expand(alpha, blur).gradient
             logs = np.maximum(logs - logs.max(), TINIEST)
             alpha = feasible(np.exp(logs))
         return certified(loss, alpha, self.steps)
@@ -159,7 +159,7 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
 def certified(loss: Loss, alpha: Vector, iterations: int) -> Solution:
     """``alpha`` as a solution with the gap it has under ``loss``."""
     blur = 0.0 if loss.smooth else LAST_BLUR
-    here = loss.expand(alpha, blur, hessian=False)
+    here = loss.expand(alpha, blur)
     return Solution(alpha, here.value, here.gap, iterations)
 
 
@@ -200,7 +200,6 @@ def _model_gap(here: Expansion, alpha: Vector) -> float:
 
 def _step(loss: Loss, alpha: Vector, here: Expansion, blur: float) -> tuple[Vector, Expansion]:
     """One Newton step with an Armijo line search along the quadratic program's direction."""
-    assert here.hessian is not None
     floor = alpha / SHRINK if loss.steep else np.zeros_like(alpha)
     target = quadratic_program(here.gradient, here.hessian, alpha, floor)
     slope = float(here.gradient @ (target - alpha))
@@ -222,33 +221,44 @@ def quadratic_program(
 ) -> Vector:
     """``argmin g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
 
-    H may be singular (two identical arms): a ridge about α, a proximal term that leaves the minimum
-    where it is when steps are repeated, grows until the program solves.
+    H may be singular (two identical arms). A ridge about α, a proximal term that leaves the minimum
+    where it is when steps are repeated, grows until the solver's answer is one: its own Frank–Wolfe
+    gap under the model must be small beside what it gains.
     """
+    # Frank–Wolfe's direction always descends.
+    best = floor.copy()
+    best[int(np.argmin(gradient))] += 1 - floor.sum()
+    least = np.inf
     for ridge in RIDGES:
         found = _regular_program(gradient, hessian, alpha, floor, ridge)
-        if found is not None:
-            return found
-    # Frank–Wolfe's direction always descends.
-    target = floor.copy()
-    target[int(np.argmin(gradient))] += 1 - floor.sum()
-    return target
+        if found is None:
+            continue
+        moved = found - alpha
+        slope = gradient + hessian @ moved
+        drop = float((gradient + slope) @ moved) / 2
+        if drop < least:
+            best, least = found, drop
+        gap = float(slope @ (found - floor) - (1 - floor.sum()) * slope.min())
+        if gap <= 0.1 * abs(drop):
+            break
+    return best
 
 
 def _regular_program(
     gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector, ridge: float
 ) -> Vector | None:
     """The program in ``x = (β−α)/s``, with s the inverse root of H's diagonal, so that a weight of
-    1e-9 next to a weight of 1 leaves it well conditioned."""
+    1e-9 next to a weight of 1 leaves it well conditioned; the ridge is relative to each arm's own
+    curvature, lest the steepest arm freeze all others."""
     if not np.all(np.isfinite(hessian)):
         return None
     size = len(alpha)
     slope = gradient - gradient.min()
     diagonal = np.diag(hessian)
-    bend = ridge * max(float(diagonal.max()), float(slope.max()), 1e-300)
+    bend = ridge * np.maximum(diagonal, max(float(slope.max()), 1e-300))
     stretch = 1 / np.sqrt(diagonal + bend)
     stretch /= stretch.max()
-    scaled = (hessian + bend * np.eye(size)) * np.outer(stretch, stretch)
+    scaled = (hessian + np.diag(bend)) * np.outer(stretch, stretch)
     tilt = slope * stretch
     unit = max(float(np.abs(scaled).max()), float(np.abs(tilt).max()))
     sense = np.zeros(size + 1, dtype=np.int32)

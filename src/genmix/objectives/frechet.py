@@ -13,8 +13,9 @@ from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.errors import InputError
 from genmix.loss import EPS
 from genmix.objectives.base import Batch, Objective
+from genmix.objectives.frames import MixtureMoments
 from genmix.objectives.moments import MomentTally
-from genmix.objectives.trace import MixtureMoments, Root, TraceLoss
+from genmix.objectives.trace import Root, TraceLoss
 from genmix.reference import Moments, moments_of
 
 
@@ -142,7 +143,7 @@ class FrechetLoss(TraceLoss):
         shares = float(np.sum(alpha**2 / self.counts))
         n = self.objective.moments.n
         mine, theirs = 1 / (1 - shares), 1.0 if n is None else n / (n - 1)
-        spectrum, _ = self.moments.spectrum(alpha)
+        spectrum = self.moments.spectrum(alpha)
         distance = float(np.sum((alpha @ self.offsets) ** 2))
         spread = float(self.linear @ alpha) - distance
         overlap = self.function.total(spectrum) * math.sqrt(mine * theirs)

@@ -13,6 +13,7 @@ from genmix.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import InputError
 from genmix.loss import EPS, Expansion, Loss
 from genmix.objectives.base import Batch, Objective, Tally
+from genmix.objectives.trace import LIFTS
 
 OFF_BY = 1e-3
 """How far a row of probabilities may be from summing to 1 (float16 rows are)."""
@@ -91,11 +92,17 @@ class InceptionLoss(Loss):
         mixed = mixed[mixed > 0]
         return float(np.sum(mixed * np.log(mixed)) + self.entropies @ alpha)
 
-    def expand(self, alpha: Vector, blur: float = 0.0, hessian: bool = True) -> Expansion:
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         mixed = np.maximum(alpha @ self.means, 1e-300)
-        plane = self.entropies + self.means @ (np.log(mixed) + 1) - mixed.sum()
-        bend = (self.means / mixed) @ self.means.T if hessian else None
-        return Expansion(self.value(alpha), plane, bend, 64 * EPS)
+        plane = self._plane(mixed)
+        lower = np.stack([plane, *(self._plane(np.maximum(mixed, lift)) for lift in LIFTS)])
+        return Expansion(
+            self.value(alpha), plane, lambda: (self.means / mixed) @ self.means.T, 64 * EPS, lower
+        )
+
+    def _plane(self, mixed: Vector) -> Vector:
+        plane: Vector = self.entropies + self.means @ (np.log(mixed) + 1) - mixed.sum()
+        return plane
 
     def score(self, alpha: Vector) -> float:
         return math.exp(-self.value(alpha))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from genmix.arrays import Array, namespace
 from genmix.objectives.base import Batch, Tally
-from genmix.objectives.trace import DenseMoments, FactorMoments, MixtureMoments
+from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
 
 
 class MomentTally(Tally):

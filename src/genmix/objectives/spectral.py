@@ -19,14 +19,13 @@ from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
 from genmix.objectives.base import Batch, Objective, Tally
+from genmix.objectives.frames import FactorMoments, MixtureMoments
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
 from genmix.objectives.linear import Quality
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import (
     Entropy,
-    FactorMoments,
     LargestLoss,
-    MixtureMoments,
     Power,
     TraceLoss,
 )

@@ -66,6 +66,6 @@ class MixtureOGD(Policy):
 
     def decide(self, situation: Situation) -> Decision:
         shares = situation.counts / situation.counts.sum()
-        slope = situation.loss.expand(shares, hessian=False).gradient
+        slope = situation.loss.expand(shares).gradient
         best = np.argmin(slope - self.delta * exploration(situation, self.beta))
         return Decision(vertex(len(shares), int(best)))

@@ -1,0 +1,274 @@
+"""The eigenbasis of a mixture's second moment, from the arms' rows or from their moments.
+
+    Z_α = Σ_i α_i T_i              with T_i the second moment of arm i's rows, or, if centred,
+    Z_α = Σ_i α_i (Σ_i + y_i y_iᵀ)  with Σ_i its covariance and y_i its mean less the mixture's:
+
+a sum of positive terms, where second moments less a mean would cancel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
+from genmix.loss import EPS
+
+TINY = 1e-100
+"""The level of rounding of a spectrum that is zero throughout."""
+
+WELL = 1e-8
+"""Least eigenvalue over largest from which on a moment's eigenvalues are as good as singular values."""
+
+
+class Frame(ABC):
+    """The eigenbasis of one mixture."""
+
+    values: Array
+    """Eigenvalues ``(r,)``, those at the level of rounding put to zero."""
+    noise: float
+    """Eigenvalues up to here are rounding."""
+    errors: Array
+    """By how much rounding may have moved each eigenvalue."""
+    means: Array | None = None
+    """``y_i`` in the basis, ``(m, r)``, if centred."""
+    largest: float
+    """Magnitude of the largest moment of an arm."""
+
+    @abstractmethod
+    def weigh(self, slope: Array) -> Vector:
+        """``Σ_k slope_k B_i,kk`` for every arm, with ``B_i`` its moment in the basis: ``(m,)``."""
+
+    @abstractmethod
+    def diagonals(self) -> Array:
+        """``B_i,kk``, ``(m, r)``."""
+
+    @abstractmethod
+    def blocks(self) -> Array:
+        """``B_i``, ``(m, r, r)``."""
+
+
+class MixtureMoments(ABC):
+    """The second moments of m arms, of which a mixture's is the weighted mean."""
+
+    size: int
+
+    @abstractmethod
+    def of(self, arms: Sequence[int]) -> MixtureMoments:
+        """The moments of these arms alone."""
+
+    @abstractmethod
+    def spectrum(self, alpha: Vector) -> Array:
+        """The mixture's eigenvalues, those at the level of rounding put to zero."""
+
+    @abstractmethod
+    def frame(self, alpha: Vector) -> Frame:
+        """The mixture's eigenbasis."""
+
+
+class FactorMoments(MixtureMoments):
+    """Moments kept as the samples themselves: exact while there are fewer samples than dimensions.
+
+    Where the moment is ill conditioned its eigenvalues are only good to the square root of rounding;
+    singular values of the weighted rows, which are good to rounding, take over there.
+    """
+
+    def __init__(self, groups: Sequence[Array], centred: bool) -> None:
+        xp = namespace(groups[0])
+        counts = [int(g.shape[0]) for g in groups]
+        ends = np.cumsum(counts)
+        self.size = len(groups)
+        self.centred = centred
+        self.counts = np.array(counts)
+        self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
+        self._rows = self._spanned(xp.concat(list(groups), axis=0))
+        self._means = xp.stack([xp.mean(self._rows[s, :], axis=0) for s in self.slices])
+
+    def _spanned(self, rows: Array) -> Array:
+        """The rows in coordinates of the directions that they have; nothing else changes."""
+        xp = namespace(rows)
+        each = like(np.repeat(1 / (self.size * self.counts), self.counts), rows)
+        if self.centred:
+            rows = rows - each @ rows
+        weighted = xp.sqrt(each)[:, None] * rows
+        if rows.shape[0] <= rows.shape[1]:
+            values, basis = xp.linalg.eigh(symmetric(weighted @ weighted.mT))
+            top = float(xp.max(values))
+            held = xp.nonzero(values > max(rows.shape) * EPS * top)[0]
+            if len(held) and float(xp.min(values[held])) > WELL * top:
+                return basis[:, held] * xp.sqrt(values[held]) / xp.sqrt(each)[:, None]
+        _, roots, basis = xp.linalg.svd(weighted, full_matrices=False)
+        held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
+        return rows @ basis[held, :].mT
+
+    def of(self, arms: Sequence[int]) -> FactorMoments:
+        return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centred)
+
+    def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
+        xp = namespace(self._rows)
+        each = like(np.repeat(np.sqrt(alpha / self.counts), self.counts), self._rows)
+        rows = self._rows - like(alpha, self._rows) @ self._means if self.centred else self._rows
+        return rows, xp.multiply(each[:, None], rows)
+
+    def spectrum(self, alpha: Vector) -> Array:
+        xp = namespace(self._rows)
+        weighted = self._weighted(alpha)[1]
+        values = xp.linalg.eigvalsh(symmetric(weighted.mT @ weighted))
+        if _well_conditioned(values):
+            return values
+        return _squared(xp.linalg.svdvals(weighted), len(weighted))[0]
+
+    def frame(self, alpha: Vector) -> Frame:
+        return FactorFrame(self, *self._weighted(alpha))
+
+
+class FactorFrame(Frame):
+    """The eigenbasis from weighted rows."""
+
+    def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
+        xp = namespace(rows)
+        self._slices = moments.slices
+        values, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
+        if _well_conditioned(values):
+            self.values, self.noise = values, len(values) * EPS * float(xp.max(values))
+            self.errors = xp.full_like(values, 4 * EPS * float(xp.max(values)))
+        else:
+            _, roots, turn = xp.linalg.svd(weighted, full_matrices=False)
+            basis = turn.mT
+            self.values, self.noise = _squared(roots, len(weighted))
+            self.errors = 4 * EPS * float(xp.max(roots)) * roots if len(roots) else roots
+        self._turned = rows @ basis
+        self.largest = float(xp.max(xp.sum(rows * rows, axis=1))) if len(values) else 0.0
+        if moments.centred:
+            self.means = self._means_of(self._turned)
+
+    def _means_of(self, rows: Array) -> Array:
+        xp = namespace(rows)
+        return xp.stack([xp.mean(rows[s, :], axis=0) for s in self._slices])
+
+    def weigh(self, slope: Array) -> Vector:
+        found: Vector = to_numpy(self.diagonals() @ slope)
+        return found
+
+    def diagonals(self) -> Array:
+        return self._means_of(self._turned**2)
+
+    def blocks(self) -> Array:
+        parts = [self._turned[s, :] for s in self._slices]
+        return namespace(self._turned).stack([p.mT @ p / p.shape[0] for p in parts])
+
+
+class DenseMoments(MixtureMoments):
+    """Moments kept as matrices ``(m, d, d)``, with the directions that no arm has taken out.
+
+    They are covariances if the arms' ``means`` ``(m, d)`` are given.
+    """
+
+    def __init__(self, moments: Array, means: Array | None) -> None:
+        self.size = int(moments.shape[0])
+        self.moments, self.means = moments, means
+        middle = self.mixture(np.full(self.size, 1 / self.size))[0]
+        if not _is_full_rank(middle):
+            self._reduce(middle)
+
+    def _reduce(self, middle: Array) -> None:
+        xp = namespace(middle)
+        values, basis = xp.linalg.eigh(middle)
+        held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
+        basis = basis[:, xp.nonzero(held)[0]]
+        self.moments = basis.mT @ self.moments @ basis
+        self.means = None if self.means is None else self.means @ basis
+
+    def of(self, arms: Sequence[int]) -> DenseMoments:
+        xp = namespace(self.moments)
+        means = None if self.means is None else xp.stack([self.means[i, :] for i in arms])
+        return DenseMoments(xp.stack([self.moments[i, :, :] for i in arms]), means)
+
+    def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
+        """The mixture's moment and, if centred, the arms' means about its mean."""
+        xp = namespace(self.moments)
+        weights = like(alpha, self.moments)
+        flat = xp.reshape(self.moments, (self.size, -1))
+        mixed = xp.reshape(weights @ flat, self.moments.shape[1:])
+        if self.means is None:
+            return symmetric(mixed), None
+        offsets = self.means - weights @ self.means
+        return symmetric(mixed + (weights[:, None] * offsets).mT @ offsets), offsets
+
+    def spectrum(self, alpha: Vector) -> Array:
+        return _cleaned(namespace(self.moments).linalg.eigvalsh(self.mixture(alpha)[0]))[0]
+
+    def frame(self, alpha: Vector) -> Frame:
+        return DenseFrame(self.moments, *self.mixture(alpha))
+
+
+class DenseFrame(Frame):
+    """The eigenbasis from moments."""
+
+    def __init__(self, moments: Array, mixed: Array, offsets: Array | None) -> None:
+        xp = namespace(moments)
+        values, self._basis = xp.linalg.eigh(mixed)
+        self.values, self.noise = _cleaned(values)
+        self.errors = xp.full_like(values, 4 * EPS * float(xp.max(values)) if len(values) else 0.0)
+        self._moments = moments
+        traces = xp.sum(xp.linalg.diagonal(moments), axis=1)
+        self.largest = float(xp.max(traces)) if len(values) else 0.0
+        if offsets is not None:
+            self.means = offsets @ self._basis
+
+    def weigh(self, slope: Array) -> Vector:
+        # Tr(f'(Z) T_i) with f'(Z) formed once: one product of matrices instead of one an arm.
+        xp = namespace(slope)
+        turned = (self._basis * slope[None, :]) @ self._basis.mT
+        size = self._moments.shape[0]
+        weighed = xp.reshape(self._moments, (size, -1)) @ xp.reshape(turned, (-1,))
+        if self.means is not None:
+            weighed = weighed + self.means**2 @ slope
+        found: Vector = to_numpy(weighed)
+        return found
+
+    def diagonals(self) -> Array:
+        xp = namespace(self._basis)
+        found = xp.sum(self._basis * (self._moments @ self._basis), axis=1)
+        found = xp.where(found > 0, found, xp.zeros_like(found))
+        return found if self.means is None else found + self.means**2
+
+    def blocks(self) -> Array:
+        full = self._basis.mT @ self._moments @ self._basis
+        if self.means is None:
+            return full
+        return full + self.means[:, :, None] * self.means[:, None, :]
+
+
+def _well_conditioned(values: Array) -> bool:
+    if len(values) == 0:
+        return False
+    xp = namespace(values)
+    return float(xp.min(values)) > WELL * float(xp.max(values)) > 0
+
+
+def _squared(roots: Array, count: int) -> tuple[Array, float]:
+    """Eigenvalues from singular values, and the level of their rounding."""
+    xp = namespace(roots)
+    noise = max(count * EPS * float(xp.max(roots)), TINY) if len(roots) else TINY
+    return xp.where(roots > noise, roots, xp.zeros_like(roots)) ** 2, noise**2
+
+
+def _cleaned(values: Array) -> tuple[Array, float]:
+    xp = namespace(values)
+    noise = max(values.shape[0] * EPS * float(xp.max(values)), TINY) if len(values) else TINY
+    return xp.where(values > noise, values, xp.zeros_like(values)), noise
+
+
+def _is_full_rank(matrix: Array) -> bool:
+    """Whether every eigenvalue is clearly above rounding, by a Cholesky factorisation."""
+    xp = namespace(matrix)
+    trace = float(xp.sum(xp.linalg.diagonal(matrix)))
+    shift = matrix.shape[0] * EPS * trace
+    try:
+        factor = xp.linalg.cholesky(matrix - shift * xp.eye(matrix.shape[0], device=matrix.device))
+    except (np.linalg.LinAlgError, RuntimeError):
+        return False
+    return trace > 0 and bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
