@@ -497,3 +497,34 @@ def test_stubborn_worlds_are_solved_from_a_vertex(name: str, world: World) -> No
         scale = max(1.0, abs(found.loss), loss.scale)
         assert found.gap <= 1e-7 * scale
         assert abs(found.loss - cold.loss) <= found.gap + cold.gap + ROUNDING * scale
+
+
+def direct_frechet(arms: list[Any], reference: Any, alpha: Any) -> float:
+    """The Fréchet distance of a mixture from its raw rows, by singular values; nothing of genmix in it."""
+    each = np.concatenate([np.full(len(x), a / len(x)) for x, a in zip(arms, alpha, strict=True)])
+    rows = np.concatenate(arms)
+    mean = each @ rows
+    mine = np.sqrt(each)[:, None] * (rows - mean)
+    theirs = (reference - reference.mean(0)) / np.sqrt(len(reference))
+    # A product of triangular factors keeps small directions that a product of covariances loses.
+    overlap = np.linalg.svd(np.linalg.qr(mine)[1] @ np.linalg.qr(theirs)[1].T, compute_uv=False)
+    distance = np.sum((mean - reference.mean(0)) ** 2)
+    return float(distance + np.sum(mine**2) + np.sum(theirs**2) - 2 * overlap.sum())
+
+
+@pytest.mark.parametrize("small", [1e-2, 4e-4, 1e-4])
+@pytest.mark.parametrize("n", [20, 60])
+def test_the_gap_is_true_to_a_loss_computed_without_genmix(n: int, small: float) -> None:
+    """Spectra that fall far: some directions are lost to rounding, and the gap must say so."""
+    rng = np.random.default_rng(0)
+    d = 32
+    spread = np.where(np.arange(d) < 4, 1.0, small)
+    reference = rng.standard_normal((200, d)) * spread
+    arms = [reference[:n] * (np.arange(d) < 4), reference[:n], rng.standard_normal((n, d)) * spread]
+    found = gx.optimal_mixture(dict(zip("abc", arms, strict=True)), gx.FrechetDistance(reference))
+    alpha = np.array(list(found.weights.values()))
+    mine = direct_frechet(arms, reference, alpha)
+    others = [*np.eye(3), *rng.dirichlet(np.ones(3), 200), *rng.dirichlet(np.full(3, 0.1), 200)]
+    least = min(direct_frechet(arms, reference, beta) for beta in others)
+    assert mine - least <= found.gap + 1e-9 * max(1.0, np.sum(spread**2))
+    assert mine == pytest.approx(found.loss, abs=found.gap + 1e-9)

@@ -182,7 +182,8 @@ def test_the_gradient_is_a_plane_below_the_loss_that_touches_it(name: str, shape
         assert here.gradient @ alpha == pytest.approx(here.value, abs=here.noise + 1e-12 * scale)
     for alpha in [*inside, *vertices_and_pairs(loss.size)]:
         here = loss.expand(alpha)
-        assert np.max(mixtures @ here.gradient - losses) <= here.noise + 1e-12 * scale
+        planes = np.concatenate([here.gradient[None, :], here.planes])
+        assert np.max(planes @ mixtures.T - losses) <= here.noise + 1e-12 * scale
 
 
 @pytest.mark.parametrize("shape", SHAPES)

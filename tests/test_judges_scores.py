@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -507,3 +508,34 @@ def test_quality_and_cost_are_means_over_the_mixture() -> None:
     expected = sample_weights(arms, WEIGHTS) @ np.concatenate(numbers)
     assert mixture_score(arms, gx.Quality(), quality=numbers) == pytest.approx(expected, rel=1e-14)
     assert mixture_score(arms, gx.Cost(), cost=numbers) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("order", [1 - 1e-9, 1 + 1e-9, 1.4, 1.6, 6.0, 10.0, 50.0])
+def test_orders_near_one_and_large_orders_keep_their_digits(order: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 20))
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    spectrum = np.linalg.eigvalsh(unit.T @ unit / 60)
+    # The Rényi entropy in logarithms; at 1 ± 1e-9 it differs from Shannon's by some 1e-9.
+    if abs(order - 1) < 1e-6:
+        expected = np.exp(-np.sum(spectrum * np.log(spectrum)))
+    else:
+        logs = order * np.log(spectrum)
+        expected = np.exp((logs.max() + np.log(np.exp(logs - logs.max()).sum())) / (1 - order))
+    found = gx.score({"a": rows}, gx.Vendi(order)).pooled["vendi"]
+    assert float(found) == pytest.approx(expected, rel=1e-8 if abs(order - 1) < 1e-6 else 1e-12)
+
+
+@pytest.mark.parametrize("order", [5, 6, 10, 50])
+def test_large_orders_find_the_weights_of_orthonormal_blocks(order: float) -> None:
+    arms = {"a": np.eye(20)[:4], "b": np.eye(20)[4:10], "c": np.eye(20)[10:]}
+    found = gx.optimal_mixture(arms, gx.Vendi(order))
+    assert float(found.score) == pytest.approx(20, rel=1e-6)
+    assert list(found.weights.values()) == pytest.approx([0.2, 0.3, 0.5], abs=1e-4)
+
+
+def test_a_file_of_dgm_eval_is_read_past_its_pickled_member(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((9, 3))
+    path = tmp_path / "reps_real.npz"
+    np.savez(path, model="dinov2", reps=rows, hparams=np.array({"a": 1}, dtype=object))
+    assert np.array_equal(gx.read_features(path).points, rows)

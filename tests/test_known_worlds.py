@@ -32,12 +32,14 @@ def share(values: Any) -> Any:
     return values / values.sum()
 
 
-def assert_known(mixture: gx.Mixture, alpha: Any, loss: float, within: float = 1e-5) -> None:
+def assert_known(
+    mixture: gx.Mixture, alpha: Any, loss: float, within: float = 1e-5, gap: float = 1e-9
+) -> None:
     """The loss to ten digits, certified. A gap g leaves the weights of a 1-strongly convex loss free by
     √(2g), 1.4e-6 at the tolerance used here."""
     scale = max(1.0, abs(loss))
     assert mixture.loss == pytest.approx(loss, abs=1e-10 * scale)
-    assert mixture.gap <= 1e-9 * scale
+    assert mixture.gap <= gap * scale
     assert weights(mixture) == pytest.approx(np.asarray(alpha), abs=within)
 
 
@@ -395,7 +397,8 @@ def test_a_coordinate_in_which_only_the_reference_varies_adds_its_variance() -> 
     )
     # The other coordinates are correlated with the last one in the sample; its residual variance is
     # not what counts: Σ_α is 0 there, so Tr(Σ^½ Σ_0 Σ^½)^½ sees the first three alone.
-    assert_known(padded, weights(plain), plain.loss + reference[:, 3].var())
+    # In Σ_0^½ Σ_α Σ_0^½ that direction is an eigenvalue of 0 up to rounding, whose root the gap includes.
+    assert_known(padded, weights(plain), plain.loss + reference[:, 3].var(), gap=1e-7)
 
 
 def test_arms_that_are_all_one_point() -> None:

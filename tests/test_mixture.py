@@ -112,7 +112,7 @@ class Face:
         found = self._whole.expand(self._padded(alpha), blur)
         grid = np.ix_(self._rest, self._rest)
         plane = found.gradient[self._rest]
-        return Expansion(found.value, plane, lambda: found.hessian[grid], found.noise)
+        return Expansion(found.value, plane, lambda: found.hessian[grid], found.noise, found.unit)
 
 
 @every_objective
@@ -249,17 +249,18 @@ def test_it_prints_weights_scores_and_the_certificate() -> None:
     world = make_world("vendi_one_rff")
     mixture = optimum(world, encoder="clip")
     lines = str(mixture).splitlines()
-    assert lines[0].split() == ["arm", "weight", "alone"]
+    assert lines[0].split() == ["arm", "weight", "loss", "alone", "score", "alone"]
     for line, arm in zip(lines[1:4], ARMS, strict=True):
-        label, weight, alone = line.split()
+        label, weight, loss, alone = line.split()
         assert label == arm
+        assert float(loss) == pytest.approx(mixture.single_losses[arm], rel=1e-5)
         assert float(weight) == pytest.approx(mixture.weights[arm], abs=6e-4)
         assert float(alone) == pytest.approx(float(mixture.single_scores[arm]), rel=1e-5)
     assert lines[4].startswith("mixture: vendi ")
     assert "bandwidth=" in lines[4]
     assert "encoder clip" in lines[4]
-    assert lines[5].startswith("loss ")
-    assert f"gap {mixture.gap:.1e}" in lines[5]
+    assert lines[5].startswith("mixture: loss ")
+    assert f"at most {mixture.gap:.1e} above" in lines[5]
     assert len(lines) == 6
     assert "pool" not in repr(mixture)
 
@@ -496,3 +497,21 @@ def test_a_score_says_what_it_depends_on(score: gx.Score) -> None:
         assert "encoder clip" in text
         assert "order 1" in text
     assert "↓" in repr(gx.Score(1.0, "cost", False, {}))
+
+
+def test_an_arm_that_is_there_twice_is_not_active() -> None:
+    rng = np.random.default_rng(10)
+    arms = {f"{i}": rng.standard_normal((12, 6)) for i in range(4)}
+    twice = arms | {f"{name} copy": rows for name, rows in arms.items()}
+    for objective in (gx.Vendi(), gx.Vendi(0.5), gx.FrechetDistance(rng.standard_normal((30, 6)))):
+        assert gx.optimal_mixture(twice, objective).active == ()
+
+
+def test_the_effective_number_of_samples_is_said_where_it_differs() -> None:
+    rng = np.random.default_rng(0)
+    arms = {"few": rng.standard_normal((10, 3)), "many": rng.standard_normal((90, 3))}
+    row = gx.score(arms, gx.Vendi(), weights={"few": 0.5, "many": 0.5})
+    assert row.mixture is not None
+    assert row.mixture["vendi"].details["n"] == 100
+    assert row.mixture["vendi"].details["effective n"] == round(1 / (0.25 / 10 + 0.25 / 90))
+    assert "effective n" not in row.pooled["vendi"].details

@@ -142,7 +142,7 @@ def test_a_ticket_is_told_by_itself_or_by_its_id() -> None:
     assert_same_bits(by_ticket.state_dict(), by_id.state_dict())
 
 
-def test_a_failed_ticket_leaves_no_trace_but_its_number() -> None:
+def test_a_failed_ticket_leaves_no_trace_but_its_number_and_the_count() -> None:
     selector = vendi(draw="tracking")
     source = Source(gx.Vendi())
     run(selector, 12, source)
@@ -151,6 +151,7 @@ def test_a_failed_ticket_leaves_no_trace_but_its_number() -> None:
         selector.fail(ticket if ticket.id % 2 else ticket.id)
     after = selector.state_dict()
     assert after.pop("next_id") == before.pop("next_id") + 4
+    assert sum(after.pop("failed")) == sum(before.pop("failed")) + 4
     assert_same_bits(after, before)
 
 
@@ -871,8 +872,9 @@ def test_a_state_of_another_version_is_refused(version: Any) -> None:
 
 
 def test_something_that_is_no_state_is_refused() -> None:
-    with pytest.raises(gx.InputError, match="version None"):
-        gx.Selector.from_state_dict({})
+    for nothing in ({}, [1, 2], None):
+        with pytest.raises(gx.InputError, match="no state of a selector"):
+            gx.Selector.from_state_dict(nothing)
 
 
 def test_a_state_that_names_an_unknown_class_is_refused() -> None:
@@ -922,3 +924,60 @@ def test_two_hundred_arms_work() -> None:
         selector.tell(ticket, rng.standard_normal(8))
     assert selector.gap < 1e-5
     assert math.fsum(selector.weights.values()) == pytest.approx(1, abs=1e-12)
+
+
+def test_it_saves_to_one_file_and_loads_from_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    first = gx.Selector(["a", "b"], gx.Vendi(kernel=gx.Gaussian(features=3)), warm_start=3, seed=5)
+    for _ in range(12):
+        for ticket in first.ask(2):
+            first.tell(ticket, rng.standard_normal(4))
+    pending = first.ask(3)
+    path = tmp_path / "run.state"
+    first.save(path)
+    first.save(path)  # over itself
+    assert [file.name for file in tmp_path.iterdir()] == ["run.state"]
+    second = gx.Selector.load(path)
+    assert second.in_flight == tuple(pending)
+    assert (second.weights, second.gap, second.score) == (first.weights, first.gap, first.score)
+    assert first.ask(20) == second.ask(20)
+
+
+def test_a_file_that_is_no_state_is_refused(tmp_path: Path) -> None:
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"junk")
+    np.savez(tmp_path / "other.npz", reps=np.ones(3))
+    for path in (junk, tmp_path / "other.npz", tmp_path / "missing"):
+        with pytest.raises(gx.InputError, match="holds no saved state"):
+            gx.Selector.load(path)
+
+
+def test_an_arm_that_always_fails_does_not_stop_the_warm_start_of_the_others() -> None:
+    selector = gx.Selector(["works", "dead"], gx.Vendi(), warm_start=3)
+    for number in range(40):
+        (ticket,) = selector.ask()
+        if ticket.arm == "dead":
+            selector.fail(ticket)
+        else:
+            selector.tell(ticket, [1.0, number])
+    assert selector.counts["works"] == pytest.approx(20, abs=3)
+    assert selector.failures == {"works": 0, "dead": 40 - selector.counts["works"]}
+
+
+def test_while_a_new_arm_warms_up_the_run_goes_on_with_the_weights_before() -> None:
+    rng = np.random.default_rng(1)
+    selector = gx.Selector(["good", "junk"], gx.Vendi(), warm_start=4, seed=2)
+    for _ in range(60):
+        (ticket,) = selector.ask()
+        selector.tell(ticket, rng.standard_normal(6) if ticket.arm == "good" else np.ones(6))
+    assert selector.weights["good"] > 0.8
+    selector.add_arm("late")
+    tickets = selector.ask(40)
+    assert [ticket.arm for ticket in tickets[:4]] == ["late"] * 4  # its warm start first
+    later = [ticket.arm for ticket in tickets[4:]]
+    assert later.count("good") > later.count("junk")
+    assert later.count("late") < 25
+    for ticket in tickets:
+        selector.fail(ticket) if ticket.arm == "late" else selector.tell(ticket, np.eye(6)[0])
+    assert selector.failures["late"] == 4 + later.count("late")
+    assert np.isinf(selector.gap)

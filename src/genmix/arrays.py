@@ -34,6 +34,8 @@ def is_torch(array: object) -> bool:
 def as_row(value: Any, what: str) -> Array:
     """One embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
+    if array.ndim == 0:
+        raise InputError(f"{what}: the embedding has shape (); give a vector (d,).")
     row = as_matrix(array[None, :] if array.ndim == 1 else array, what)
     if row.shape[0] != 1:
         raise InputError(

@@ -36,25 +36,29 @@ class Description:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(
-            _same(getattr(self, f.name), getattr(other, f.name))
-            for f in dataclasses.fields(self)  # type: ignore[arg-type]
-        )
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in _fields(self))
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, repr(self)))
 
 
+def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The parameters of a description; a class without any need not be a dataclass."""
+    return dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+
+
 def _same(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) or is_torch(a):
-        return type(a) is type(b) and np.array_equal(to_numpy(a), to_numpy(b))
+        return (isinstance(b, np.ndarray) or is_torch(b)) and np.array_equal(
+            to_numpy(a), to_numpy(b)
+        )
     return bool(a == b)
 
 
 def to_plain(value: Any) -> Any:
     """``value`` as nested dicts and lists of JSON values and numpy arrays."""
     if isinstance(value, Description):
-        fields = dataclasses.fields(value)  # type: ignore[arg-type]
+        fields = _fields(value)
         plain = {f.name: to_plain(getattr(value, f.name)) for f in fields}
         return {"type": type(value).__name__, **plain}
     if isinstance(value, np.ndarray) or is_torch(value):
@@ -71,7 +75,7 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if callable(value):
-        return {"type": "function", "name": getattr(value, "__qualname__", repr(value))}
+        return {"type": "function", "name": function_name(value)}
     raise InputError(f"{value!r} cannot be written into a state: use numbers, text or arrays.")
 
 
@@ -97,6 +101,13 @@ def from_plain(value: Any) -> Any:
     return Description.known[kind](**fields)
 
 
+def function_name(function: Any) -> str:
+    """A name for a function that is the same in every process."""
+    if isinstance(function, Missing):
+        return function.name
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
 @dataclasses.dataclass(frozen=True)
 class Missing:
     """A function that a state could only name."""
@@ -117,9 +128,9 @@ def graft(stored: Any, given: Any) -> Any:
     if isinstance(stored, tuple) and isinstance(given, tuple) and len(stored) == len(given):
         return tuple(graft(a, b) for a, b in zip(stored, given, strict=True))
     if isinstance(stored, Description) and type(stored) is type(given):
-        names = [f.name for f in dataclasses.fields(stored)]  # type: ignore[arg-type]
+        names = [f.name for f in _fields(stored)]
         parts = {n: graft(getattr(stored, n), getattr(given, n)) for n in names}
-        return dataclasses.replace(stored, **parts)  # type: ignore[type-var]
+        return type(stored)(**parts)
     return stored
 
 
@@ -130,7 +141,7 @@ def has_missing(value: Any) -> str | None:
     if isinstance(value, tuple):
         children = list(value)
     elif isinstance(value, Description):
-        children = [getattr(value, f.name) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
+        children = [getattr(value, f.name) for f in _fields(value)]
     else:
         return None
     return next((name for name in map(has_missing, children) if name is not None), None)

@@ -66,7 +66,8 @@ def batches(
 
 def check_objective(objective: object) -> None:
     if not isinstance(objective, Objective):
-        raise InputError(f"{objective!r} is no objective: give one such as Vendi().")
+        what = objective.__name__ if isinstance(objective, type) else type(objective).__name__
+        raise InputError(f"{what} is no objective: give one such as Vendi().")
 
 
 def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:

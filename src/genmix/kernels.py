@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from genmix.arrays import Array, like, namespace, to_numpy
-from genmix.description import Description, Missing
+from genmix.description import Description, Missing, function_name
 from genmix.errors import InputError, number, positive, whole
 
 BANDWIDTH_POINTS = 2000
@@ -27,8 +27,8 @@ BLOCK_BYTES = 64 * 2**20
 class Kernel(Description):
     """Base of the kernels; a subclass without a feature map only has to define ``__call__``."""
 
-    unit_diagonal = True
-    """Whether ``k(x, x) = 1``, which Vendi and RKE need."""
+    unit_diagonal = False
+    """Whether ``k(x, x) = 1``, which Vendi and RKE need; any other kernel is normalised for them."""
 
     def __call__(self, x: Array, y: Array) -> Array:
         return self.feature_map(x) @ self.feature_map(y).mT
@@ -47,7 +47,11 @@ class Kernel(Description):
 
     def diagonal(self, x: Array) -> Array:
         """``k(x_j, x_j)`` for each row."""
-        return namespace(x).ones_like(x[:, 0])
+        xp = namespace(x)
+        if self.unit_diagonal:
+            return xp.ones_like(x[:, 0])
+        parts = [xp.linalg.diagonal(self(x[s, :], x[s, :])) for s in _slices(x.shape[0], 64)]
+        return xp.concat(parts)
 
     def check(self, x: Array, where: str) -> None:
         """Refuse embeddings on which the kernel is not defined."""
@@ -56,6 +60,8 @@ class Kernel(Description):
 @dataclass(frozen=True, eq=False)
 class Cosine(Kernel):
     """``k(x, y) = x·y / (‖x‖ ‖y‖)``; the feature map is the unit vector."""
+
+    unit_diagonal = True
 
     def columns(self, dimension: int) -> int:
         return dimension
@@ -87,6 +93,7 @@ class Gaussian(Kernel):
     features: int | None = None
     seed: int = 0
     frequencies: Array = field(default=None, repr=False)
+    unit_diagonal = True
 
     def __post_init__(self) -> None:
         if isinstance(self.bandwidth, str) and self.bandwidth != "median":
@@ -141,7 +148,6 @@ class Polynomial(Kernel):
     degree: int = 3
     gamma: float | None = None
     coef0: float = 1.0
-    unit_diagonal = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degree", whole(self.degree, "degree", 1))
@@ -160,22 +166,26 @@ class Polynomial(Kernel):
         return self._apply(namespace(x).sum(x * x, axis=1), x.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Custom(Kernel):
     """Any function of two batches, ``(n, d)`` and ``(k, d)`` to ``(n, k)``, as an exact kernel."""
 
     function: Callable[[Any, Any], Any]
-    unit_diagonal = False
+
+    def __repr__(self) -> str:
+        return f"Custom({function_name(self.function)})"
 
     def __call__(self, x: Array, y: Array) -> Array:
         block = like(self.function(x, y), x)
         if tuple(block.shape) != (x.shape[0], y.shape[0]):
             raise InputError(
-                f"the kernel {self.function!r} gave shape {tuple(block.shape)} for batches of "
+                f"the kernel {function_name(self.function)} gave shape {tuple(block.shape)} for batches of "
                 f"{x.shape[0]} and {y.shape[0]}: it must give ({x.shape[0]}, {y.shape[0]})."
             )
         if not np.all(np.isfinite(to_numpy(block))):
-            raise InputError(f"the kernel {self.function!r} gave NaN or infinity: mend it.")
+            raise InputError(
+                f"the kernel {function_name(self.function)} gave NaN or infinity: mend it."
+            )
         return block
 
     def check(self, x: Array, where: str) -> None:
@@ -183,13 +193,9 @@ class Custom(Kernel):
             return
         if not np.all(np.isfinite(to_numpy(self.diagonal(x)))):
             raise InputError(
-                f"{where}: the kernel {self.function!r} gives NaN or infinity for k(x, x); mend it."
+                f"{where}: the kernel {function_name(self.function)} gives NaN or infinity for "
+                "k(x, x); mend it."
             )
-
-    def diagonal(self, x: Array) -> Array:
-        xp = namespace(x)
-        parts = [xp.linalg.diagonal(self(x[s, :], x[s, :])) for s in _slices(x.shape[0], 64)]
-        return xp.concat(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +203,7 @@ class Normalised(Kernel):
     """``k(x, y) / √(k(x, x) k(y, y))``: any kernel with a unit diagonal."""
 
     kernel: Kernel
+    unit_diagonal = True
 
     def __call__(self, x: Array, y: Array) -> Array:
         xp = namespace(x)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,10 @@ class Expansion:
     """Computes the Hessian, which often is not needed."""
     noise: float
     """How far rounding may have put the value and the plane apart."""
+    unit: float
+    """The magnitude that a tolerance is relative to: what of the value the weights can change."""
+    lost: float = 0.0
+    """What directions at the level of rounding, taken as zero, may have added to the loss."""
 
     lower: NDArray[np.float64] | None = None
     """Other planes ``(k, m)`` below the loss everywhere; they need not touch it at α."""
@@ -49,7 +53,7 @@ class Expansion:
     @property
     def gap(self) -> float:
         """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap, and the rounding in it."""
-        return max(self.value - self.bound, 0.0) + self.noise
+        return max(self.value - self.bound, 0.0) + self.noise + self.lost
 
     @property
     def bound(self) -> float:
@@ -109,7 +113,7 @@ class FaceLoss(Loss):
         here = self._loss.expand(self._padded(alpha), blur)
         grid = np.ix_(self._arms, self._arms)
         plane, lower = here.gradient[self._arms], here.planes[:, self._arms]
-        return Expansion(here.value, plane, lambda: here.hessian[grid], here.noise, lower)
+        return replace(here, gradient=plane, bend=lambda: here.hessian[grid], lower=lower)
 
 
 class LinearLoss(Loss):
@@ -124,7 +128,9 @@ class LinearLoss(Loss):
         return float(self.slopes @ alpha)
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        return Expansion(self.value(alpha), self.slopes, self._flat, 4 * EPS * self.scale)
+        sizes = np.abs(self.slopes)
+        noise = 4 * EPS * float(sizes @ alpha + sizes[np.argmin(self.slopes)])
+        return Expansion(self.value(alpha), self.slopes, self._flat, noise, np.ptp(self.slopes))
 
     def _flat(self) -> NDArray[np.float64]:
         return np.zeros((self.size, self.size))
@@ -157,8 +163,10 @@ class QuadraticLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         half = self.matrix @ alpha
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
-        noise = 16 * EPS * self.scale
-        return Expansion(self.value(alpha), plane, lambda: 2 * self.matrix, noise)
+        sizes = np.abs(self.matrix) @ alpha + np.abs(self.linear)
+        noise = 16 * EPS * (float(sizes @ alpha + sizes[np.argmin(plane)]) + abs(self.constant))
+        value = self.value(alpha)
+        return Expansion(value, plane, lambda: 2 * self.matrix, noise, abs(value))
 
 
 class LogMeanLoss(Loss):
@@ -180,13 +188,14 @@ class LogMeanLoss(Loss):
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         if not self.means.any():
             flat = np.zeros((self.size, self.size))
-            return Expansion(self._worthless, flat[0], lambda: flat, 0.0)
+            return Expansion(self._worthless, flat[0], lambda: flat, 0.0, 0.0)
         # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
         plane = 1 - np.log(mean) - slope
-        noise = 16 * EPS * max(1.0, abs(float(np.log(mean))))
-        return Expansion(self.value(alpha), plane, lambda: np.outer(slope, slope), noise)
+        unit = max(1.0, abs(float(np.log(mean))))
+        bend = np.outer(slope, slope)
+        return Expansion(self.value(alpha), plane, lambda: bend, 16 * EPS * unit, unit)
 
     def face(self, arms: Sequence[int]) -> LogMeanLoss:
         return LogMeanLoss(self.means[list(arms)], np.inf if self.means.any() else self._worthless)
@@ -206,7 +215,7 @@ class PooledLoss(Loss):
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         value = self.value(alpha)
-        return Expansion(value, np.array([value]), lambda: np.zeros((1, 1)), 0.0)
+        return Expansion(value, np.array([value]), lambda: np.zeros((1, 1)), 0.0, abs(value))
 
     def score(self, alpha: Vector) -> float:
         return self._loss.score(self._shares)
@@ -234,8 +243,10 @@ class SumLoss(Loss):
         def bend() -> Any:
             return sum(w * part.hessian for w, part in parts)
 
+        unit = sum(abs(w) * part.unit for w, part in parts)
+        lost = sum(abs(w) * part.lost for w, part in parts)
         lower: Any = sum(w * part.planes for w, part in parts)
-        return Expansion(value, plane, bend, noise, lower)
+        return Expansion(value, plane, bend, noise, unit, lost, lower)
 
     def face(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, term.face(arms)) for w, term in self.terms])

@@ -43,7 +43,7 @@ class Balls:
         inside = square < self.radii[None, :]
         doubtful = xp.abs(square - self.radii[None, :]) <= _margin(points, self.centres)
         if bool(xp.any(doubtful)):
-            rows, columns = (xp.asarray(index) for index in xp.nonzero(doubtful))
+            rows, columns = xp.nonzero(doubtful)
             exact = _pair_distances(points, rows, self.centres, columns)
             inside[rows, columns] = exact < self.radii[columns]
         return inside
@@ -88,17 +88,23 @@ def prdc(reference: Array, samples: Array, k: int) -> dict[str, float]:
     return scores
 
 
-def _margin(x: Array, y: Array) -> float:
+def _margin(x: Array, y: Array) -> Array:
+    """How far the squared distance of each pair may be off, ``(n, k)``."""
     xp = namespace(x)
     centre = xp.mean(y, axis=0)
-    spread = [float(xp.max(xp.sum((z - centre) ** 2, axis=1))) for z in (x, y)]
-    return DOUBT * max(spread)
+    left, right = (xp.sum((z - centre) ** 2, axis=1) for z in (x, y))
+    return DOUBT * (left[:, None] + right[None, :])
 
 
 def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
+    """``‖x_a − y_b‖²`` of listed pairs by exact differences, in blocks of bounded memory."""
     xp = namespace(x)
-    difference = x[rows, :] - y[columns, :]
-    return xp.sum(difference * difference, axis=1)
+    size = max(1, BLOCK_BYTES // (8 * x.shape[1]))
+    parts = []
+    for start in range(0, rows.shape[0], size):
+        difference = x[rows[start : start + size], :] - y[columns[start : start + size], :]
+        parts.append(xp.sum(difference * difference, axis=1))
+    return xp.concat(parts)
 
 
 def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
@@ -108,11 +114,11 @@ def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
     own = xp.arange(start, start + near.shape[0], device=near.device)
     exact = _pair_distances(points, own, points, column)
     kth = xp.take_along_axis(near, column[:, None], axis=1)
-    margin = _margin(points, points)
+    margin = _margin(points[start : start + near.shape[0], :], points)
     rivals = to_numpy(xp.sum(xp.astype(xp.abs(near - kth) <= margin, xp.int64), axis=1))
     for i in np.flatnonzero(rivals > 1).tolist():
-        rival = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin)[0]
-        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin, xp.int64)))
+        rival = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin[i, :])[0]
+        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin[i, :], xp.int64)))
         distances = _pair_distances(points, xp.full_like(rival, start + i), points, rival)
         exact[i] = xp.sort(distances)[k - below]
     return exact

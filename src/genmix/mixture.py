@@ -12,7 +12,7 @@ import numpy as np
 from genmix.arrays import Array, Vector, like
 from genmix.intake import batches
 from genmix.loss import Loss
-from genmix.objectives.base import Batch, Objective, Score, Scores, Tally
+from genmix.objectives.base import Batch, Objective, Score, Scores, Tally, score_context
 from genmix.simplex import Newton, Solver
 
 
@@ -50,16 +50,14 @@ class Pool:
     def score(self, weights: Vector) -> Scores:
         """The score of a mixture, over the arms that have weight."""
         used = [int(i) for i in np.flatnonzero(weights)]
-        count = sum(self.tally.counts[i] for i in used)
-        return self.objective.scores(self.tally.loss(used), weights[used], self._context(count))
+        counts = [self.tally.counts[i] for i in used]
+        context = score_context(weights[used], counts, self.encoder)
+        return self.objective.scores(self.tally.loss(used), weights[used], context)
 
     def pooled_score(self) -> Scores:
         """The score of all samples as one set."""
-        context = self._context(sum(self.tally.counts))
+        context = score_context(np.ones(1), [sum(self.tally.counts)], self.encoder)
         return self.objective.scores(self.tally.pooled(), np.ones(1), context)
-
-    def _context(self, count: int) -> dict[str, Any]:
-        return {"n": count, "encoder": self.encoder or "unstated"}
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,8 @@ class Mixture:
     score: Scores
     single_scores: dict[str, Scores]
     """Every arm alone."""
+    single_losses: dict[str, float]
+    """The loss of every arm alone, to compare with ``loss``."""
     loss: float
     gap: float
     iterations: int
@@ -88,31 +88,42 @@ class Mixture:
 
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
-        """How much the least loss rises without each arm; ∞ for the only one."""
-        names = list(self.weights)
-        alpha = np.array(list(self.weights.values()))
-        return {name: self._rise_without(i, alpha) for i, name in enumerate(names)}
-
-    def _rise_without(self, arm: int, alpha: Vector) -> float:
-        rest = [i for i in range(len(alpha)) if i != arm]
-        if not rest:
-            return np.inf
-        start = np.maximum(alpha[rest], 1e-3)
-        found = self.solver.solve(self.function.face(rest), start / start.sum())
-        return found.loss - self.loss
+        """How much the least loss rises without each arm, in units of the loss; ∞ for the only one."""
+        return {name: rise for name, (rise, _) in self._without.items()}
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Arms without which the least loss rises by more than the gap."""
-        return tuple(name for name, rise in self.leave_one_out.items() if rise > self.gap)
+        """Arms without which the least loss certainly rises by more than the gap."""
+        rises = self._without.items()
+        return tuple(name for name, (rise, gap) in rises if rise - gap > self.gap)
+
+    @cached_property
+    def _without(self) -> dict[str, tuple[float, float]]:
+        """The rise of the loss without each arm, and the gap of that solve."""
+        alpha = np.array(list(self.weights.values()))
+        return {name: self._rise_without(i, alpha) for i, name in enumerate(self.weights)}
+
+    def _rise_without(self, arm: int, alpha: Vector) -> tuple[float, float]:
+        rest = [i for i in range(len(alpha)) if i != arm]
+        if not rest:
+            return np.inf, 0.0
+        start = np.maximum(alpha[rest], 1e-3)
+        found = self.solver.solve(self.function.face(rest), start / start.sum())
+        worth = np.isfinite(found.loss)
+        return (found.loss - self.loss, found.gap) if worth else (np.inf, 0.0)
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.weights)
-        lines = [f"{'arm':{width}}  weight  alone"]
+        width = max(3, *(len(name) for name in self.weights))
+        lines = [f"{'arm':{width}}  weight  {'loss alone':>12}  score alone"]
         for name, weight in self.weights.items():
-            lines.append(f"{name:{width}}  {weight:6.3f}  {_brief(self.single_scores[name])}")
+            alone = _brief(self.single_scores[name])
+            lines.append(
+                f"{name:{width}}  {weight:6.3f}  {self.single_losses[name]:12.6g}  {alone}"
+            )
+        scores = [self.score] if isinstance(self.score, Score) else list(self.score.values())
+        lines += [f"mixture: {score}" for score in scores]
         return "\n".join(
-            [*lines, f"mixture: {self.score}", f"loss {self.loss:.8g}, gap {self.gap:.1e}"]
+            [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the least"]
         )
 
 
@@ -147,6 +158,7 @@ def optimal_mixture(
         weights=dict(zip(pool.arms, found.weights.tolist(), strict=True)),
         score=pool.score(found.weights),
         single_scores={name: pool.score(np.eye(size)[i]) for i, name in enumerate(pool.arms)},
+        single_losses=dict(zip(pool.arms, function.singles().tolist(), strict=True)),
         loss=found.loss,
         gap=found.gap,
         iterations=found.iterations,

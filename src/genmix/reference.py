@@ -131,12 +131,11 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
         if isinstance(content, np.ndarray):
             return Samples(as_matrix(content, str(path)))
         with content:
-            arrays = {name: content[name] for name in content}
+            return _from_archive(content, path, key)
     except InputError:
         raise
     except (ValueError, EOFError, OSError, BadZipFile) as error:
         raise InputError(f"{path} is no .npy or .npz of plain numbers: write it anew.") from error
-    return _from_archive(arrays, path, key)
 
 
 def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Samples | Moments:

@@ -8,6 +8,7 @@ only when the number of told samples has grown by a given fraction; reading neve
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,18 +16,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from genmix import state
 from genmix.arrays import Array, Vector, as_row, empty_at, like, namespace, place, to_numpy
 from genmix.description import from_plain, graft, has_missing, to_plain
 from genmix.errors import InputError, number, whole
 from genmix.intake import check_number, check_objective, labels
 from genmix.loss import Loss
-from genmix.objectives.base import Batch, Objective, Scores, Tally
+from genmix.objectives.base import Batch, Objective, Scores, Tally, score_context
 from genmix.policies import MixtureGreedy, Policy, Situation
 from genmix.simplex import Newton, Solver, certified, on_simplex, uniform
 
 STATE_VERSION = 1
 
-MUTABLE = ("_labels", "_active", "_told", "_aloft", "_flying", "_pending")
+MUTABLE = ("_labels", "_active", "_told", "_failed", "_aloft", "_flying", "_pending")
 """Attributes that are changed in place; all others are replaced."""
 
 
@@ -87,6 +89,7 @@ class Selector:
         self._rng = _generator(seed)
         self._active = [True] * len(self._labels)
         self._told = [0] * len(self._labels)
+        self._failed = [0] * len(self._labels)
         self._flying: dict[int, Ticket] = {}
         self._aloft = [0] * len(self._labels)  # tickets in flight of every arm
         self._next_id = 0
@@ -96,6 +99,7 @@ class Selector:
         self._tally: Tally | None = None
         self._loss: Loss | None = None
         self._alpha: Vector | None = None
+        self._former: dict[str, float] = {}  # the weights before an arm came whose warm start runs
         self._gap = np.inf
         self._solved_at = 0
         self._pooled: tuple[int, Scores] | None = None
@@ -140,6 +144,11 @@ class Selector:
         return dict(zip(self._labels, self._told, strict=True))
 
     @property
+    def failures(self) -> dict[str, int]:
+        """Failed tickets of every arm; they do not move the weights."""
+        return dict(zip(self._labels, self._failed, strict=True))
+
+    @property
     def in_flight(self) -> tuple[Ticket, ...]:
         """Tickets that were asked for and neither told nor failed."""
         return tuple(self._flying.values())
@@ -156,7 +165,8 @@ class Selector:
             return None
         loss = self._current_loss()
         counts = [self._statistics.counts[i] for i in self._indices]
-        return self.objective.scores(loss, self._alpha, self._context(sum(counts)))
+        context = score_context(self._alpha, counts, self._encoder)
+        return self.objective.scores(loss, self._alpha, context)
 
     @property
     def pooled_score(self) -> Scores | None:
@@ -196,8 +206,10 @@ class Selector:
                 self._solve()
 
     def fail(self, ticket: Ticket | int) -> None:
-        """Give a ticket back: its sample will not come."""
-        self._land(self._find(ticket))
+        """Give a ticket back: its sample will not come. Retire an arm that fails for good."""
+        issued = self._find(ticket)
+        self._land(issued)
+        self._failed[self._labels.index(issued.arm)] += 1
 
     def add_arm(self, label: str) -> None:
         """Bring in a new arm, or a retired one again with its samples."""
@@ -205,12 +217,15 @@ class Selector:
         if label in self.arms:
             raise InputError(f"the arm {label!r} is there already: give the new one another label.")
         with self._all_or_nothing():
+            self._former = self.weights if self._alpha is not None else self._former
             if label in self._labels:
                 self._active[self._labels.index(label)] = True
+                self._failed[self._labels.index(label)] = 0
             else:
                 self._labels.append(label)
                 self._active.append(True)
                 self._told.append(0)
+                self._failed.append(0)
                 self._aloft.append(0)
                 if self._tally is not None:
                     self._tally = self._tally.fork()
@@ -271,24 +286,49 @@ class Selector:
         return self._labels.index(label)
 
     def _issue(self) -> Ticket:
-        indices = self._indices
-        loads = np.array([self._told[i] + self._aloft[i] for i in indices])
-        weights = self._weights
+        indices, weights = self._indices, self._weights
         if self._alpha is None:
-            chosen, propensity = int(np.argmin(loads)), 1.0
+            chosen, propensity = self._warm_draw(indices)
         elif self._draw == "tracking":
+            loads = np.array([self._told[i] + self._aloft[i] for i in indices])
             chosen, propensity = int(np.argmax(weights * (loads.sum() + 1) - loads)), 1.0
         else:
-            edges = np.cumsum(weights)
-            spin = self._rng.random() * edges[-1]
-            chosen = int(np.searchsorted(edges, spin, side="right"))
-            propensity = float(weights[chosen])
+            chosen, propensity = self._random_draw(weights)
         label = self._labels[indices[chosen]]
         ticket = Ticket(self._next_id, label, float(weights[chosen]), propensity)
         self._next_id += 1
         self._aloft[indices[chosen]] += 1
         self._flying[ticket.id] = ticket
         return ticket
+
+    def _warm_draw(self, indices: Sequence[int]) -> tuple[int, float]:
+        """Round-robin, arms that lack part of their warm start first.
+
+        Once those have all been asked, and from arms that failed as often as they should have been
+        told, the run goes on: round-robin, or with the weights from before a new arm came.
+        """
+        asked = [self._told[i] + self._aloft[i] for i in indices]
+        lacking = [
+            k
+            for k, i in enumerate(indices)
+            if asked[k] < self._warm_start and self._failed[i] < self._warm_start
+        ]
+        if lacking:
+            return min(lacking, key=asked.__getitem__), 1.0
+        former = np.array([self._former.get(self._labels[i], 0.0) for i in indices])
+        if not former.any():
+            tries = [count + self._failed[i] for i, count in zip(indices, asked, strict=True)]
+            return int(np.argmin(tries)), 1.0
+        unfinished = np.array([self._told[i] < self._warm_start for i in indices], dtype=float)
+        share = 1 / len(indices)
+        return self._random_draw(
+            (1 - share) * former / former.sum() + share * unfinished / unfinished.sum()
+        )
+
+    def _random_draw(self, weights: Vector) -> tuple[int, float]:
+        edges = np.cumsum(weights)
+        chosen = int(np.searchsorted(edges, self._rng.random() * edges[-1], side="right"))
+        return chosen, float(weights[chosen])
 
     def _find(self, ticket: Ticket | int) -> Ticket:
         number = ticket.id if isinstance(ticket, Ticket) else ticket
@@ -380,15 +420,12 @@ class Selector:
             self._loss = self._statistics.loss(self._indices)
         return self._loss
 
-    def _context(self, count: int) -> dict[str, Any]:
-        return {"n": count, "encoder": self._encoder or "unstated"}
-
     def _pool_score(self) -> Scores:
         tally = self._statistics
         if self._pending:
             tally = tally.fork()
             _add_all(tally, self._pending)
-        context = self._context(sum(tally.counts))
+        context = score_context(np.ones(1), [sum(tally.counts)], self._encoder)
         return self.objective.scores(tally.pooled(), np.ones(1), context)
 
     # -- state -----------------------------------------------------------------------------------
@@ -400,6 +437,8 @@ class Selector:
             "arms": list(self._labels),
             "active": list(self._active),
             "told": list(self._told),
+            "failed": list(self._failed),
+            "former": to_plain(self._former),
             "objective": to_plain(self._objective),
             "resolved": to_plain(self._resolved),
             "policy": to_plain(self._policy),
@@ -427,67 +466,79 @@ class Selector:
 
     @classmethod
     def from_state_dict(
-        cls, state: Mapping[str, Any], objective: Objective | None = None
+        cls, saved: Mapping[str, Any], objective: Objective | None = None
     ) -> Selector:
         """The selector that ``state_dict`` was taken from.
 
         ``objective`` is needed only if it holds a function of your own, which a state cannot.
         """
-        if state.get("version") != STATE_VERSION:
+        if not isinstance(saved, Mapping) or "version" not in saved:
+            raise InputError("this is no state of a selector: give what state_dict() returned.")
+        if saved["version"] != STATE_VERSION:
             raise InputError(
-                f"the state has version {state.get('version')!r} and this genmix reads "
+                f"the state has version {saved['version']!r} and this genmix reads "
                 f"{STATE_VERSION}: resume it with the genmix that wrote it."
             )
-        described, resolved = from_plain(state["objective"]), from_plain(state["resolved"])
+        described, resolved = from_plain(saved["objective"]), from_plain(saved["resolved"])
         if objective is not None:
             described, resolved = graft(described, objective), graft(resolved, objective)
         missing = has_missing(described)
         if missing is not None:
             raise InputError(
                 f"the state was saved with your own function {missing}, which it cannot hold: "
-                "pass objective= to Selector.from_state_dict."
+                "pass the same objective= again, with that function in it."
             )
         if objective is not None and described != objective:
             raise InputError(
                 f"the state was saved with {described!r}: give that objective, or leave it out."
             )
         selector = cls(
-            state["arms"],
+            saved["arms"],
             described,
-            from_plain(state["policy"]),
-            warm_start=state["warm_start"],
-            draw=state["draw"],
-            resolve_growth=state["resolve_growth"],
-            solver=from_plain(state["solver"]),
-            encoder=state["encoder"],
+            from_plain(saved["policy"]),
+            warm_start=saved["warm_start"],
+            draw=saved["draw"],
+            resolve_growth=saved["resolve_growth"],
+            solver=from_plain(saved["solver"]),
+            encoder=saved["encoder"],
         )
-        selector._restore(state, resolved)
+        selector._restore(saved, resolved)
         return selector
 
-    def _restore(self, state: Mapping[str, Any], resolved: Objective | None) -> None:
-        self._rng = _restored_generator(state["rng"])
-        self._active, self._told = list(state["active"]), list(state["told"])
-        self._next_id, self._solved_at = state["next_id"], state["solved_at"]
-        self._flying = {fields["id"]: Ticket(**fields) for fields in state["in_flight"]}
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to one file of plain arrays and JSON, whole or not at all."""
+        state.save(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], objective: Objective | None = None) -> Selector:
+        """The selector that :meth:`save` wrote."""
+        return cls.from_state_dict(state.load(path), objective)
+
+    def _restore(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
+        self._rng = _restored_generator(saved["rng"])
+        self._active, self._told = list(saved["active"]), list(saved["told"])
+        self._failed, self._former = list(saved["failed"]), from_plain(saved["former"])
+        self._next_id, self._solved_at = saved["next_id"], saved["solved_at"]
+        self._flying = {fields["id"]: Ticket(**fields) for fields in saved["in_flight"]}
         aloft = [ticket.arm for ticket in self._flying.values()]
         self._aloft = [aloft.count(label) for label in self._labels]
         self._resolved = resolved
-        self._gap = from_plain(state["gap"])
-        if state["weights"] is not None:
-            self._alpha = np.array(state["weights"], dtype=np.float64)
-        if state["place"] is None:
+        self._gap = from_plain(saved["gap"])
+        if saved["weights"] is not None:
+            self._alpha = np.array(saved["weights"], dtype=np.float64)
+        if saved["place"] is None:
             return
-        self._sample = like(np.empty((0, state["dimension"])), empty_at(state["place"]))
-        waiting = state["pending"]
+        self._sample = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
+        waiting = saved["pending"]
         self._pending = [
             _Told(arm, like(np.asarray(row)[None, :], self._sample), quality, cost)
             for arm, row, quality, cost in zip(
                 waiting["arms"], waiting["rows"], waiting["quality"], waiting["cost"], strict=True
             )
         ]
-        if state["tally"] is not None and resolved is not None:
+        if saved["tally"] is not None and resolved is not None:
             self._tally = resolved.tally(len(self._labels), self._sample)
-            self._tally.load_state_dict(state["tally"])
+            self._tally.load_state_dict(saved["tally"])
 
 
 def _stack(rows: Sequence[Array]) -> Array:

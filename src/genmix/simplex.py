@@ -57,7 +57,7 @@ class Solver(Protocol):
 class Newton(Description):
     """Newton steps, each an exact active-set quadratic program over the simplex, with a line search.
 
-    Stops when the gap is at most ``tolerance × max(|loss|, 1e-4 × scale of its terms)`` or when
+    Stops when the gap is at most ``tolerance`` times what of the loss the weights can change, or when
     rounding lets it get no further; the gap that was reached is reported either way.
     """
 
@@ -79,7 +79,7 @@ class Newton(Description):
         if not np.isfinite(here.value):  # no mixture of these arms is worth anything
             return Solution(alpha, here.value, np.inf, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
-        while not self._is_done(loss, here) and stalls < 3 and steps < self.max_steps:
+        while not self._is_done(here) and stalls < 3 and steps < self.max_steps:
             steps += 1
             alpha, there = _step(loss, alpha, here, 0.0)
             stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
@@ -104,17 +104,14 @@ class Newton(Description):
                     break
                 alpha, here = _step(loss, alpha, here, blur)
                 steps += 1
-            if found[0] - bound <= self._target(loss, found[0]):
+            if found[0] - bound <= max(self.tolerance * here.unit, 2 * here.noise):
                 break
             blur /= 4
         value, alpha = found
         return Solution(alpha, value, max(value - bound, 0.0), steps)
 
-    def _target(self, loss: Loss, value: float) -> float:
-        return self.tolerance * max(abs(value), 1e-4 * loss.scale)
-
-    def _is_done(self, loss: Loss, here: Expansion) -> bool:
-        return here.gap <= max(self._target(loss, here.value), 2 * here.noise)
+    def _is_done(self, here: Expansion) -> bool:
+        return here.gap - here.lost <= max(self.tolerance * here.unit, 2 * here.noise)
 
     def _without_dust(self, loss: Loss, found: Solution) -> Solution:
         """The same solution with negligible weights put to exactly zero, if the certificate agrees."""
@@ -123,7 +120,7 @@ class Newton(Description):
             return found
         alpha = feasible(np.where(dust, 0.0, found.weights))
         clean = loss.expand(alpha)
-        if clean.gap > max(2 * found.gap, self._target(loss, clean.value)):
+        if clean.gap > 2 * found.gap and not self._is_done(clean):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations)
 
@@ -204,7 +201,7 @@ def _step(loss: Loss, alpha: Vector, here: Expansion, blur: float) -> tuple[Vect
     target = quadratic_program(here.gradient, here.hessian, alpha, floor)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, blur) if blur else here.value
-    slack = 2 * here.noise + 8 * EPS * max(loss.scale, abs(value))
+    slack = 2 * here.noise + 8 * EPS * abs(value)
     length = 1.0
     while length > 1e-12:
         moved = feasible(alpha + length * (target - alpha))

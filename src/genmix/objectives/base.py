@@ -54,6 +54,16 @@ class Score(float):
 Scores = Score | dict[str, Score]
 
 
+def score_context(alpha: Vector, counts: Sequence[int], encoder: str | None) -> dict[str, Any]:
+    """What a score depends on beside its objective: n, how much of it the weights use, the encoder."""
+    used = alpha > 0
+    effective = round(1 / float(np.sum(alpha[used] ** 2 / np.asarray(counts)[used])))
+    n: dict[str, Any] = {"n": int(sum(counts))}
+    if effective != n["n"]:
+        n["effective n"] = effective
+    return n | {"encoder": encoder or "unstated"}
+
+
 class Tally(ABC):
     """Streaming float64 statistics of m arms: additive, mergeable, and read as a loss."""
 
@@ -210,6 +220,9 @@ class Objective(Description):
         if not isinstance(other, Objective):
             return NotImplemented
         return Sum(_terms(self) + _terms(other))
+
+    def __sub__(self, other: object) -> Objective:
+        raise InputError("objectives are added: a positive weight already rewards what is good.")
 
     def __radd__(self, other: object) -> Objective:
         return self if other == 0 else NotImplemented  # so that sum([...]) works

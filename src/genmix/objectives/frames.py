@@ -34,8 +34,12 @@ class Frame(ABC):
     """By how much rounding may have moved each eigenvalue."""
     means: Array | None = None
     """``y_i`` in the basis, ``(m, r)``, if centred."""
-    largest: float
-    """Magnitude of the largest moment of an arm."""
+    dropped: Array
+    """Magnitudes of the eigenvalues that were taken for rounding and put to zero."""
+
+    def rounding(self, arm: int, slope: Array) -> float:
+        """By how much rounding may have moved ``weigh(slope)`` of an arm."""
+        return 0.0
 
     @abstractmethod
     def weigh(self, slope: Array) -> Vector:
@@ -94,14 +98,24 @@ class FactorMoments(MixtureMoments):
             rows = rows - each @ rows
         weighted = xp.sqrt(each)[:, None] * rows
         if rows.shape[0] <= rows.shape[1]:
-            values, basis = xp.linalg.eigh(symmetric(weighted @ weighted.mT))
-            top = float(xp.max(values))
-            held = xp.nonzero(values > max(rows.shape) * EPS * top)[0]
-            if len(held) and float(xp.min(values[held])) > WELL * top:
-                return basis[:, held] * xp.sqrt(values[held]) / xp.sqrt(each)[:, None]
+            values, basis = self._gram_basis(weighted, xp.sqrt(each))
+            if _well_conditioned(values):
+                return basis * xp.sqrt(values) / xp.sqrt(each)[:, None]
         _, roots, basis = xp.linalg.svd(weighted, full_matrices=False)
         held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
         return rows @ basis[held, :].mT
+
+    def _gram_basis(self, weighted: Array, root_each: Array) -> tuple[Array, Array]:
+        """Eigenvalues and vectors of the rows' products, less the one direction centring removes."""
+        xp = namespace(weighted)
+        gram = weighted @ weighted.mT
+        if not self.centred:
+            return xp.linalg.eigh(symmetric(gram))  # type: ignore[no-any-return]
+        # Centred rows sum to zero under these weights; that eigenvalue is moved to the top, and off.
+        beyond = 2 * float(xp.sum(xp.linalg.diagonal(gram)))
+        gram = gram + beyond * root_each[:, None] * root_each[None, :]
+        values, basis = xp.linalg.eigh(symmetric(gram))
+        return values[:-1], basis[:, :-1]
 
     def of(self, arms: Sequence[int]) -> FactorMoments:
         return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centred)
@@ -140,7 +154,7 @@ class FactorFrame(Frame):
             self.values, self.noise = _squared(roots, len(weighted))
             self.errors = 4 * EPS * float(xp.max(roots)) * roots if len(roots) else roots
         self._turned = rows @ basis
-        self.largest = float(xp.max(xp.sum(rows * rows, axis=1))) if len(values) else 0.0
+        self.dropped = values[:0]
         if moments.centred:
             self.means = self._means_of(self._turned)
 
@@ -169,6 +183,7 @@ class DenseMoments(MixtureMoments):
     def __init__(self, moments: Array, means: Array | None) -> None:
         self.size = int(moments.shape[0])
         self.moments, self.means = moments, means
+        self.dropped = moments[0, 0, :0]
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
         if not _is_full_rank(middle):
             self._reduce(middle)
@@ -177,6 +192,7 @@ class DenseMoments(MixtureMoments):
         xp = namespace(middle)
         values, basis = xp.linalg.eigh(middle)
         held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
+        self.dropped = xp.abs(values[xp.nonzero(~held)[0]])
         basis = basis[:, xp.nonzero(held)[0]]
         self.moments = basis.mT @ self.moments @ basis
         self.means = None if self.means is None else self.means @ basis
@@ -201,20 +217,20 @@ class DenseMoments(MixtureMoments):
         return _cleaned(namespace(self.moments).linalg.eigvalsh(self.mixture(alpha)[0]))[0]
 
     def frame(self, alpha: Vector) -> Frame:
-        return DenseFrame(self.moments, *self.mixture(alpha))
+        return DenseFrame(self, *self.mixture(alpha))
 
 
 class DenseFrame(Frame):
     """The eigenbasis from moments."""
 
-    def __init__(self, moments: Array, mixed: Array, offsets: Array | None) -> None:
-        xp = namespace(moments)
+    def __init__(self, moments: DenseMoments, mixed: Array, offsets: Array | None) -> None:
+        xp = namespace(mixed)
         values, self._basis = xp.linalg.eigh(mixed)
         self.values, self.noise = _cleaned(values)
         self.errors = xp.full_like(values, 4 * EPS * float(xp.max(values)) if len(values) else 0.0)
-        self._moments = moments
-        traces = xp.sum(xp.linalg.diagonal(moments), axis=1)
-        self.largest = float(xp.max(traces)) if len(values) else 0.0
+        cut = xp.abs(values[xp.nonzero(values <= self.noise)[0]])
+        self.dropped = xp.concat([moments.dropped, cut])
+        self._moments = moments.moments
         if offsets is not None:
             self.means = offsets @ self._basis
 
@@ -228,6 +244,13 @@ class DenseFrame(Frame):
             weighed = weighed + self.means**2 @ slope
         found: Vector = to_numpy(weighed)
         return found
+
+    def rounding(self, arm: int, slope: Array) -> float:
+        if len(slope) == 0:
+            return 0.0
+        xp = namespace(slope)
+        size = float(xp.sum(xp.linalg.diagonal(self._moments[arm, :, :])))
+        return 4 * EPS * size * float(xp.max(xp.abs(slope)))
 
     def diagonals(self) -> Array:
         xp = namespace(self._basis)

@@ -134,6 +134,7 @@ class FrechetLoss(TraceLoss):
         objective: FrechetDistance,
     ) -> None:
         super().__init__(moments, Root(), squares, trace, scale=max(trace, float(squares.max())))
+        self.movable = trace
         self.offsets, self.counts, self.objective = offsets, counts, objective
 
     def score(self, alpha: Vector) -> float:

@@ -96,9 +96,12 @@ class InceptionLoss(Loss):
         mixed = np.maximum(alpha @ self.means, 1e-300)
         plane = self._plane(mixed)
         lower = np.stack([plane, *(self._plane(np.maximum(mixed, lift)) for lift in LIFTS)])
-        return Expansion(
-            self.value(alpha), plane, lambda: (self.means / mixed) @ self.means.T, 64 * EPS, lower
-        )
+        value = self.value(alpha)
+
+        def bend() -> Any:
+            return (self.means / mixed) @ self.means.T
+
+        return Expansion(value, plane, bend, 64 * EPS, max(1.0, abs(value)), lower=lower)
 
     def _plane(self, mixed: Vector) -> Vector:
         plane: Vector = self.entropies + self.means @ (np.log(mixed) + 1) - mixed.sum()

@@ -53,9 +53,9 @@ class PairSums:
 def quadratic(matrix: Matrix, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
     """``αᵀKα − 2 b·α + c``, with K projected to be positive semidefinite if it is unbiased."""
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
-    if values[0] >= -1e-10 * max(abs(values[-1]), abs(values[0])):
+    if values[0] >= -1e-13 * abs(values[-1]):
         return QuadraticLoss(matrix, linear, constant)
-    if not unbiased:
+    if not unbiased and values[0] < -1e-7 * abs(values[-1]):
         raise InputError(
             "the kernel is not positive semidefinite on these samples, so the loss is not convex: "
             "use a positive semidefinite kernel."

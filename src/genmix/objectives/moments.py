@@ -118,6 +118,26 @@ class MomentTally(Tally):
         second = xp.stack([self.second_moment(arm) for arm in arms])
         means = xp.stack([self.mean(arm) for arm in arms]) if self.centred else None
         if factor is not None:
+            second, means, factor = _varying(second, means, factor)
             second = factor.mT @ second @ factor
             means = means @ factor if means is not None else None
         return DenseMoments(second, means)
+
+
+def _varying(
+    second: Array, means: Array | None, factor: Array
+) -> tuple[Array, Array | None, Array]:
+    """Everything on the coordinates in which some arm varies; the others add nothing but rounding."""
+    xp = namespace(second)
+    varies = xp.any(xp.linalg.diagonal(second) > 0, axis=0)
+    if means is not None:
+        varies = varies | xp.any(means != means[:1, :], axis=0)
+    kept = xp.nonzero(varies)[0]
+    if len(kept) in (0, len(varies)):
+        return second, means, factor
+    second = xp.take(xp.take(second, kept, axis=1), kept, axis=2)
+    means = None if means is None else xp.take(means, kept, axis=1)
+    factor = xp.take(factor, kept, axis=0)
+    if factor.shape[0] < factor.shape[1]:  # a rotation, which leaves the spectrum as it is
+        factor = xp.linalg.qr(factor.mT, mode="reduced").R.mT
+    return second, means, factor

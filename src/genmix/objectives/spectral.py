@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, namespace, symmetric
+from genmix.arrays import Array, Vector, namespace, symmetric, to_numpy
 from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
@@ -26,9 +26,13 @@ from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import (
     Entropy,
     LargestLoss,
+    NearEntropy,
     Power,
     TraceLoss,
 )
+
+LARGE_ORDER = 4.0
+"""Order above which the loss leaves out its constant: beside ``1/(q−1)``, ``Tr C^q`` would vanish."""
 
 EXACT_LIMIT = 4000
 """Samples beyond which an exact kernel's N×N eigenproblem is refused."""
@@ -60,7 +64,8 @@ class Vendi(KernelObjective):
         minimise over α   Tr C log C (q = 1),  (Tr C^q − 1)/(q−1),  λ_max(C) (q = ∞),   C = Σ α_i C_i
 
     The score is ``exp(−Tr C log C)``, ``(Tr C^q)^(1/(1−q))``, ``1/λ_max``. Small orders count rare
-    kinds, large orders only the common ones.
+    kinds, large orders only the common ones. Above order 4 the loss is ``Tr C^q/(q−1)``: beside the
+    constant the rest would be lost to rounding.
     """
 
     order: float = 1.0
@@ -191,14 +196,22 @@ class VendiLoss(TraceLoss):
         self.order = order
         if order == 1:
             super().__init__(moments, Entropy())
+        elif abs(order - 1) < 0.5:
+            super().__init__(moments, NearEntropy(order))
         else:
-            super().__init__(moments, Power(order), constant=-1 / (order - 1))
+            constant = -1 / (order - 1) if order <= LARGE_ORDER else 0.0
+            super().__init__(moments, Power(order), constant=constant)
 
     def score(self, alpha: Vector) -> float:
-        value = self.value(alpha)
-        if self.order == 1:
-            return math.exp(-value)
-        return math.exp(math.log1p((self.order - 1) * value) / (1 - self.order))
+        beyond = self.order - 1
+        if abs(beyond) < 0.5:
+            value = self.value(alpha)
+            return math.exp(-(math.log1p(beyond * value) / beyond if beyond else value))
+        # In logarithms, because the q-th powers of many small eigenvalues underflow.
+        spectrum = to_numpy(self.moments.spectrum(alpha))
+        logs = np.log(spectrum[spectrum > 0])
+        top = self.order * logs.max()
+        return math.exp(-(top + math.log(np.exp(self.order * logs - top).sum())) / beyond)
 
 
 class LargestVendiLoss(LargestLoss):

@@ -94,6 +94,21 @@ class Power(TraceFunction):
         )
 
 
+class NearEntropy(Power):
+    """``(λ^q − λ) / (q−1)``, which tends to ``λ log λ`` and keeps its digits when q is near 1."""
+
+    def total(self, values: Array) -> float:
+        xp = namespace(values)
+        safe = xp.where(values > 0, values, xp.ones_like(values))
+        beyond = self.order - 1
+        return float(xp.sum(safe * xp.expm1(beyond * xp.log(safe)))) / beyond
+
+    def slope(self, values: Array) -> Array:
+        xp = namespace(values)
+        beyond = self.order - 1
+        return 1 + self.order / beyond * xp.expm1(beyond * xp.log(values))
+
+
 class Root(TraceFunction):
     """``−2 √λ``."""
 
@@ -129,6 +144,8 @@ class TraceLoss(Loss):
         self.size = moments.size
         self.linear = np.zeros(self.size) if linear is None else linear
         self.constant = constant
+        self.movable = 0.0
+        """The part of the constant that belongs to the loss's size."""
         self.scale = scale
         self.steep = function.steep
 
@@ -137,10 +154,8 @@ class TraceLoss(Loss):
         return TraceLoss(kept, self.function, self.linear[list(arms)], self.constant, self.scale)
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return self._value(alpha, self.moments.spectrum(alpha))
-
-    def _value(self, alpha: Vector, values: Array) -> float:
-        return float(self.linear @ alpha) + self.constant + self.function.total(values)
+        total = self.function.total(self.moments.spectrum(alpha))
+        return float(self.linear @ alpha) + self.constant + total
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)
@@ -149,12 +164,19 @@ class TraceLoss(Loss):
         slope = self.function.slope(lifted)
         touch = self.function.total(lifted) - float(xp.sum(slope * lifted))
         plane = self.linear + self.constant + touch + frame.weigh(slope)
-        steepest = float(xp.max(xp.abs(slope))) if len(lifted) else 0.0
-        noise = float(xp.sum(xp.abs(slope) * frame.errors)) + 4 * EPS * frame.largest * steepest
-        noise += 16 * EPS * max(self.scale, abs(touch))
-        value = self._value(alpha, frame.values)
-        lower = self._lifted_planes(frame, plane)
-        return Expansion(value, plane, lambda: self._hessian(frame, lifted, slope), noise, lower)
+        total = self.function.total(frame.values)
+        noise = float(xp.sum(xp.abs(slope) * frame.errors))
+        noise += frame.rounding(int(np.argmin(plane)), slope)
+        noise += 16 * EPS * (float(np.abs(self.linear) @ alpha) + abs(self.constant) + abs(touch))
+        return Expansion(
+            value=float(self.linear @ alpha) + self.constant + total,
+            gradient=plane,
+            bend=lambda: self._hessian(frame, lifted, slope),
+            noise=noise,
+            unit=abs(float(self.linear @ alpha) + self.movable + total),
+            lost=abs(self.function.total(frame.dropped)),
+            lower=self._lifted_planes(frame, plane),
+        )
 
     def _lifted_planes(self, frame: Frame, plane: Vector) -> Any:
         """Planes that touch where the small eigenvalues are lifted further.
@@ -217,9 +239,8 @@ class LargestLoss(Loss):
         shares = xp.exp((frame.values - top) / sharp)
         shares = shares / xp.sum(shares)
         plane = frame.weigh(shares)
-        return Expansion(
-            top, plane, lambda: self._hessian(frame, shares, plane, sharp), 16 * EPS * top
-        )
+        noise = 16 * EPS * top + frame.rounding(int(np.argmin(plane)), shares)
+        return Expansion(top, plane, lambda: self._hessian(frame, shares, plane, sharp), noise, top)
 
     def _hessian(self, frame: Frame, shares: Array, plane: Vector, blur: float) -> Array:
         xp = namespace(shares)
