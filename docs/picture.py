@@ -43,7 +43,7 @@ def main() -> None:
         .mark_area()
         .encode(
             x,
-            alt.Y("weight:Q", title="weight", stack=True),
+            alt.Y("weight:Q", title="weight", stack=True, scale=alt.Scale(domain=[0, 1])),
             alt.Color("arm:N", title=None, legend=alt.Legend(orient="bottom", columns=3)),
         )
         .properties(width=380, height=240)

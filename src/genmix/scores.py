@@ -53,7 +53,8 @@ def score(
 ) -> ScoreTable:
     """The objective's scores, and precision, recall, density and coverage where there is a reference.
 
-    The reference is the objective's own samples unless ``reference`` gives others; ``k`` is for these
+    The reference is the objective's own samples, if it keeps any (FrechetDistance keeps moments only),
+    unless ``reference`` gives others; ``k`` is for these
     four, and an objective that is itself a precision or density keeps its own. Recall and coverage
     are not convex in the weights: they are reported for sets of samples, never optimised.
     """
