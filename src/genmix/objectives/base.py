@@ -204,9 +204,9 @@ class Objective(Description):
     def check_total(self, total: int) -> None:
         """Refuse to hold this many samples."""
 
+    @abstractmethod
     def tally(self, arms: int, sample: Array) -> Tally:
         """Empty statistics for ``arms`` arms of embeddings like ``sample`` ``(n, d)``."""
-        raise NotImplementedError  # pragma: no cover
 
     def details(self) -> dict[str, Any]:
         """What its number depends on, beside the samples."""

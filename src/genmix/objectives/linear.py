@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,9 +26,9 @@ class MeanObjective(Objective):
     def tally(self, arms: int, sample: Array) -> MeanTally:
         return MeanTally(self, arms, sample)
 
+    @abstractmethod
     def measure(self, sample: Array) -> Any:
         """ψ of a batch, as a function of the batch, prepared for embeddings like ``sample``."""
-        raise NotImplementedError  # pragma: no cover
 
 
 class MeanTally(Tally):
@@ -74,8 +75,8 @@ class _BallObjective(MeanObjective):
         dimension: int = self.reference.dimension
         return dimension
 
-    def per_sample(self, hits: Vector) -> Vector:
-        raise NotImplementedError  # pragma: no cover
+    @abstractmethod
+    def per_sample(self, hits: Vector) -> Vector: ...
 
     def measure(self, sample: Array) -> Any:
         balls = Balls.around(like(self.reference.points, sample), self.k)
