@@ -21,7 +21,7 @@ test: setup ## Run the tests and measure the coverage
 	$(PYTEST) -m "not drill" --cov
 
 test-drills: setup ## Run the long checks
-	$(PYTEST) -m drill
+	$(PYTEST) -m drill -rP
 
 lint: setup ## Check style and types
 	$(RUN) ruff check
