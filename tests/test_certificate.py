@@ -257,9 +257,11 @@ def assert_honest(world: World, loss: Loss, thorough: bool = True) -> gx.Solutio
     return found
 
 
-def assert_certified(world: World, loss: Loss) -> None:
+def assert_certified(world: World, loss: Loss, lost: bool = False) -> None:
+    """``lost``: what directions taken for rounding may hold comes on top; elsewhere it fits in."""
     found = assert_honest(world, loss)
-    assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale)
+    extra = loss.expand(found.weights).lost if lost else 0.0
+    assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
 
 
 @pytest.mark.parametrize("name", FIXED_MEMORY)
@@ -267,7 +269,7 @@ def test_the_gap_is_true_and_small(name: str) -> None:
     @stable(40)
     @given(worlds())
     def check(world: World) -> None:
-        assert_certified(world, FIXED_MEMORY[name](world))
+        assert_certified(world, FIXED_MEMORY[name](world), lost=name == "vendi 0.5")
 
     check()
 
@@ -277,7 +279,7 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
     @stable(30)
     @given(worlds(most=10))
     def check(world: World) -> None:
-        assert_certified(world, EXACT[name](world))
+        assert_certified(world, EXACT[name](world), lost=name == "vendi 0.5, gaussian")
 
     check()
 
@@ -320,6 +322,18 @@ def test_exponentiated_gradient_stays_on_the_simplex_however_long_its_step(step:
         found = gx.solve(loss, solver=gx.EG(step=step, steps=50))
         assert_feasible(found.weights)
         assert found.loss - gx.solve(loss).loss <= found.gap * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("d", [12, 100])
+def test_a_direction_lost_to_rounding_costs_the_gap_its_root_at_order_one_half(d: int) -> None:
+    """All arms are one point and N ≥ d: d−1 eigenvalues are rounding, up to eps, and any might be real,
+    with 2 √eps of the loss each. The loss itself is exact: Vendi is 1."""
+    arms = [np.tile(np.random.default_rng(1).standard_normal(d), (5, 1))] * 50
+    loss = loss_of(gx.Vendi(0.5), arms)
+    found = gx.solve(loss)
+    assert found.loss == pytest.approx(0, abs=1e-14)
+    assert found.gap <= 2 * math.sqrt(np.finfo(float).eps) * (d - 1) + 1e-9
+    assert found.gap - loss.expand(found.weights).lost <= 1e-9
 
 
 @pytest.mark.parametrize("steps", [1, 30])
