@@ -100,6 +100,7 @@ class Selector:
         self._loss: Loss | None = None
         self._alpha: Vector | None = None
         self._former: dict[str, float] = {}  # the weights before an arm came whose warm start runs
+        self._curvature: Any = None
         self._gap = np.inf
         self._solved_at = 0
         self._pooled: tuple[int, Scores] | None = None
@@ -396,18 +397,20 @@ class Selector:
             total=sum(self._told),
             start=self._weights,
             solver=self._solver,
+            curvature=self._curvature,
         )
         decision = self._policy.decide(situation)
         self._loss = situation.loss
         self._alpha = on_simplex(decision.weights, len(indices), "the policy's weights")
         known = decision.gap is not None
         self._gap = decision.gap if known else certified(self._loss, self._alpha, 0).gap  # type: ignore[assignment]
+        self._curvature = decision.curvature
         self._solved_at = situation.total
 
     def _rearrange(self, before: Mapping[str, float]) -> None:
         """After the arms changed: solve anew, or wait for the warm start of a new arm."""
         kept = np.array([before.get(name, 0.0) for name in self.arms])
-        self._loss, self._alpha, self._gap = None, None, np.inf
+        self._loss, self._alpha, self._gap, self._curvature = None, None, np.inf, None
         if not self._is_warm:
             return
         self._fix_objective()
@@ -460,6 +463,7 @@ class Selector:
             },
             "tally": None if self._tally is None else self._tally.state_dict(),
             "weights": None if self._alpha is None else self._alpha.copy(),
+            "curvature": None if self._curvature is None else self._curvature.copy(),
             "gap": to_plain(float(self._gap)),
             "solved_at": self._solved_at,
         }
@@ -526,6 +530,8 @@ class Selector:
         self._gap = from_plain(saved["gap"])
         if saved["weights"] is not None:
             self._alpha = np.array(saved["weights"], dtype=np.float64)
+        if saved["curvature"] is not None:
+            self._curvature = np.array(saved["curvature"], dtype=np.float64)
         if saved["place"] is None:
             return
         self._sample = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))

@@ -7,8 +7,9 @@ Every solution carries its Frank–Wolfe gap ``max_i ⟨∇L(α), α − e_i⟩ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import daqp
 import numpy as np
@@ -31,6 +32,9 @@ FIRST_BLUR, LAST_BLUR = 0.05, 1e-11
 TINIEST = -690.0
 """Least logarithm of a weight in EG, so that none vanishes for good."""
 
+REUSE = 0.03
+"""A Hessian is used again if the step it gave left at most this share of the gap."""
+
 BLURRED_STEPS = 10
 """Newton steps on one smooth neighbour before the next."""
 
@@ -38,19 +42,30 @@ RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 """Curvature added to a singular quadratic program, relative to its largest."""
 
 
-class Solution(NamedTuple):
-    """A mixture, its loss, the certified gap to the least loss, and the steps taken."""
+@dataclass(frozen=True)
+class Solution:
+    """A mixture, its loss, the certified gap to the least loss, and the steps taken.
+
+    Unpacks as ``weights, loss, gap, iterations``.
+    """
 
     weights: Vector
     loss: float
     gap: float
     iterations: int
+    curvature: NDArray[np.float64] | None = field(default=None, repr=False)
+    """The last Hessian used, with which the next solve of a similar loss may begin."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.weights, self.loss, self.gap, self.iterations))
 
 
 class Solver(Protocol):
     """Anything that takes a loss and a starting point to a feasible mixture with its gap."""
 
-    def solve(self, loss: Loss, start: Vector) -> Solution: ...
+    def solve(
+        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
+    ) -> Solution: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,25 +83,33 @@ class Newton(Description):
         object.__setattr__(self, "tolerance", number(self.tolerance, "tolerance", 0.0))
         object.__setattr__(self, "max_steps", whole(self.max_steps, "max_steps", 1))
 
-    def solve(self, loss: Loss, start: Vector) -> Solution:
+    def solve(
+        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
+    ) -> Solution:
         if loss.size == 1:
             return Solution(np.ones(1), loss.value(np.ones(1)), 0.0, 0)
         alpha = lifted(start)
-        return self._descend(loss, alpha) if loss.smooth else self._follow(loss, alpha)
+        if not loss.smooth:
+            return self._follow(loss, alpha)
+        return self._descend(loss, alpha, curvature)
 
-    def _descend(self, loss: Loss, alpha: Vector) -> Solution:
+    def _descend(self, loss: Loss, alpha: Vector, bend: NDArray[np.float64] | None) -> Solution:
         here = loss.expand(alpha)
         if not np.isfinite(here.value):  # no mixture of these arms is worth anything
             return Solution(alpha, here.value, np.inf, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
         while not self._is_done(here) and stalls < 3 and steps < self.max_steps:
             steps += 1
-            alpha, there = _step(loss, alpha, here, 0.0)
+            if bend is None:
+                bend = here.hessian
+            alpha, there = _step(loss, alpha, here, 0.0, bend)
+            if there.gap - there.noise > REUSE * (here.gap - here.noise):
+                bend = None  # it no longer fits: take a new one
             stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
             here = there
             best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
         gap, alpha, value = best
-        return self._without_dust(loss, Solution(alpha, value, gap, steps))
+        return self._without_dust(loss, Solution(alpha, value, gap, steps, bend))
 
     def _follow(self, loss: Loss, alpha: Vector) -> Solution:
         """The path of the minimisers of ever less blurred neighbours of a loss that has kinks.
@@ -102,7 +125,7 @@ class Newton(Description):
                 bound = max(bound, here.bound - here.noise)
                 if _model_gap(here, alpha) <= blur:
                     break
-                alpha, here = _step(loss, alpha, here, blur)
+                alpha, here = _step(loss, alpha, here, blur, here.hessian)
                 steps += 1
             if found[0] - bound <= max(self.tolerance * here.unit, 2 * here.noise):
                 break
@@ -122,7 +145,7 @@ class Newton(Description):
         clean = loss.expand(alpha)
         if clean.gap > 2 * found.gap and not self._is_done(clean):
             return found
-        return Solution(alpha, clean.value, clean.gap, found.iterations)
+        return Solution(alpha, clean.value, clean.gap, found.iterations, found.curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +159,9 @@ class EG(Description):
         object.__setattr__(self, "step", positive(self.step, "step"))
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1))
 
-    def solve(self, loss: Loss, start: Vector) -> Solution:
+    def solve(
+        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
+    ) -> Solution:
         blur = 0.0 if loss.smooth else 1e-3
         alpha = lifted(start)
         logs = np.log(alpha)
@@ -195,10 +220,12 @@ def _model_gap(here: Expansion, alpha: Vector) -> float:
     return float(here.gradient @ alpha - here.gradient.min())
 
 
-def _step(loss: Loss, alpha: Vector, here: Expansion, blur: float) -> tuple[Vector, Expansion]:
+def _step(
+    loss: Loss, alpha: Vector, here: Expansion, blur: float, bend: NDArray[np.float64]
+) -> tuple[Vector, Expansion]:
     """One Newton step with an Armijo line search along the quadratic program's direction."""
     floor = alpha / SHRINK if loss.steep else np.zeros_like(alpha)
-    target = quadratic_program(here.gradient, here.hessian, alpha, floor)
+    target = quadratic_program(here.gradient, bend, alpha, floor)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, blur) if blur else here.value
     slack = 2 * here.noise + 8 * EPS * abs(value)

@@ -16,7 +16,7 @@ from genmix.description import Description
 from genmix.errors import number
 from genmix.loss import Loss
 from genmix.objectives.base import Objective, Tally
-from genmix.simplex import Solver
+from genmix.simplex import Solution, Solver
 
 
 class Decision(NamedTuple):
@@ -24,6 +24,7 @@ class Decision(NamedTuple):
 
     weights: Vector
     gap: float | None = None
+    curvature: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,18 @@ class Situation:
     start: Vector
     """The weights of the last decision, for a warm start."""
     solver: Solver
+    curvature: NDArray[np.float64] | None = None
+    """The Hessian of the last solve, for a warm start."""
 
     @cached_property
     def loss(self) -> Loss:
         """The empirical loss of a mixture of the active arms."""
         return self.tally.loss(self.indices)
+
+    def solve(self, loss: Loss) -> Solution:
+        """A warm-started solve; a solver that leaves no curvature behind is never handed any."""
+        known = () if self.curvature is None else (self.curvature,)
+        return self.solver.solve(loss, self.start, *known)
 
 
 class Policy(Description):

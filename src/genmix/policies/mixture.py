@@ -23,8 +23,8 @@ class MixtureGreedy(Policy):
     """``α_t = argmin L̂(α)``: the paper's algorithm, no exploration bonus."""
 
     def decide(self, situation: Situation) -> Decision:
-        found = situation.solver.solve(situation.loss, situation.start)
-        return Decision(found.weights, found.gap)
+        found = situation.solve(situation.loss)
+        return Decision(found.weights, found.gap, found.curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,8 @@ class MixtureUCB(Policy):
         if not np.any(bonus):
             return MixtureGreedy().decide(situation)
         optimistic = SumLoss([(1.0, situation.loss), (1.0, LinearLoss(-bonus))])
-        return Decision(situation.solver.solve(optimistic, situation.start).weights)
+        found = situation.solve(optimistic)
+        return Decision(found.weights, curvature=found.curvature)
 
 
 @dataclass(frozen=True, eq=False)
