@@ -515,3 +515,15 @@ def test_the_effective_number_of_samples_is_said_where_it_differs() -> None:
     assert row.mixture["vendi"].details["n"] == 100
     assert row.mixture["vendi"].details["effective n"] == round(1 / (0.25 / 10 + 0.25 / 90))
     assert "effective n" not in row.pooled["vendi"].details
+
+
+def test_a_face_is_solved_to_the_same_relative_tolerance() -> None:
+    """A small distance between large spreads: the tolerance must follow the distance on faces too."""
+    rng = np.random.default_rng(0)
+    arms = {name: 10 * rng.standard_normal((400, 4)) for name in "abc"}
+    mixture = gx.optimal_mixture(arms, gx.FrechetDistance(10 * rng.standard_normal((400, 4))))
+    alpha = np.array([0.3, 0.7])
+    face = mixture.function.face([0, 2]).expand(alpha)
+    whole = mixture.function.expand(np.array([0.3, 0.0, 0.7]))
+    assert face.value == pytest.approx(whole.value, rel=1e-9)
+    assert face.unit == pytest.approx(whole.unit, rel=1e-9)

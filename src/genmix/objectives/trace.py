@@ -151,7 +151,9 @@ class TraceLoss(Loss):
 
     def face(self, arms: Sequence[int]) -> TraceLoss:
         kept = self.moments.of(arms)
-        return TraceLoss(kept, self.function, self.linear[list(arms)], self.constant, self.scale)
+        face = TraceLoss(kept, self.function, self.linear[list(arms)], self.constant, self.scale)
+        face.movable = self.movable
+        return face
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         total = self.function.total(self.moments.spectrum(alpha))
