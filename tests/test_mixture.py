@@ -93,7 +93,7 @@ def test_no_single_arm_scores_better_than_the_mixture(name: str) -> None:
     assert worse <= (1e-7 if name != "frechet_ddof1" else 0.1) * max(1, abs(float(score)))
 
 
-class Face:
+class Face(Loss):
     """A loss on the mixtures that leave one arm out, from nothing but the loss itself."""
 
     def __init__(self, whole: Loss, arm: int) -> None:

@@ -31,6 +31,10 @@ def is_torch(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def is_on_gpu(array: Array) -> bool:
+    return is_torch(array) and array.device.type == "cuda"
+
+
 def as_row(value: Any, what: str) -> Array:
     """One embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
@@ -144,6 +148,14 @@ class Rows:
 def symmetric(matrix: Array) -> Array:
     """The symmetric part; removes the rounding that a product of factors leaves behind."""
     return (matrix + matrix.mT) / 2
+
+
+def triangle_of(matrix: Array) -> Array:
+    """R of the factorisation QR, without the cost of Q."""
+    linalg = namespace(matrix).linalg
+    if is_torch(matrix):
+        return linalg.qr(matrix, mode="r").R
+    return np.linalg.qr(matrix, mode="r")
 
 
 def kth_smallest(matrix: Array, k: int) -> Array:

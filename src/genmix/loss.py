@@ -71,6 +71,9 @@ class Loss(ABC):
     """Whether slope or curvature is infinite at the boundary of the simplex."""
     smooth: bool = True
     """Whether it is differentiable; if not, ``blur > 0`` asks for a smooth neighbour of it."""
+    patience: float = 0.0
+    """A Hessian is used again, mended by the steps seen, if the step it gave left at most this share
+    of the gap; 0 where a new one costs next to nothing."""
 
     @abstractmethod
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
@@ -100,6 +103,7 @@ class FaceLoss(Loss):
         self._loss, self._arms = loss, list(arms)
         self.size = len(self._arms)
         self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
+        self.patience = loss.patience
 
     def _padded(self, alpha: Vector) -> Vector:
         whole = np.zeros(self._loss.size)
@@ -230,6 +234,7 @@ class SumLoss(Loss):
         self.scale = sum(abs(w) * term.scale for w, term in terms)
         self.steep = any(term.steep for _, term in terms)
         self.smooth = all(term.smooth for _, term in terms)
+        self.patience = max(term.patience for _, term in terms)
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return sum(w * term.value(alpha, blur) for w, term in self.terms)

@@ -32,9 +32,6 @@ FIRST_BLUR, LAST_BLUR = 0.05, 1e-11
 TINIEST = -690.0
 """Least logarithm of a weight in EG, so that none vanishes for good."""
 
-REUSE = 0.03
-"""A Hessian is used again if the step it gave left at most this share of the gap."""
-
 BLURRED_STEPS = 10
 """Newton steps on one smooth neighbour before the next."""
 
@@ -102,11 +99,12 @@ class Newton(Description):
             steps += 1
             if bend is None:
                 bend = here.hessian
-            alpha, there = _step(loss, alpha, here, 0.0, bend)
-            if there.gap - there.noise > REUSE * (here.gap - here.noise):
-                bend = None  # it no longer fits: take a new one
+            beta, there = _step(loss, alpha, here, 0.0, bend)
+            left = (there.gap - there.noise) / (here.gap - here.noise)
+            reuse = left <= loss.patience
+            bend = _secant(bend, beta - alpha, there.gradient - here.gradient) if reuse else None
             stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
-            here = there
+            alpha, here = beta, there
             best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
         gap, alpha, value = best
         return self._without_dust(loss, Solution(alpha, value, gap, steps, bend))
@@ -238,6 +236,19 @@ def _step(
             return moved, there or loss.expand(moved, blur)
         length /= 2
     return alpha, here
+
+
+def _secant(bend: NDArray[np.float64], moved: Vector, change: Vector) -> NDArray[np.float64]:
+    """The Hessian with the curvature just seen along a step (BFGS), which it keeps positive.
+
+    A tangent plane's values are the gradient up to a constant, which no step on the simplex sees.
+    """
+    expected = bend @ moved
+    seen, believed = float(change @ moved), float(expected @ moved)
+    if not seen > 1e-3 * believed > 0:
+        return bend
+    change = change - change.mean()
+    return bend + np.outer(change, change) / seen - np.outer(expected, expected) / believed
 
 
 def quadratic_program(

@@ -68,7 +68,10 @@ class Tally(ABC):
     """Streaming float64 statistics of m arms: additive, mergeable, and read as a loss."""
 
     STATE: ClassVar[tuple[str, ...]]
-    """Names of the attributes that are the state: arrays, lists of arrays, Rows, or None."""
+    """Names of the attributes that are the state: arrays, lists of arrays, Rows, or plain values.
+
+    Arrays are replaced, never changed in place, because forks share them.
+    """
 
     def __init__(self, arms: int, sample: Array) -> None:
         self.sample = sample[:0, :]
@@ -141,11 +144,7 @@ class Tally(ABC):
 def _copied(value: Any) -> Any:
     if isinstance(value, Rows):
         return value.fork()
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    if is_torch(value):
-        return value.clone()
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _pack(value: Any) -> Any:

@@ -13,13 +13,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
+from genmix.arrays import (
+    Array,
+    Vector,
+    is_on_gpu,
+    like,
+    namespace,
+    symmetric,
+    to_numpy,
+    triangle_of,
+)
 from genmix.loss import EPS
 
 TINY = 1e-100
 """The level of rounding of a spectrum that is zero throughout."""
 
-WELL = 1e-8
+WELL = 1e-10
 """Least eigenvalue over largest from which on a moment's eigenvalues are as good as singular values."""
 
 
@@ -58,6 +67,7 @@ class MixtureMoments(ABC):
     """The second moments of m arms, of which a mixture's is the weighted mean."""
 
     size: int
+    on_gpu: bool
 
     @abstractmethod
     def of(self, arms: Sequence[int]) -> MixtureMoments:
@@ -87,35 +97,27 @@ class FactorMoments(MixtureMoments):
         self.centred = centred
         self.counts = np.array(counts)
         self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
+        self.on_gpu = is_on_gpu(groups[0])
         self._rows = self._spanned(xp.concat(list(groups), axis=0))
         self._means = xp.stack([xp.mean(self._rows[s, :], axis=0) for s in self.slices])
 
     def _spanned(self, rows: Array) -> Array:
         """The rows in coordinates of the directions that they have; nothing else changes."""
         xp = namespace(rows)
-        each = like(np.repeat(1 / (self.size * self.counts), self.counts), rows)
         if self.centred:
-            rows = rows - each @ rows
-        weighted = xp.sqrt(each)[:, None] * rows
-        if rows.shape[0] <= rows.shape[1]:
-            values, basis = self._gram_basis(weighted, xp.sqrt(each))
-            if _well_conditioned(values):
-                return basis * xp.sqrt(values) / xp.sqrt(each)[:, None]
-        _, roots, basis = xp.linalg.svd(weighted, full_matrices=False)
+            rows = rows - rows[:1, :]
+        others = rows[1:, :] if self.centred else rows  # the first is the origin then
+        tall = others.shape[0] > others.shape[1]
+        if others.shape[0] == 0:
+            return rows[:, :0]
+        triangle = triangle_of(others if tall else others.mT)
+        if _has_no_null_direction(triangle):
+            return (
+                rows if tall else xp.concat([xp.zeros_like(triangle[: self.centred]), triangle.mT])
+            )
+        _, roots, basis = xp.linalg.svd(rows, full_matrices=False)
         held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
         return rows @ basis[held, :].mT
-
-    def _gram_basis(self, weighted: Array, root_each: Array) -> tuple[Array, Array]:
-        """Eigenvalues and vectors of the rows' products, less the one direction centring removes."""
-        xp = namespace(weighted)
-        gram = weighted @ weighted.mT
-        if not self.centred:
-            return xp.linalg.eigh(symmetric(gram))  # type: ignore[no-any-return]
-        # Centred rows sum to zero under these weights; that eigenvalue is moved to the top, and off.
-        beyond = 2 * float(xp.sum(xp.linalg.diagonal(gram)))
-        gram = gram + beyond * root_each[:, None] * root_each[None, :]
-        values, basis = xp.linalg.eigh(symmetric(gram))
-        return values[:-1], basis[:, :-1]
 
     def of(self, arms: Sequence[int]) -> FactorMoments:
         return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centred)
@@ -182,6 +184,7 @@ class DenseMoments(MixtureMoments):
 
     def __init__(self, moments: Array, means: Array | None) -> None:
         self.size = int(moments.shape[0])
+        self.on_gpu = is_on_gpu(moments)
         self.moments, self.means = moments, means
         self.dropped = moments[0, 0, :0]
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
@@ -263,6 +266,13 @@ class DenseFrame(Frame):
         if self.means is None:
             return full
         return full + self.means[:, :, None] * self.means[:, None, :]
+
+
+def _has_no_null_direction(triangle: Array) -> bool:
+    """A hint, not a bound: where it errs, the frames see an ill-conditioned spectrum and take care."""
+    xp = namespace(triangle)
+    diagonal = xp.abs(xp.linalg.diagonal(triangle))
+    return float(xp.min(diagonal)) > 1e-10 * float(xp.max(diagonal))
 
 
 def _well_conditioned(values: Array) -> bool:

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
+from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
 from genmix.errors import InputError
 from genmix.loss import EPS
 from genmix.objectives.base import Batch, Objective
-from genmix.objectives.frames import MixtureMoments
+from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import Root, TraceLoss
 from genmix.reference import Moments, moments_of
@@ -68,23 +68,27 @@ class FrechetDistance(Objective):
 class FrechetTally(MomentTally):
     """Moments about the reference mean, so that a large common mean costs no digits.
 
-    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights.
+    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights. Covariances are kept in
+    the eigenbasis V of ``Σ_0 = V diag(v) Vᵀ``, where ``Σ_0^½ Σ_α Σ_0^½`` is a scaling of rows and
+    columns. Only if some coordinate never varied before are they kept as they come: turning would
+    put rounding where there is nothing, and the square root would make it large.
     """
 
-    STATE = (*MomentTally.STATE, "squares")
+    STATE = (*MomentTally.STATE, "squares", "turned")
     centred = True
 
     def __init__(self, objective: FrechetDistance, arms: int, sample: Array) -> None:
         super().__init__(arms, sample, sample.shape[1])
+        xp = namespace(sample)
         self.objective = objective
         self.centre = like(objective.moments.mean, sample)
-        self.factor = _factor(like(objective.moments.covariance, sample))
-        variances = namespace(sample).sum(self.factor * self.factor, axis=0)
-        self.trace = float(namespace(sample).sum(variances))
+        self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
+        self.trace = float(xp.sum(self.variances))
         """``Tr Σ_0``."""
-        self.root_trace = float(namespace(sample).sum(variances**0.5))
+        self.root_trace = float(xp.sum(self.variances**0.5))
         """``Tr Σ_0^½``."""
         self.squares: list[float] = [0.0] * arms
+        self.turned = False
 
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.centre
@@ -94,31 +98,97 @@ class FrechetTally(MomentTally):
         rows = self.transform(batch.embeddings)
         self.squares[arm] += float(namespace(rows).sum(rows * rows))
 
+    def _moments(self, rows: Array) -> tuple[int, Array, Array]:
+        return super()._moments(rows @ self.basis if self.turned else rows)
+
+    def _fold(self) -> None:
+        xp = namespace(self.sample)
+        rows = xp.concat([rows.array for rows in self.kept], axis=0)
+        self.turned = bool(xp.all(xp.any(rows != rows[:1, :], axis=0)))
+        super()._fold()
+
     def _merge(self, other: Any) -> None:
+        if not other.keeps_rows and self.keeps_rows:
+            self._fold()
+        if not other.keeps_rows and self.turned != other.turned:
+            self._turn()
+            other = other.fork()
+            other._turn()
         super()._merge(other)
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+
+    def _turn(self) -> None:
+        """Go over to the eigenbasis of the reference."""
+        if not self.turned:
+            self.first = [first @ self.basis for first in self.first]
+            self.second = [self.basis.mT @ second @ self.basis for second in self.second]
+            self.turned = True
 
     def _grow(self) -> None:
         super()._grow()
         self.squares.append(0.0)
 
+    def covariance(self, arm: int) -> Array:
+        """The 1/n covariance of an arm in the coordinates of the embedding."""
+        found = self.second_moment(arm)
+        return self.basis @ found @ self.basis.mT if self.turned else found
+
+    def offset(self, arm: int) -> Array:
+        """The mean of an arm less that of the reference, in the coordinates of the embedding."""
+        found = self.mean(arm)
+        return self.basis @ found if self.turned else found
+
+    def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
+        """The moments of ``rows @ F``, with ``F Fᵀ = Σ_0``."""
+        xp = namespace(self.sample)
+        held = xp.nonzero(self.variances > 0)[0]
+        if held.shape[0] == 0:  # a reference of one point: no direction at all
+            held = xp.arange(1, device=self.sample.device)
+        roots = xp.sqrt(self.variances[held])
+        if self.keeps_rows or not self.turned:
+            factor = self.basis[:, held] * roots
+            return self._multiplied(arms, factor)
+        second, means = self.stacked(arms)
+        if held.shape[0] < len(self.variances):
+            second = xp.take(xp.take(second, held, axis=1), held, axis=2)
+            means = xp.take(means, held, axis=1)
+        return DenseMoments(second * (roots[:, None] * roots[None, :]), means * roots)
+
+    def _multiplied(self, arms: Sequence[int], factor: Array) -> MixtureMoments:
+        if self.keeps_rows:
+            return FactorMoments([self.kept[arm].array @ factor for arm in arms], centred=True)
+        second, means, factor = _varying(*self.stacked(arms), factor)
+        return DenseMoments(factor.mT @ second @ factor, means @ factor)
+
     def loss(self, arms: Sequence[int]) -> FrechetLoss:
         counts = np.array([self.counts[arm] for arm in arms])
         squares = np.array([self.squares[arm] for arm in arms]) / counts
-        moments = self.mixture_moments(arms, self.factor)
+        moments = self.mixture_moments(arms)
         offsets = np.stack([to_numpy(self.mean(arm)) for arm in arms])
         return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
 
 
-def _factor(covariance: Array) -> Array:
-    """F with ``F Fᵀ = Σ_0`` and orthogonal columns, on the directions that Σ_0 has."""
+def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
+    """Eigenvalues, those at the level of rounding put to zero, and eigenvectors."""
     xp = namespace(covariance)
     values, basis = xp.linalg.eigh(symmetric(covariance))
     noise = values.shape[0] * EPS * max(float(xp.max(values)), 0.0)
-    held = xp.nonzero(values > noise)[0]
-    if held.shape[0] == 0:  # a reference of one point: no direction at all
-        return xp.zeros_like(basis[:, :1])
-    return basis[:, held] * xp.sqrt(values[held])
+    return xp.where(values > noise, values, xp.zeros_like(values)), basis
+
+
+def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, Array]:
+    """Everything on the coordinates in which some arm varies; the others add nothing but rounding."""
+    xp = namespace(second)
+    varies = xp.any(xp.linalg.diagonal(second) > 0, axis=0)
+    kept = xp.nonzero(varies | xp.any(means != means[:1, :], axis=0))[0]
+    if len(kept) in (0, len(varies)):
+        return second, means, factor
+    second = xp.take(xp.take(second, kept, axis=1), kept, axis=2)
+    means = xp.take(means, kept, axis=1)
+    factor = xp.take(factor, kept, axis=0)
+    if factor.shape[0] < factor.shape[1]:  # a rotation, which leaves the spectrum as it is
+        factor = triangle_of(factor.mT).mT
+    return second, means, factor
 
 
 class FrechetLoss(TraceLoss):

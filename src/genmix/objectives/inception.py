@@ -60,7 +60,7 @@ class InceptionTally(Tally):
         rows = batch.embeddings
         xp = namespace(rows)
         safe = xp.where(rows > 0, rows, xp.ones_like(rows))
-        self.first[arm] += xp.sum(rows, axis=0)
+        self.first[arm] = self.first[arm] + xp.sum(rows, axis=0)
         self.entropies[arm] -= float(xp.sum(safe * xp.log(safe)))
 
     def _merge(self, other: InceptionTally) -> None:

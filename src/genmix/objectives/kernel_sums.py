@@ -120,6 +120,8 @@ class ExactPairTally(PairTally):
         return kernel_sum(self.kernel, x, y, self.power)
 
     def _add(self, arm: int, batch: Batch) -> None:
+        for table in self.TABLES:
+            setattr(self, table, getattr(self, table).copy())
         fresh = batch.embeddings
         for other, rows in enumerate(self.kept):
             if rows.count:
@@ -136,6 +138,7 @@ class ExactPairTally(PairTally):
         self.pairs[other, one] += total  # within one arm this counts both orders of a pair
 
     def _merge(self, other: ExactPairTally) -> None:
+        self.pairs = self.pairs.copy()
         for i, theirs in enumerate(other.kept):
             for j, mine in enumerate(self.kept):
                 if theirs.count and mine.count:
@@ -184,7 +187,7 @@ class MeanFeatureTally(PairTally):
     def _add(self, arm: int, batch: Batch) -> None:
         xp = namespace(batch.embeddings)
         features = self.kernel.feature_map(batch.embeddings)
-        self.first[arm] += xp.sum(features, axis=0)
+        self.first[arm] = self.first[arm] + xp.sum(features, axis=0)
         self.own[arm] += float(xp.sum(features * features))
 
     def _merge(self, other: MeanFeatureTally) -> None:

@@ -1,7 +1,8 @@
 """First and second moments of each arm's rows, kept as the rows themselves while those are fewer.
 
 While all arms together have fewer rows than columns, the rows say everything in less memory and
-more exactly; from then on sums of ``x`` and ``x xᵀ`` do, in fixed memory.
+more exactly; from then on sums of ``x`` and ``x xᵀ`` do, in fixed memory. With very many arms that
+have few rows each, the rows go on being the smaller and faster form for longer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Any, ClassVar
 from genmix.arrays import Array, namespace
 from genmix.objectives.base import Batch, Tally
 from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
+
+MANY_ARMS = 32
+ROWS_AN_ARM = 32
+"""Rows of an arm up to which multiplying them costs less than reading its matrix."""
 
 
 class MomentTally(Tally):
@@ -32,6 +37,11 @@ class MomentTally(Tally):
     def keeps_rows(self) -> bool:
         return not self.second
 
+    @property
+    def _most_rows(self) -> int:
+        many = ROWS_AN_ARM * len(self.counts) if len(self.counts) > MANY_ARMS else 0
+        return max(self.columns, many)
+
     def transform(self, embeddings: Array) -> Array:
         """The rows whose moments are taken."""
         return embeddings
@@ -44,7 +54,7 @@ class MomentTally(Tally):
             self._absorb(arm, self.counts[arm], *self._moments(rows))
             return
         self.kept[arm].append(rows)
-        if before + rows.shape[0] >= self.columns:
+        if before + rows.shape[0] >= self._most_rows:
             self._fold()
 
     def _moments(self, rows: Array) -> tuple[int, Array, Array]:
@@ -59,8 +69,8 @@ class MomentTally(Tally):
         if self.centred and have and more:
             apart = first / more - self.first[arm] / have
             second = second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
-        self.first[arm] += first
-        self.second[arm] += second
+        self.first[arm] = self.first[arm] + first
+        self.second[arm] = self.second[arm] + second
 
     def _fold(self) -> None:
         """Turn the kept rows into sums."""
@@ -107,37 +117,14 @@ class MomentTally(Tally):
             return self._moments(self.kept[arm].array)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
 
-    def mixture_moments(self, arms: Sequence[int], factor: Array | None = None) -> MixtureMoments:
-        """The moments of ``rows @ factor`` for these arms."""
-        xp = namespace(self.sample)
+    def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
+        """The moments of these arms."""
         if self.keeps_rows:
-            rows = [self.kept[arm].array for arm in arms]
-            return FactorMoments(
-                rows if factor is None else [r @ factor for r in rows], self.centred
-            )
+            return FactorMoments([self.kept[arm].array for arm in arms], self.centred)
+        return DenseMoments(*self.stacked(arms))
+
+    def stacked(self, arms: Sequence[int]) -> tuple[Array, Array | None]:
+        """Second moments ``(m, d, d)`` and, if centred, means ``(m, d)`` of these arms."""
+        xp = namespace(self.sample)
         second = xp.stack([self.second_moment(arm) for arm in arms])
-        means = xp.stack([self.mean(arm) for arm in arms]) if self.centred else None
-        if factor is not None:
-            second, means, factor = _varying(second, means, factor)
-            second = factor.mT @ second @ factor
-            means = means @ factor if means is not None else None
-        return DenseMoments(second, means)
-
-
-def _varying(
-    second: Array, means: Array | None, factor: Array
-) -> tuple[Array, Array | None, Array]:
-    """Everything on the coordinates in which some arm varies; the others add nothing but rounding."""
-    xp = namespace(second)
-    varies = xp.any(xp.linalg.diagonal(second) > 0, axis=0)
-    if means is not None:
-        varies = varies | xp.any(means != means[:1, :], axis=0)
-    kept = xp.nonzero(varies)[0]
-    if len(kept) in (0, len(varies)):
-        return second, means, factor
-    second = xp.take(xp.take(second, kept, axis=1), kept, axis=2)
-    means = None if means is None else xp.take(means, kept, axis=1)
-    factor = xp.take(factor, kept, axis=0)
-    if factor.shape[0] < factor.shape[1]:  # a rotation, which leaves the spectrum as it is
-        factor = xp.linalg.qr(factor.mT, mode="reduced").R.mT
-    return second, means, factor
+        return second, xp.stack([self.mean(arm) for arm in arms]) if self.centred else None

@@ -124,6 +124,12 @@ class Root(TraceFunction):
         return 1 / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
 
 
+PATIENCE = 0.3
+"""Share of the gap that a step may leave before m rotations for a new Hessian are worth their time."""
+
+CHEAP_ROTATIONS = 32
+"""Rotations that cost less than one eigendecomposition on a GPU, where products are far cheaper."""
+
 LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 """Levels, relative to the largest eigenvalue, to which small ones are lifted for further planes."""
 
@@ -148,6 +154,8 @@ class TraceLoss(Loss):
         """The part of the constant that belongs to the loss's size."""
         self.scale = scale
         self.steep = function.steep
+        cheap = moments.on_gpu and self.size <= CHEAP_ROTATIONS
+        self.patience = 0.0 if cheap else PATIENCE
 
     def face(self, arms: Sequence[int]) -> TraceLoss:
         kept = self.moments.of(arms)

@@ -96,7 +96,7 @@ class FrechetUCB(Policy):
 
     def _bonus(self, tally: FrechetTally, arm: int) -> float:
         n = tally.counts[arm]
-        covariance = self._thresholded(to_numpy(tally.second_moment(arm)), n)
+        covariance = self._thresholded(to_numpy(tally.covariance(arm)), n)
         spectrum = np.abs(np.linalg.eigvalsh(covariance))
         norm, trace = float(spectrum.max()), float(np.trace(covariance))
         confidence = math.log(1 / self.delta)
@@ -104,7 +104,7 @@ class FrechetUCB(Policy):
         mean_square = (math.sqrt(float(np.sum(spectrum**2)) * confidence) + norm * confidence) / n
         spread = self.kappa**2 * norm * math.sqrt((rank + confidence) / n) + mean_square
         mean = math.sqrt(mean_square)
-        distance = float(np.linalg.norm(to_numpy(tally.mean(arm))))
+        distance = float(np.linalg.norm(to_numpy(tally.offset(arm))))
         return (
             mean * (mean + distance)
             + tally.root_trace * math.sqrt(spread)
