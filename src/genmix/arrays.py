@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +24,8 @@ LARGEST = 1e50
 
 def namespace(array: Array) -> Any:
     """The array API namespace of ``array`` (a linalg extension is always there)."""
+    if type(array) is np.ndarray:  # asked for several times a sample
+        return array_api_compat.numpy
     return array_api_compat.array_namespace(array)
 
 
@@ -59,8 +62,9 @@ def as_matrix(value: Any, what: str) -> Array:
     if array.ndim != 2:
         raise InputError(f"{what} has shape {tuple(array.shape)}: give (samples, dimensions).")
     array = xp.astype(array, xp.float64)
-    _refuse(array, ~xp.isfinite(array), what, "NaN or infinity")
-    _refuse(array, xp.abs(array) > LARGEST, what, f"a number beyond {LARGEST:g}")
+    if not float(xp.max(xp.abs(array))) <= LARGEST:  # also if it is NaN
+        _refuse(array, ~xp.isfinite(array), what, "NaN or infinity")
+        _refuse(array, xp.abs(array) > LARGEST, what, f"a number beyond {LARGEST:g}")
     return array
 
 

@@ -26,7 +26,10 @@ from genmix.objectives.base import Batch, Objective, Scores, Tally, score_contex
 from genmix.policies import MixtureGreedy, Policy, Situation
 from genmix.simplex import Newton, Solver, certified, on_simplex, uniform
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+
+MOST_PENDING = 512
+"""Told samples that wait for the statistics at most, so that memory does not grow with their number."""
 
 MUTABLE = ("_labels", "_active", "_told", "_failed", "_aloft", "_flying", "_pending")
 """Attributes that are changed in place; all others are replaced."""
@@ -104,6 +107,8 @@ class Selector:
         self._gap = np.inf
         self._solved_at = 0
         self._pooled: tuple[int, Scores] | None = None
+        self._ahead: tuple[Tally, Tally, int] | None = None
+        """Statistics, a fork of them that was read ahead, and how many pending samples that holds."""
 
     def _check_options(self) -> None:
         check_objective(self._objective)
@@ -205,6 +210,8 @@ class Selector:
             self._fix_objective()
             if self._is_due():
                 self._solve()
+            elif self._resolved is not None and len(self._pending) >= MOST_PENDING:
+                self._flush()
 
     def fail(self, ticket: Ticket | int) -> None:
         """Give a ticket back: its sample will not come. Retire an arm that fails for good."""
@@ -258,6 +265,7 @@ class Selector:
             yield
         except BaseException:
             vars(self).update(before | others)
+            self._ahead = None  # it may share rows with a fork that was not completed
             raise
 
     def _land(self, ticket: Ticket) -> None:
@@ -424,12 +432,19 @@ class Selector:
         return self._loss
 
     def _pool_score(self) -> Scores:
-        tally = self._statistics
-        if self._pending:
-            tally = tally.fork()
-            _add_all(tally, self._pending)
+        tally = self._read_ahead() if self._pending else self._statistics
         context = score_context(np.ones(1), [sum(tally.counts)], self._encoder)
         return self.objective.scores(tally.pooled(), np.ones(1), context)
+
+    def _read_ahead(self) -> Tally:
+        """The statistics with all pending samples, of which only those new to this reader are added."""
+        base, tally, done = self._ahead or (None, None, 0)
+        if base is not self._tally or tally is None:
+            tally, done = self._statistics.fork(), 0
+        self._ahead = None
+        _add_all(tally, self._pending[done:])
+        self._ahead = (self._statistics, tally, len(self._pending))
+        return tally
 
     # -- state -----------------------------------------------------------------------------------
 

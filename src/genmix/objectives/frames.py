@@ -99,7 +99,11 @@ class FactorMoments(MixtureMoments):
         self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
         self.on_gpu = is_on_gpu(groups[0])
         self._rows = self._spanned(xp.concat(list(groups), axis=0))
-        self._means = xp.stack([xp.mean(self._rows[s, :], axis=0) for s in self.slices])
+        owners = np.repeat(np.arange(self.size), self.counts)
+        shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
+        self.averages = like(shares, self._rows)
+        """``(m, n)``: times rows, it gives the arms' means."""
+        self._means = self.averages @ self._rows
 
     def _spanned(self, rows: Array) -> Array:
         """The rows in coordinates of the directions that they have; nothing else changes."""
@@ -145,7 +149,7 @@ class FactorFrame(Frame):
 
     def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
-        self._slices = moments.slices
+        self._slices, self._averages = moments.slices, moments.averages
         values, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
         if _well_conditioned(values):
             self.values, self.noise = values, len(values) * EPS * float(xp.max(values))
@@ -158,18 +162,14 @@ class FactorFrame(Frame):
         self._turned = rows @ basis
         self.dropped = values[:0]
         if moments.centred:
-            self.means = self._means_of(self._turned)
-
-    def _means_of(self, rows: Array) -> Array:
-        xp = namespace(rows)
-        return xp.stack([xp.mean(rows[s, :], axis=0) for s in self._slices])
+            self.means = self._averages @ self._turned
 
     def weigh(self, slope: Array) -> Vector:
         found: Vector = to_numpy(self.diagonals() @ slope)
         return found
 
     def diagonals(self) -> Array:
-        return self._means_of(self._turned**2)
+        return self._averages @ self._turned**2
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]

@@ -1,0 +1,224 @@
+"""What makes it fast must not change what it computes: each shortcut beside the long way round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers import Matrix, gaussian_arms, loss_of
+
+import genmix as gx
+from genmix import selector as selector_module
+from genmix.objectives.base import Batch
+from genmix.objectives.frechet import FrechetTally
+from genmix.objectives.trace import TraceLoss
+from genmix.simplex import Newton, _secant
+
+
+def tally_of(arms: list[Matrix], reference: Matrix) -> FrechetTally:
+    tally = gx.FrechetDistance(reference).tally(len(arms), arms[0])
+    for arm, rows in enumerate(arms):
+        tally.add(arm, Batch(rows))
+    return tally
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str], list[int]]:
+    """Counts how often a method is called."""
+
+    def count(owner: type, name: str) -> list[int]:
+        calls = [0]
+        real = getattr(owner, name)
+
+        def counting(*args: Any, **options: Any) -> Any:
+            calls[0] += 1
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+        return calls
+
+    return count
+
+
+@pytest.mark.parametrize("kind", ["frechet", "vendi"])
+def test_a_run_takes_few_hessians_and_few_steps(
+    kind: str, counted: Callable[[type, str], list[int]]
+) -> None:
+    rng = np.random.default_rng(0)
+    arms = gaussian_arms(rng, [700] * 4, 12, spread=0.4)
+    objective = gx.Vendi() if kind == "vendi" else gx.FrechetDistance(rng.normal(size=(300, 12)))
+    run = gx.Selector(list("abcd"), objective, seed=0)
+    hessians, expansions = counted(TraceLoss, "_hessian"), counted(TraceLoss, "expand")
+    solves = counted(Newton, "solve")
+    for _ in range(600):
+        (ticket,) = run.ask()
+        run.tell(ticket, arms["abcd".index(ticket.arm)][run.counts[ticket.arm]])
+        assert run.gap == np.inf or run.gap < 1e-7
+    assert hessians[0] < 0.05 * solves[0]
+    assert expansions[0] < 6 * solves[0]
+
+
+def test_a_mended_hessian_has_the_curvature_seen_and_stays_positive() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        root, other = rng.normal(size=(2, 4, 4))
+        old, true = root @ root.T + 0.1 * np.eye(4), other @ other.T + 0.1 * np.eye(4)
+        step = rng.normal(size=4)
+        step -= step.mean()
+        change = true @ step + rng.normal()  # a tangent plane's values, up to a constant
+        new = _secant(old, step, change)
+        expected = change - change.mean()
+        if step @ change > 1e-3 * step @ old @ step:
+            assert new @ step == pytest.approx(expected, abs=1e-9 * np.abs(expected).max())
+        else:
+            assert new is old
+        assert np.linalg.eigvalsh(new)[0] > 0
+
+
+def test_a_hessian_that_no_longer_fits_is_not_mended() -> None:
+    bend = np.eye(3)
+    step = np.array([1.0, -1.0, 0.0])
+    assert _secant(bend, step, np.zeros(3)) is bend
+    assert _secant(bend, step, -step) is bend
+    assert _secant(bend, 0 * step, step) is bend
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_covariances_in_the_eigenbasis_are_those_of_the_samples(constant: bool) -> None:
+    rng = np.random.default_rng(2)
+    arms = gaussian_arms(rng, [30, 25, 40], 7)
+    reference = rng.normal(size=(50, 7)) @ rng.normal(size=(7, 7))
+    if constant:
+        for rows in arms:
+            rows[:, 3] = 1.5
+    tally = tally_of(arms, reference)
+    assert tally.turned is not constant
+    for arm, rows in enumerate(arms):
+        assert tally.covariance(arm) == pytest.approx(np.cov(rows.T, ddof=0), abs=1e-12)
+        assert tally.offset(arm) == pytest.approx(rows.mean(0) - reference.mean(0), abs=1e-12)
+
+
+@pytest.mark.parametrize("order", ["constant first", "constant last"])
+def test_a_turned_part_and_one_that_is_not_merge_into_the_whole(order: str) -> None:
+    rng = np.random.default_rng(3)
+    plain = gaussian_arms(rng, [20, 30], 5)
+    flat = gaussian_arms(rng, [25, 15], 5)
+    for rows in flat:
+        rows[:, 2] = 0.25
+    reference = rng.normal(size=(40, 5)) * np.arange(1, 6)
+    parts = [tally_of(plain, reference), tally_of(flat, reference)]
+    assert [part.turned for part in parts] == [True, False]
+    first, second = parts if order == "constant last" else parts[::-1]
+    before = second.state_dict()
+    first.merge(second)
+    whole = tally_of([np.concatenate(pair) for pair in zip(plain, flat, strict=True)], reference)
+    for alpha in (np.array([0.3, 0.7]), np.array([1.0, 0.0])):
+        expected = whole.loss([0, 1]).value(alpha)
+        assert first.loss([0, 1]).value(alpha) == pytest.approx(expected, rel=1e-10)
+    after = second.state_dict()
+    assert all(np.array_equal(a, b) for a, b in zip(before["second"], after["second"], strict=True))
+
+
+def test_many_arms_with_few_samples_stay_rows_and_give_the_same_loss() -> None:
+    rng = np.random.default_rng(4)
+    arms = gaussian_arms(rng, [3] * 40, 6)
+    reference = rng.normal(size=(50, 6))
+    kept = tally_of(arms, reference)
+    assert kept.keeps_rows
+    folded = kept.fork()
+    folded._fold()
+    assert not folded.keeps_rows
+    assert kept.keeps_rows
+    for alpha in rng.dirichlet(np.ones(40), size=5):
+        mine, theirs = (t.loss(range(40)).expand(alpha) for t in (kept, folded))
+        assert mine.value == pytest.approx(theirs.value, rel=1e-11)
+        assert mine.gradient == pytest.approx(theirs.gradient, rel=1e-9)
+        assert mine.hessian == pytest.approx(theirs.hessian, rel=1e-6)
+
+
+def test_many_arms_fold_once_the_rows_are_more_than_the_matrices_are_worth() -> None:
+    rng = np.random.default_rng(5)
+    arms = gaussian_arms(rng, [33] * 40, 6)
+    assert not tally_of(arms, rng.normal(size=(50, 6))).keeps_rows
+
+
+def test_a_hundred_arms_are_solved_to_the_same_certificate() -> None:
+    rng = np.random.default_rng(6)
+    arms = gaussian_arms(rng, [12] * 100, 10, spread=0.5)
+    for objective in (gx.FrechetDistance(rng.normal(size=(200, 10))), gx.Vendi()):
+        loss = loss_of(objective, arms)
+        found = Newton().solve(loss, np.full(100, 0.01))
+        assert found.gap <= 1e-7 * max(1.0, abs(found.loss))
+
+
+def told(run: gx.Selector, rows: Matrix) -> None:
+    for row in rows:
+        (ticket,) = run.ask()
+        run.tell(ticket, row)
+
+
+def test_samples_waiting_for_a_solve_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selector_module, "MOST_PENDING", 8)
+    rows = np.random.default_rng(7).normal(size=(100, 3))
+    run = gx.Selector(["a", "b"], gx.Vendi(), warm_start=2, seed=0, resolve_growth=1000.0)
+    waiting = []
+    for row in rows:
+        told(run, row[None, :])
+        waiting.append(len(run.state_dict()["pending"]["arms"]))
+    assert max(waiting) < 8
+    assert sum(run.counts.values()) == 100
+    resumed = gx.Selector.from_state_dict(run.state_dict())
+    assert float(resumed.pooled_score) == pytest.approx(float(run.pooled_score), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [gx.Vendi(), gx.RKE(gx.Gaussian(2.0)), gx.KernelDistance(np.eye(3)), gx.Vendi() + gx.RKE()],
+    ids=["vendi", "rke", "kd", "sum"],
+)
+def test_a_pooled_score_read_at_every_sample_is_that_of_all_samples(objective: Any) -> None:
+    rows = np.random.default_rng(8).normal(size=(40, 3))
+    often = gx.Selector(["a", "b"], objective, warm_start=3, seed=0, resolve_growth=0.5)
+    rarely = gx.Selector(["a", "b"], objective, warm_start=3, seed=0, resolve_growth=0.5)
+    for count, row in enumerate(rows):
+        told(often, row[None, :])
+        told(rarely, row[None, :])
+        score = often.pooled_score
+        if count in (20, 31, 39):
+            assert numbers(score) == pytest.approx(numbers(rarely.pooled_score), rel=1e-12)
+    assert often.weights == rarely.weights
+
+
+def numbers(score: Any) -> list[float]:
+    return [float(s) for s in score.values()] if isinstance(score, dict) else [float(score)]
+
+
+def test_reading_ahead_adds_every_sample_once(counted: Callable[[type, str], list[int]]) -> None:
+    rows = np.random.default_rng(9).normal(size=(60, 3))
+    run = gx.Selector(["a", "b"], gx.Vendi(), warm_start=3, seed=0, resolve_growth=100.0)
+    told(run, rows[:10])
+    assert run.pooled_score is not None
+    adds = counted(type(run._tally), "add")
+    for row in rows[10:]:
+        told(run, row[None, :])
+        assert run.pooled_score is not None
+        assert run.pooled_score is not None
+    assert adds[0] == 50
+
+
+def test_a_read_ahead_does_not_survive_a_solve_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(10).normal(size=(30, 3))
+    objective = gx.KernelDistance(np.eye(3), gx.Gaussian(1.5))
+    run = gx.Selector(["a", "b"], objective, warm_start=3, seed=0, resolve_growth=0.5)
+    told(run, rows[:11])
+    before = numbers(run.pooled_score)
+    (ticket,) = run.ask()
+    with monkeypatch.context() as patch:
+        patch.setattr(Newton, "solve", lambda *args: 1 / 0)
+        patch.setattr(run, "_growth", 0.0)
+        with pytest.raises(ZeroDivisionError):
+            run.tell(ticket, 100 * rows[11])
+    run._pooled = None
+    assert numbers(run.pooled_score) == pytest.approx(before, rel=1e-13)
