@@ -89,7 +89,8 @@ class FactorMoments(MixtureMoments):
     singular values of the weighted rows, which are good to rounding, take over there.
     """
 
-    def __init__(self, groups: Sequence[Array], centred: bool) -> None:
+    def __init__(self, groups: Sequence[Array], centred: bool, spanned: bool = False) -> None:
+        """``spanned``: the rows are known to have as many directions as columns."""
         xp = namespace(groups[0])
         counts = [int(g.shape[0]) for g in groups]
         ends = np.cumsum(counts)
@@ -98,7 +99,8 @@ class FactorMoments(MixtureMoments):
         self.counts = np.array(counts)
         self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
         self.on_gpu = is_on_gpu(groups[0])
-        self._rows = self._spanned(xp.concat(list(groups), axis=0))
+        rows = xp.concat(list(groups), axis=0)
+        self._rows = rows if spanned else self._spanned(rows)
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
         self.averages = like(shares, self._rows)
@@ -188,7 +190,7 @@ class DenseMoments(MixtureMoments):
         self.moments, self.means = moments, means
         self.dropped = moments[0, 0, :0]
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
-        if not _is_full_rank(middle):
+        if not is_full_rank(middle):
             self._reduce(middle)
 
     def _reduce(self, middle: Array) -> None:
@@ -295,7 +297,7 @@ def _cleaned(values: Array) -> tuple[Array, float]:
     return xp.where(values > noise, values, xp.zeros_like(values)), noise
 
 
-def _is_full_rank(matrix: Array) -> bool:
+def is_full_rank(matrix: Array) -> bool:
     """Whether every eigenvalue is clearly above rounding, by a Cholesky factorisation."""
     xp = namespace(matrix)
     trace = float(xp.sum(xp.linalg.diagonal(matrix)))

@@ -19,7 +19,7 @@ from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
 from genmix.objectives.base import Batch, Objective, Tally
-from genmix.objectives.frames import FactorMoments, MixtureMoments
+from genmix.objectives.frames import FactorMoments, MixtureMoments, is_full_rank
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
 from genmix.objectives.linear import Quality
 from genmix.objectives.moments import MomentTally
@@ -263,13 +263,16 @@ class GramTally(Tally):
         ends = np.cumsum([self.counts[arm] for arm in arms]).tolist()
         starts = [0, *ends[:-1]]
         groups = [rows[a:b, :] for a, b in zip(starts, ends, strict=True)]
-        return spectral_loss(FactorMoments(groups, centred=False), self.order)
+        return spectral_loss(FactorMoments(groups, centred=False, spanned=True), self.order)
 
 
 def gram_factor(gram: Array) -> Array:
     """Rows Y with ``Y Yᵀ`` the kernel matrix, on the directions that it has."""
     xp = namespace(gram)
-    values, basis = xp.linalg.eigh(symmetric(gram))
+    gram = symmetric(gram)
+    if is_full_rank(gram):
+        return xp.linalg.cholesky(gram)
+    values, basis = xp.linalg.eigh(gram)
     top = float(xp.max(values))
     if float(xp.min(values)) < -1e-7 * top:
         raise InputError(
