@@ -1,4 +1,4 @@
-"""Kernels: their closed forms, feature maps, bandwidths, blocked sums, and how they print and compare."""
+"""Kernels: their closed forms, feature maps, bandwidths, and how they print and compare."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_k
 
 import genmix as gx
 from genmix import kernels, manifold
-from genmix.kernels import Custom, Normalised, as_kernel, kernel_sum, median_distance
+from genmix.kernels import Custom, Normalised, as_kernel, median_distance
 from helpers import loss_of, named, pool_of
 
 
@@ -307,28 +307,7 @@ def test_an_exact_kernel_beyond_4000_samples_is_for_sums_only() -> None:
     assert found == pytest.approx(1 / math.sqrt(5), abs=0.02)
 
 
-# --- blocked sums ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("limit", [1, 100, 10**9])
-def test_a_sum_in_blocks_is_the_whole_sum(
-    power: int, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(7)
-    x, y = rng.standard_normal((23, 3)), rng.standard_normal((11, 3))
-    monkeypatch.setattr(kernels, "BLOCK_BYTES", limit)
-    for kernel in (gx.Gaussian(1.0), gx.Polynomial(), Custom(lambda a, b: a @ b.T)):
-        whole = np.sum(np.asarray(kernel(x, y)) ** power)
-        assert kernel_sum(kernel, x, y, power) == pytest.approx(whole, rel=1e-12)
-
-
-def test_blocks_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    monkeypatch.setattr(kernels, "BLOCK_BYTES", 8 * 11 * 4)
-    kernel = Custom(lambda a, b: (sizes.append(len(a)), a @ b.T)[1])
-    kernel_sum(kernel, np.ones((23, 3)), np.ones((11, 3)))
-    assert sizes == [4, 4, 4, 4, 4, 3]
+# --- balls ----------------------------------------------------------------------------------------
 
 
 def test_balls_in_blocks_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

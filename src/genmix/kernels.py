@@ -1,4 +1,4 @@
-"""Kernels, their feature maps, bandwidths and blocked sums.
+"""Kernels, their feature maps, bandwidths and sums.
 
 A kernel compares two batches: ``kernel(x, y)`` of ``(n, d)`` and ``(k, d)`` gives ``(n, k)``. One that
 has a finite feature map with ``k(x, y) = φ(x)·φ(y)`` lets the statistics run in fixed memory.
@@ -7,21 +7,30 @@ has a finite feature map with ``k(x, y) = φ(x)·φ(y)`` lets the statistics run
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from genmix.arrays import Array, like, namespace, to_numpy
+from genmix.blocks import (
+    Blocks,
+    GaussianBlocks,
+    Grouped,
+    NormalisedBlocks,
+    PolynomialBlocks,
+    sums_between,
+    sums_within,
+)
 from genmix.description import Description, Missing, function_name
 from genmix.errors import InputError, number, positive, whole
 
 BANDWIDTH_POINTS = 2000
 """How many points the median heuristic looks at, over all arms and the reference."""
 
-BLOCK_BYTES = 64 * 2**20
-"""Memory that one block of a kernel matrix may take."""
+BLOCK_BYTES = 32 * 2**20
+"""Memory that one block of a kernel matrix may take: it fits the cache of a large GPU."""
 
 
 class Kernel(Description):
@@ -50,8 +59,16 @@ class Kernel(Description):
         xp = namespace(x)
         if self.unit_diagonal:
             return xp.ones_like(x[:, 0])
-        parts = [xp.linalg.diagonal(self(x[s, :], x[s, :])) for s in _slices(x.shape[0], 64)]
+        parts = []
+        for start in range(0, x.shape[0], 64):
+            batch = x[start : start + 64, :]
+            # A copy, because a view would keep the whole block.
+            parts.append(xp.asarray(xp.linalg.diagonal(self(batch, batch)), copy=True))
         return xp.concat(parts)
+
+    def blocks(self, power: int) -> Blocks:
+        """How blocks of ``k(x, y)^power`` are made."""
+        return Blocks(self, power)
 
     def check(self, x: Array, where: str) -> None:
         """Refuse embeddings on which the kernel is not defined."""
@@ -122,7 +139,12 @@ class Gaussian(Kernel):
     def __call__(self, x: Array, y: Array) -> Array:
         if self.features is not None:
             return super().__call__(x, y)
-        return namespace(x).exp(-squared_distances(x, y) / (2 * self._sigma**2))
+        return self.blocks(1).matrix(x, y)
+
+    def blocks(self, power: int) -> Blocks:
+        if self.features is not None:
+            return super().blocks(power)
+        return GaussianBlocks(self._sigma, power)
 
     def columns(self, dimension: int) -> int | None:
         return None if self.features is None else 2 * self.features
@@ -155,15 +177,15 @@ class Polynomial(Kernel):
         if self.gamma is not None:
             object.__setattr__(self, "gamma", positive(self.gamma, "gamma"))
 
-    def _apply(self, products: Array, dimension: int) -> Array:
-        gamma = 1.0 / dimension if self.gamma is None else self.gamma
-        return (gamma * products + self.coef0) ** self.degree
-
     def __call__(self, x: Array, y: Array) -> Array:
-        return self._apply(x @ y.mT, x.shape[1])
+        return self.blocks(1).matrix(x, y)
+
+    def blocks(self, power: int) -> Blocks:
+        return PolynomialBlocks(self.gamma, self.coef0, self.degree * power)
 
     def diagonal(self, x: Array) -> Array:
-        return self._apply(namespace(x).sum(x * x, axis=1), x.shape[1])
+        gamma = 1 / x.shape[1] if self.gamma is None else self.gamma
+        return (gamma * namespace(x).vecdot(x, x) + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,13 +198,14 @@ class Custom(Kernel):
         return f"Custom({function_name(self.function)})"
 
     def __call__(self, x: Array, y: Array) -> Array:
+        xp = namespace(x)
         block = like(self.function(x, y), x)
         if tuple(block.shape) != (x.shape[0], y.shape[0]):
             raise InputError(
                 f"the kernel {function_name(self.function)} gave shape {tuple(block.shape)} for batches of "
                 f"{x.shape[0]} and {y.shape[0]}: it must give ({x.shape[0]}, {y.shape[0]})."
             )
-        if not np.all(np.isfinite(to_numpy(block))):
+        if not bool(xp.all(xp.isfinite(block))):
             raise InputError(
                 f"the kernel {function_name(self.function)} gave NaN or infinity: mend it."
             )
@@ -206,9 +229,10 @@ class Normalised(Kernel):
     unit_diagonal = True
 
     def __call__(self, x: Array, y: Array) -> Array:
-        xp = namespace(x)
-        left, right = xp.sqrt(self.kernel.diagonal(x)), xp.sqrt(self.kernel.diagonal(y))
-        return self.kernel(x, y) / (left[:, None] * right[None, :])
+        return self.blocks(1).matrix(x, y)
+
+    def blocks(self, power: int) -> Blocks:
+        return NormalisedBlocks(self.kernel, power)
 
     def check(self, x: Array, where: str) -> None:
         self.kernel.check(x, where)
@@ -281,16 +305,14 @@ def median_distance(groups: Sequence[Array], seed: int) -> float:
     return middle
 
 
-def kernel_sum(kernel: Kernel, x: Array, y: Array, power: int = 1) -> float:
-    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory."""
-    xp = namespace(x)
-    total = 0.0
-    for rows in _slices(x.shape[0], max(1, BLOCK_BYTES // (8 * max(1, y.shape[0])))):
-        block = kernel(x[rows, :], y)
-        total += float(xp.sum(block if power == 1 else block**power))
-    return total
-
-
-def _slices(count: int, size: int) -> Iterator[slice]:
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))
+def kernel_sum(
+    kernel: Kernel, x: Array, y: Array, power: int = 1, block_bytes: int = BLOCK_BYTES
+) -> float:
+    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory; half the work if y is x."""
+    blocks = kernel.blocks(power)
+    centre = blocks.centre(y)
+    right = Grouped(blocks.rows(y, centre))
+    if x is y:
+        return float(sums_within(blocks, right, 0, block_bytes)[0, 0])
+    left = Grouped(blocks.rows(x, centre))
+    return float(sums_between(blocks, left, right, block_bytes)[0, 0])
