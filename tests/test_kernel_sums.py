@@ -1,10 +1,11 @@
-"""Sums of exact kernels over all pairs: their values, and the memory they take.
+"""Sums of exact kernels over all pairs: their values, the memory they take, and how they are kept up.
 
 The judge is the definition, by differences and products of every two rows in one large array.
 """
 
 from __future__ import annotations
 
+import copy
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,11 @@ import pytest
 import torch
 
 import genmix as gx
-from conformance import DEVICES, Matrix
+from conformance import DEVICES, Matrix, assert_same_bits
+from genmix.arrays import Rows, to_numpy
+from genmix.blocks import GaussianBlocks
 from genmix.kernels import Custom, Normalised, kernel_sum
+from genmix.objectives import Batch
 
 SIGMA = 1.7
 
@@ -219,3 +223,340 @@ def test_a_sum_takes_no_more_memory_than_a_few_blocks(name: str, power: int, sam
     assert taken <= 3 * BLOCK + 5500 * PREPARED  # all pairs would be 60 MB
     if name == "gaussian":
         assert taken <= 1.1 * BLOCK + 5500 * PREPARED
+
+
+@pytest.mark.parametrize("make", ["rke", "kd"])
+def test_the_option_bounds_the_memory_of_an_update(make: str) -> None:
+    x, y, reference = rows_of(2000, 1500, 2500)
+    options: dict[str, Any] = {"kernel": gx.Gaussian(SIGMA), "block_mb": BLOCK / 2**20}
+    objective = (
+        gx.RKE(**options)
+        if make == "rke"
+        else gx.KernelDistance(reference, unbiased=True, **options)
+    )
+    tally = objective.tally(2, x)
+    tally.add(0, Batch(x))
+    tally.add(1, Batch(y))
+    assert peak(lambda: tally.loss([0, 1])) <= 1.1 * BLOCK + 3500 * PREPARED
+    assert peak(lambda: objective.tally(2, x)) <= 1.1 * BLOCK + 2500 * PREPARED
+
+
+def test_a_larger_block_is_used() -> None:
+    shapes = []
+    for block_mb in (0.001, 0.01, 32):
+        kernel = Counting()
+        loss_tally = gx.RKE(Custom(kernel), block_mb=block_mb).tally(1, np.ones((1, 3)))
+        loss_tally.add(0, Batch(rows_of(64)[0]))
+        kernel.shapes.clear()
+        loss_tally.loss([0])
+        shapes.append(max(kernel.shapes))
+    assert shapes == [(11, 11), (36, 36), (64, 64)]
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "32", True, None])
+def test_a_block_needs_memory(bad: Any) -> None:
+    reference = rows_of(4)[0]
+    for make in (gx.RKE, lambda **options: gx.KernelDistance(reference, **options)):
+        with pytest.raises(gx.InputError, match=r"^block_mb is .*: give a positive number\.$"):
+            make(block_mb=bad)
+
+
+def test_the_option_is_part_of_the_description() -> None:
+    assert gx.RKE().block_mb == 32
+    assert gx.RKE(block_mb=8) == gx.RKE(block_mb=8.0) != gx.RKE()
+    assert hash(gx.RKE(block_mb=8)) == hash(gx.RKE(block_mb=8.0))
+    reference = rows_of(4)[0]
+    assert "block_mb=8.0" in repr(gx.KernelDistance(reference, block_mb=8))
+
+
+# -- the tally ---------------------------------------------------------------------------------------
+
+
+SIZES = (9, 4, 7)
+TINY = 13 * 8 / 2**20
+"""Thirteen values in a block: no size here is a multiple of its side."""
+
+
+def stream(arms: list[Matrix], seed: int = 0) -> list[tuple[int, Batch]]:
+    """Batches of one to three samples, the arms in random order."""
+    rng = np.random.default_rng(seed)
+    parts: list[tuple[int, Batch]] = []
+    waiting = [(arm, row) for arm, rows in enumerate(arms) for row in rows]
+    rng.shuffle(waiting)  # type: ignore[arg-type]
+    for arm in range(len(arms)):
+        mine = np.array([row for a, row in waiting if a == arm])
+        cuts = np.cumsum(rng.integers(1, 4, len(mine)))
+        parts += [(arm, Batch(part)) for part in np.split(mine, cuts[cuts < len(mine)])]
+    order = rng.permutation(len(parts))
+    return [parts[i] for i in order]
+
+
+def fed(tally: Any, parts: list[tuple[int, Batch]]) -> Any:
+    for arm, batch in parts:
+        tally.add(arm, batch)
+    return tally
+
+
+def kd_by_definition(
+    judge: Any, arms: list[Matrix], reference: Matrix, unbiased: bool, alpha: Matrix
+) -> float:
+    mean = judge_means(judge, arms, 1, unbiased)
+    cross = np.array([judge(x, reference).mean() for x in arms])
+    constant = judge_means(judge, [reference], 1, unbiased)[0, 0]
+    return float(alpha @ mean @ alpha - 2 * cross @ alpha + constant)
+
+
+def judge_means(judge: Any, arms: list[Matrix], power: int, unbiased: bool) -> Matrix:
+    means = np.array([[np.mean(judge(x, y) ** power) for y in arms] for x in arms])
+    if unbiased:
+        for i, x in enumerate(arms):
+            block = judge(x, x) ** power
+            means[i, i] = (block.sum() - np.trace(block)) / (len(x) * (len(x) - 1))
+    return means
+
+
+ALPHA = np.array([0.5, 0.2, 0.3])
+
+kernels_and_offsets = pytest.mark.parametrize(
+    ("name", "offset"), [("gaussian", 1e4), *((name, 0.0) for name in JUDGES)]
+)
+"""Only a kernel of distances does not see an offset."""
+
+
+@pytest.mark.parametrize("block_mb", [TINY, 32])
+@pytest.mark.parametrize("unbiased", [False, True])
+@kernels_and_offsets
+def test_the_kernel_distance_is_its_definition(
+    name: str, offset: float, unbiased: bool, block_mb: float
+) -> None:
+    kernel, judge = JUDGES[name]
+    *arms, reference = (z + offset for z in rows_of(*SIZES, 8))
+    objective = gx.KernelDistance(reference, kernel, unbiased, block_mb)
+    tally = fed(objective.tally(3, arms[0]), stream(arms))
+    expected = kd_by_definition(judge, arms, reference, unbiased, ALPHA)
+    scale = judge(np.concatenate(arms), reference).max()
+    found = tally.loss(range(3)).score(ALPHA)
+    assert found == pytest.approx(expected, rel=1e-10, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("block_mb", [TINY, 32])
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("name", ["gaussian", "own, normalised"])
+def test_rke_is_its_definition(name: str, unbiased: bool, block_mb: float) -> None:
+    kernel, judge = JUDGES[name]
+    arms = rows_of(*SIZES)
+    tally = fed(gx.RKE(kernel, unbiased, block_mb).tally(3, arms[0]), stream(arms))
+    expected = 1 / (ALPHA @ judge_means(judge, arms, 2, unbiased) @ ALPHA)
+    assert tally.loss(range(3)).score(ALPHA) == pytest.approx(expected, rel=1e-11)
+
+
+def tables(tally: Any) -> dict[str, Matrix]:
+    sums = tally.pair_sums(range(len(tally.counts)))
+    return {"pairs": sums.pairs, "own": sums.own, "cross": sums.cross}
+
+
+def assert_tables(found: dict[str, Matrix], expected: dict[str, Matrix]) -> None:
+    for key, table in expected.items():
+        np.testing.assert_allclose(found[key], table, rtol=1e-11, err_msg=key)
+
+
+def expected_tables(name: str, arms: list[Matrix], reference: Matrix) -> dict[str, Matrix]:
+    judge = JUDGES[name][1]
+    return {
+        "pairs": np.array([[judge(x, y).sum() for y in arms] for x in arms]),
+        "own": np.array([np.trace(judge(x, x)) for x in arms]),
+        "cross": np.array([judge(x, reference).sum() / len(reference) for x in arms]),
+    }
+
+
+@kernels_and_offsets
+def test_reading_in_between_merging_and_growing_lead_to_the_same_sums(
+    name: str, offset: float
+) -> None:
+    kernel, _ = JUDGES[name]
+    *arms, reference = (z + offset for z in rows_of(*SIZES, 8))
+    expected = expected_tables(name, arms, reference)
+    parts = stream(arms)
+    objective = gx.KernelDistance(reference, kernel, block_mb=TINY)
+
+    often = objective.tally(3, arms[0])
+    for arm, batch in parts:
+        often.add(arm, batch)
+        tables(often)
+    assert_tables(tables(often), expected)
+    assert np.array_equal(tables(often)["pairs"], tables(often)["pairs"].T)
+
+    first, second = (fed(objective.tally(3, arms[0]), half) for half in (parts[::2], parts[1::2]))
+    first.merge(second)
+    assert_tables(tables(first), expected)
+
+    grown = fed(objective.tally(2, arms[0]), [part for part in parts if part[0] < 2][:3])
+    grown.grow()
+    grown = fed(grown, [part for part in parts if part[0] < 2][3:])
+    grown = fed(grown, [part for part in parts if part[0] == 2])
+    assert_tables(tables(grown), expected)
+
+
+def test_parts_with_centres_of_their_own_merge() -> None:
+    """Without a reference every part takes off the mean of its own first batch."""
+    arms = [rows + 1e4 for rows in rows_of(*SIZES)]
+    parts = stream(arms)
+    objective = gx.RKE(gx.Gaussian(SIGMA), block_mb=TINY)
+    first, second = (fed(objective.tally(3, arms[0]), half) for half in (parts[:4], parts[4:]))
+    assert not np.array_equal(first.centre, second.centre)
+    kept = copy.deepcopy(second.state_dict())
+    first.merge(second)
+    expected = np.array([[np.sum(differences(x, y) ** 2) for y in arms] for x in arms])
+    np.testing.assert_allclose(tables(first)["pairs"], expected, rtol=1e-11)
+    assert_same_bits(second.state_dict(), kept)
+
+
+EXACT = {
+    "kd": lambda reference: gx.KernelDistance(reference, gx.Gaussian(SIGMA), block_mb=TINY),
+    "kd_own": lambda reference: gx.KernelDistance(reference, own, block_mb=TINY),
+    "rke": lambda reference: gx.RKE(gx.Gaussian(SIGMA), block_mb=TINY),
+    "rke_own": lambda reference: gx.RKE(own, block_mb=TINY),
+}
+SUMS = EXACT | {"kd_features": lambda reference: gx.KernelDistance(reference, gx.Cosine())}
+every_exact_sum = pytest.mark.parametrize("make", [*EXACT.values()], ids=[*EXACT])
+every_sum = pytest.mark.parametrize("make", [*SUMS.values()], ids=[*SUMS])
+
+
+@pytest.mark.parametrize("read_first", [True, False])
+@every_exact_sum
+def test_a_fork_goes_on_and_the_original_stays(make: Any, read_first: bool) -> None:
+    *arms, reference = rows_of(*SIZES, 8)
+    parts = stream(arms)
+    original = fed(make(reference).tally(3, arms[0]), parts[:5])
+    twin = fed(make(reference).tally(3, arms[0]), parts[:5])
+    if read_first:
+        tables(original), tables(twin)
+    fork = original.fork()
+    fork.grow()
+    fed(fork, parts[5:])
+    tables(fork)
+    assert_same_bits(original.state_dict(), twin.state_dict())
+    straight = fed(make(reference).tally(3, arms[0]), parts)
+    found, expected = tables(fork), tables(straight)
+    np.testing.assert_allclose(found["pairs"][:3, :3], expected["pairs"], rtol=1e-12)
+    assert not found["pairs"][3].any()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@every_sum
+def test_arrays_of_the_state_are_replaced_and_never_changed(make: Any, library: str) -> None:
+    """Forks may then share them."""
+    *arms, reference = rows_of(*SIZES, 8)
+    convert = torch.tensor if library == "torch" else np.array
+    parts = [(arm, Batch(convert(batch.embeddings))) for arm, batch in stream(arms)]
+    sample = convert(arms[0])
+    tally = fed(make(reference).tally(3, sample), parts[:5])
+    other = fed(make(reference).tally(3, sample), parts[7:])
+    tables(tally)
+    held = [getattr(tally, key) for key in tally.STATE]
+    held = [list(value) if isinstance(value, list) else value for value in held]
+    held = [value.fork() if isinstance(value, Rows) else value for value in held]
+    before = copy.deepcopy([_plain(value) for value in held])
+    fed(tally, parts[5:7])
+    tables(tally)
+    tally.merge(other)
+    tally.grow()
+    tables(tally)
+    assert_same_bits([_plain(value) for value in held], before)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    value = value.array if isinstance(value, Rows) else value
+    return np.array(to_numpy(value)) if hasattr(value, "shape") else value
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@every_exact_sum
+def test_a_state_goes_on_bit_for_bit_with_samples_still_waiting(make: Any, library: str) -> None:
+    *arms, reference = (z + 100.0 for z in rows_of(*SIZES, 8))
+    convert = torch.tensor if library == "torch" else np.array
+    parts = [(arm, Batch(convert(batch.embeddings))) for arm, batch in stream(arms)]
+    sample = convert(arms[0])
+    original = fed(make(reference).tally(3, sample), parts[:2])
+    tables(original)
+    fed(original, parts[2:6])
+    state = original.state_dict()
+    resumed = make(reference).tally(3, sample)
+    resumed.load_state_dict(copy.deepcopy(state))
+    for tally in (original, resumed):
+        fed(tally, parts[6:9])
+        tables(tally)
+        fed(tally, parts[9:])
+    assert_same_bits(resumed.state_dict(), original.state_dict())
+
+
+def test_the_reference_goes_by_the_centre_of_the_state() -> None:
+    """Its mean may have other last digits where the state is read; here it has other first ones."""
+    *arms, reference = rows_of(*SIZES, 8)
+    kernel = gx.Gaussian(SIGMA)
+    elsewhere = gx.KernelDistance(reference + 3.0, kernel).tally(3, arms[0])
+    elsewhere.add(0, Batch(arms[0]))
+    tally: Any = gx.KernelDistance(reference, kernel).tally(3, arms[0])
+    tally.load_state_dict(elsewhere.state_dict())
+    tally.add(1, Batch(arms[1]))
+    found = tables(tally)
+    expected = expected_tables("gaussian", arms, reference)
+    assert found["cross"][1] == pytest.approx(expected["cross"][1], rel=1e-12)
+    assert found["pairs"][:2, :2] == pytest.approx(expected["pairs"][:2, :2], rel=1e-12)
+
+
+# -- work that is not done twice ---------------------------------------------------------------------
+
+
+def test_an_update_is_one_product_of_new_samples_with_all() -> None:
+    kernel = Counting()
+    reference, *arms = rows_of(20, 30, 31, 32, 33)
+    tally: Any = gx.KernelDistance(reference, Custom(kernel)).tally(4, reference)
+    for arm, rows in enumerate(arms):
+        tally.add(arm, Batch(rows))
+    tally.loss(range(4))
+    kernel.shapes.clear()
+    for arm, rows in enumerate(rows_of(1, 2, 3, 4, seed=1)):
+        tally.add(arm, Batch(rows))
+    assert kernel.shapes == [(1, 1), (2, 2), (3, 3), (4, 4)]  # k(x, x) of each
+    kernel.shapes.clear()
+    tally.loss(range(4))
+    assert kernel.shapes == [(10, 126), (10, 10), (10, 20)]
+    kernel.shapes.clear()
+    tally.loss(range(2))
+    tally.state_dict()
+    assert kernel.shapes == []
+
+
+def test_a_kernel_is_normalised_by_what_is_remembered_of_every_sample() -> None:
+    kernel = Counting()
+    tally: Any = gx.RKE(kernel).tally(2, np.ones((1, 3)))
+    first, second, third = rows_of(40, 50, 3)
+    tally.add(0, Batch(first))
+    tally.add(1, Batch(second))
+    tally.loss(range(2))
+    kernel.shapes.clear()
+    tally.add(1, Batch(third))
+    tally.loss(range(2))
+    assert kernel.shapes == [(3, 3), (3, 90), (3, 3)]
+
+
+def test_the_reference_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[int] = []
+    real = GaussianBlocks.rows
+
+    def spy(self: Any, x: Any, centre: Any) -> Any:
+        prepared.append(len(x))
+        return real(self, x, centre)
+
+    monkeypatch.setattr(GaussianBlocks, "rows", spy)
+    *arms, reference = rows_of(*SIZES, 8)
+    tally: Any = gx.KernelDistance(reference, gx.Gaussian(SIGMA)).tally(3, arms[0])
+    assert prepared == [8, 8]  # for its own mean kernel value, and for all batches to come
+    prepared.clear()
+    for arm, batch in enumerate([arms[0], arms[1], arms[2]]):
+        tally.add(arm, Batch(batch))
+        tally.loss(range(1))
+    assert prepared == list(SIZES)

@@ -292,9 +292,7 @@ def stored_arrays(tally: Tally) -> list[Any]:
             found += stored_arrays(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], tuple):
             found += [array for _, inner in value for array in stored_arrays(inner)]
-    # Sums over pairs of arms are a few numbers per arm, whatever the samples: they stay at home.
-    tables = getattr(tally, "TABLES", ())
-    for key in [key for key in tally.STATE if key not in tables]:
+    for key in tally.STATE:
         value = getattr(tally, key)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Rows):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from genmix.arrays import Array, like, namespace
-from genmix.errors import InputError
+from genmix.errors import InputError, positive
 from genmix.kernels import Gaussian, Kernel, as_kernel, kernel_sum
 from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Tally
@@ -29,11 +29,13 @@ class KernelDistance(Objective):
 
     V-statistics by default, as in the paper (a sample's pair with itself counted once);
     ``unbiased=True`` leaves self-pairs out and projects K to be positive semidefinite for the solve.
+    ``block_mb`` is the memory for one block of an exact kernel's values, in MiB.
     """
 
     reference: Any
     kernel: Any = Gaussian()  # noqa: RUF009 - immutable
     unbiased: bool = False
+    block_mb: float = 32.0
     name = "kernel_distance"
     quadratic = True
     maximise = False
@@ -41,6 +43,7 @@ class KernelDistance(Objective):
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", samples_of(self.reference))
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
+        object.__setattr__(self, "block_mb", positive(self.block_mb, "block_mb"))
         self.kernel.check(self.reference.points, "the reference")
         if self.unbiased and self.reference.points.shape[0] < 2:
             raise InputError("unbiased=True needs at least 2 reference samples: give more.")
@@ -63,7 +66,8 @@ class KernelDistance(Objective):
 
     def tally(self, arms: int, sample: Array) -> Tally:
         points = like(self.reference.points, sample)
-        constant = self._constant(points)
+        block_bytes = int(self.block_mb * 2**20)
+        constant = self._constant(points, block_bytes)
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
@@ -71,9 +75,10 @@ class KernelDistance(Objective):
 
         if self.kernel.columns(sample.shape[1]) is not None:
             return MeanFeatureTally(make_loss, self.kernel, arms, sample, points)
-        return ExactPairTally(make_loss, self.kernel, 1, arms, sample, points)
+        given = self.reference.points
+        return ExactPairTally(make_loss, self.kernel, 1, block_bytes, arms, sample, given)
 
-    def _constant(self, points: Array) -> float:
+    def _constant(self, points: Array, block_bytes: int) -> float:
         """``E k(Y, Y')``."""
         kernel: Kernel = self.kernel
         n = int(points.shape[0])
@@ -81,7 +86,7 @@ class KernelDistance(Objective):
         if kernel.columns(points.shape[1]) is not None:
             total = float(xp.sum(feature_mean(kernel, points) ** 2)) * n * n
         else:
-            total = kernel_sum(kernel, points, points)
+            total = kernel_sum(kernel, points, points, block_bytes=block_bytes)
         if not self.unbiased:
             return total / (n * n)
         return (total - float(xp.sum(kernel.diagonal(points)))) / (n * (n - 1))

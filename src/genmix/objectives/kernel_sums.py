@@ -3,7 +3,7 @@
     K_ij = E k(X_i, X_j)^power     b_i = E k(X_i, Y)
 
 A kernel with a feature map needs only moments of the features; any other keeps the samples and adds
-the block of new against old pairs.
+the pairs of new ones with all, in blocks of bounded memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.arrays import Array, Vector, namespace, to_numpy
+from genmix.arrays import Array, Vector, like, namespace, to_numpy
+from genmix.blocks import Grouped, sums_between, sums_within
 from genmix.errors import InputError
-from genmix.kernels import Kernel, kernel_sum
+from genmix.kernels import Kernel
 from genmix.loss import Loss, QuadraticLoss
 from genmix.objectives.base import Batch, Tally
 from genmix.objectives.moments import MomentTally
@@ -94,9 +95,12 @@ class PairTally(Tally):
 
 
 class ExactPairTally(PairTally):
-    """Any kernel: sums over all pairs, the samples kept."""
+    """Any kernel: sums over all pairs, the samples kept.
 
-    STATE = ("kept", "pairs", "own", "cross")
+    New samples only wait until the sums are read, so that the batches of all arms become one product.
+    """
+
+    STATE = ("kept", "arms", "centre", "pairs", "own", "cross")
     TABLES = ("pairs", "own", "cross")
 
     def __init__(
@@ -104,64 +108,94 @@ class ExactPairTally(PairTally):
         make_loss: Callable[[PairSums], Loss],
         kernel: Kernel,
         power: int,
+        block_bytes: int,
         arms: int,
         sample: Array,
         reference: Array | None = None,
     ) -> None:
         super().__init__(arms, sample)
-        self.make_loss = make_loss
-        self.kernel, self.power, self.reference = kernel, power, reference
-        self.kept: list[Any] = [self.rows() for _ in range(arms)]
-        self.pairs = np.zeros((arms, arms))
-        self.own = np.zeros(arms)
-        self.cross = np.zeros(arms)
+        self.make_loss, self.kernel, self.power = make_loss, kernel, power
+        self.blocks, self.block_bytes = kernel.blocks(power), block_bytes
+        self.kept: Any = self.rows(self.dimension + self.blocks.extra)
+        self.arms: Any = self.rows(1)
+        """The arm of every kept row."""
+        self.summed = 0
+        """How many kept rows the sums hold."""
+        self.pairs, self.own, self.cross = self.sums(arms, arms), self.sums(arms), self.sums(arms)
+        self.centre: Array | None = None
+        self.given, self.reference = reference, None
+        if reference is not None:
+            self.reference = Grouped(self._prepared(like(reference, self.sample)))
 
-    def _sum(self, x: Array, y: Array) -> float:
-        return kernel_sum(self.kernel, x, y, self.power)
+    def _prepared(self, x: Array) -> Array:
+        if self.centre is None:
+            self.centre = self.blocks.centre(x)
+        return self.blocks.rows(x, self.centre)
+
+    def _members(self, arms: Array) -> Array:
+        """A column for each arm, with a 1 in the rows that are of it."""
+        xp = namespace(arms)
+        every = xp.arange(len(self.counts), device=arms.device)
+        return xp.astype(arms == every, xp.float64)
 
     def _add(self, arm: int, batch: Batch) -> None:
-        for table in self.TABLES:
-            setattr(self, table, getattr(self, table).copy())
-        fresh = batch.embeddings
-        for other, rows in enumerate(self.kept):
-            if rows.count:
-                self._count(arm, other, self._sum(fresh, rows.array))
-        xp = namespace(fresh)
-        self.pairs[arm, arm] += self._sum(fresh, fresh)
-        self.own[arm] += float(xp.sum(self.kernel.diagonal(fresh) ** self.power))
-        if self.reference is not None:
-            self.cross[arm] += self._sum(fresh, self.reference) / self.reference.shape[0]
-        self.kept[arm].append(fresh)
+        x = batch.embeddings
+        arms = namespace(x).full_like(x[:, :1], arm)
+        own = self._members(arms).mT @ self.kernel.diagonal(x) ** self.power
+        self.kept.append(self._prepared(x))
+        self.arms.append(arms)
+        self.own = self.own + own
 
-    def _count(self, one: int, other: int, total: float) -> None:
-        self.pairs[one, other] += total
-        self.pairs[other, one] += total  # within one arm this counts both orders of a pair
+    def _sum_up(self) -> None:
+        """Add the pairs of the rows that came since: with those before, each other, the reference."""
+        if self.summed == self.kept.count:
+            return
+        rows = Grouped(self.kept.array, self._members(self.arms.array))
+        pairs = self.pairs + sums_within(self.blocks, rows, self.summed, self.block_bytes)
+        cross = self.cross
+        if self.reference is not None:
+            new = rows[self.summed :]
+            total = sums_between(self.blocks, new, self.reference, self.block_bytes)
+            cross = cross + total[:, 0] / len(self.reference)
+        self.pairs, self.cross, self.summed = pairs, cross, len(rows)
 
     def _merge(self, other: ExactPairTally) -> None:
-        self.pairs = self.pairs.copy()
-        for i, theirs in enumerate(other.kept):
-            for j, mine in enumerate(self.kept):
-                if theirs.count and mine.count:
-                    self._count(i, j, self._sum(theirs.array, mine.array))
-        for mine, theirs in zip(self.kept, other.kept, strict=True):
-            mine.append(theirs.array)
-        for table in self.TABLES:
-            setattr(self, table, getattr(self, table) + getattr(other, table))
+        if other.kept.count == 0:
+            return
+        self._sum_up()
+        other._sum_up()
+        points = other.blocks.points(other.kept.array, other.centre)
+        theirs = Grouped(self._prepared(points), self._members(other.arms.array))
+        mine = Grouped(self.kept.array, self._members(self.arms.array))
+        pairs = sums_between(self.blocks, theirs, mine, self.block_bytes)
+        self.pairs = self.pairs + other.pairs + (pairs + pairs.mT)
+        self.own, self.cross = self.own + other.own, self.cross + other.cross
+        self.kept.append(theirs.rows)
+        self.arms.append(other.arms.array)
+        self.summed = self.kept.count
 
     def _grow(self) -> None:
-        self.kept.append(self.rows())
         for table in self.TABLES:
-            setattr(self, table, np.pad(getattr(self, table), (0, 1)))
+            wider = np.pad(to_numpy(getattr(self, table)), (0, 1))
+            setattr(self, table, like(wider, self.sample))
+
+    def state_dict(self) -> dict[str, Any]:
+        self._sum_up()
+        return super().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        for table in self.TABLES:
-            setattr(self, table, np.array(state[table], dtype=np.float64))
+        self.summed = self.kept.count
+        if self.given is not None:
+            # Once more, with the very centre that the kept rows were prepared with.
+            self.reference = Grouped(self._prepared(like(self.given, self.sample)))
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
+        self._sum_up()
         chosen = np.array(arms)
-        pairs = self.pairs[np.ix_(chosen, chosen)]
-        return PairSums(pairs, self.own[chosen], self.cross[chosen], self.counts_of(arms))
+        pairs, own, cross = (to_numpy(getattr(self, table)) for table in self.TABLES)
+        pairs = pairs[np.ix_(chosen, chosen)]
+        return PairSums(pairs, own[chosen], cross[chosen], self.counts_of(arms))
 
 
 class MeanFeatureTally(PairTally):

@@ -126,16 +126,19 @@ class RKE(KernelObjective):
         minimise over α   αᵀKα,   K_ij = E k²(X_i, X_j);   the score is 1 / αᵀKα
 
     ``unbiased=True`` leaves a sample's pair with itself out and projects K for the solve.
+    ``block_mb`` is the memory for one block of an exact kernel's values, in MiB.
     """
 
     kernel: Any = Gaussian()  # noqa: RUF009 - immutable
     unbiased: bool = False
+    block_mb: float = 32.0
     name = "rke"
     quadratic = True
     maximise = True
 
     def __post_init__(self) -> None:
         self._set_kernel()
+        object.__setattr__(self, "block_mb", positive(self.block_mb, "block_mb"))
 
     @property
     def least_samples(self) -> int:
@@ -144,7 +147,8 @@ class RKE(KernelObjective):
     def tally(self, arms: int, sample: Array) -> Tally:
         if self.kernel.columns(sample.shape[1]) is not None:
             return SecondFeatureTally(self._loss, self.kernel, arms, sample)
-        return ExactPairTally(self._loss, self.kernel, 2, arms, sample)
+        block_bytes = int(self.block_mb * 2**20)
+        return ExactPairTally(self._loss, self.kernel, 2, block_bytes, arms, sample)
 
     def _loss(self, sums: PairSums) -> Loss:
         zero = np.zeros(len(sums.counts))
