@@ -1,0 +1,89 @@
+"""A whole run of a selector on clouds, with only asking and telling on the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import genmix as gx
+from bench.clouds import Cloud, Rows, Stream, names
+from genmix.loss import Loss
+from genmix.mixture import Pool
+from genmix.objectives.base import Tally
+
+WARM_START = 10
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run took and what it drew."""
+
+    seconds: float
+    """In ask and tell alone: drawing samples is not counted."""
+    order: list[int]
+    """The arm of every round."""
+    resolves: list[int]
+    """Numbers of samples at which the mixture was solved for."""
+    drawn: list[list[Rows]]
+    selector: gx.Selector
+
+    @property
+    def per_round(self) -> float:
+        return self.seconds / len(self.order)
+
+    def first(self, count: int) -> dict[str, Rows]:
+        """The samples of the first ``count`` rounds, by arm."""
+        counts = np.bincount(self.order[:count], minlength=len(self.drawn))
+        pairs = zip(self.selector.arms, self.drawn, counts, strict=True)
+        return {arm: np.stack(rows[:n]) for arm, rows, n in pairs}
+
+    def tally(self, count: int) -> Tally:
+        """The statistics of the samples of the first ``count`` rounds."""
+        return Pool.of(self.first(count), self.selector.objective).tally
+
+    def loss(self, count: int) -> Loss:
+        return self.tally(count).loss(range(len(self.drawn)))
+
+    @property
+    def weights(self) -> Rows:
+        return np.array(list(self.selector.weights.values()))
+
+
+def drive(
+    world: list[Cloud],
+    objective: gx.Objective,
+    rounds: int,
+    seed: int = 0,
+    place: Callable[[Rows], Any] = lambda row: row,
+    keep: bool = True,
+) -> Run:
+    """A selector with default options over ``rounds`` samples, the warm start among them.
+
+    ``place`` brings a sample to where the run is to happen; the samples are kept if ``keep``.
+    """
+    selector = gx.Selector(names(world), objective, warm_start=WARM_START, seed=seed)
+    streams = [Stream(cloud, seed, i) for i, cloud in enumerate(world)]
+    index = {name: i for i, name in enumerate(selector.arms)}
+    run = Run(0.0, [], [], [[] for _ in world], selector)
+    spent, gap = 0.0, selector.gap
+    for count in range(1, rounds + 1):
+        begin = perf_counter()
+        (ticket,) = selector.ask()
+        spent += perf_counter() - begin
+        arm = index[ticket.arm]
+        row = streams[arm].next()
+        told = place(row)
+        begin = perf_counter()
+        selector.tell(ticket, told)
+        spent += perf_counter() - begin
+        run.order.append(arm)
+        if keep:
+            run.drawn[arm].append(row)
+        if selector.gap != gap:  # every solve leaves a gap of its own
+            run.resolves.append(count)
+            gap = selector.gap
+    return Run(spent, run.order, run.resolves, run.drawn, selector)
