@@ -1,0 +1,1 @@
+"""What genmix is compared with: each written plainly and without waste."""
