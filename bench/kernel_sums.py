@@ -1,0 +1,127 @@
+"""Exact Gaussian kernel sums over all pairs of samples, against pairwise differences."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import genmix as gx
+from bench.child import fresh_peak_mebibytes, in_child, peak_mebibytes
+from bench.clouds import Rows, clouds, samples
+from bench.opponents import naive_kernels
+from bench.table import Claim, Report, Row, Size, Table
+from bench.timing import median_seconds, seconds
+from genmix import kernels
+from genmix.objectives.base import Batch
+
+
+@dataclass(frozen=True)
+class Parameters:
+    d: int
+    each: int
+    """Samples of every arm."""
+    block: int
+    """Rows and columns of the parts of the kernel matrix on which the opponent is measured."""
+    blocks: int
+    block_mebibytes: tuple[int, int]
+    """Two sizes of our own blocks, whose memory is compared."""
+    repeats: int
+    arms: int = 5
+
+
+SIZES: dict[Size, Parameters] = {
+    "full": Parameters(1024, 3000, 256, 24, (8, 64), 3),
+    "quick": Parameters(512, 800, 64, 12, (1, 4), 3),
+    "tiny": Parameters(8, 40, 10, 3, (1, 2), 1, arms=3),
+}
+
+
+def run(size: Size = "full") -> Report:
+    at = SIZES[size]
+    arms = list(samples(clouds(at.arms, at.d), at.each).values())
+    kernel = gx.Gaussian().resolve([rows[:100] for rows in arms])
+    taken = median_seconds(at.repeats, all_pairs, kernel, arms)
+    sampled = Sampled(kernel, arms, at)
+    table = Table(
+        "sums between all pairs of arms",
+        "s",
+        [
+            Row("genmix", taken),
+            Row(f"pairwise differences, {sampled.way}", sampled.seconds, how="scaled"),
+            Row("pairwise differences, float32", sampled.single_seconds, how="scaled"),
+        ],
+    )
+    used = {
+        mebibytes: in_child("bench.kernel_sums:memory", size, mebibytes).value
+        for mebibytes in at.block_mebibytes
+    }
+    told = ", ".join(f"{extra:.1f} MiB with blocks of {size} MiB" for size, extra in used.items())
+    return Report(
+        "kernel sums, exact Gaussian",
+        size,
+        asdict(at) | {"bandwidth": kernel.bandwidth},
+        [table],
+        [
+            Claim("pairwise differences over ours", table.ratio(table.rows[1]), 30),
+            Claim("relative error on the sampled blocks", sampled.error, 1e-6, at_least=False),
+        ],
+        [
+            f"opponent: {at.blocks} blocks of {at.block}×{at.block} pairs, times the pairs of the upper "
+            "triangle over theirs: it uses the symmetry of the whole matrix",
+            "float32 is the published code's type; the fastest block of float64 is used for it",
+            f"peak memory beside the samples: {told} (each in a process of its own)",
+        ],
+        {"sampled_seconds": sampled.ways, "memory_mib": used},
+    )
+
+
+def all_pairs(kernel: gx.Gaussian, arms: list[Rows]) -> Any:
+    """Sums between every two arms, as the objective keeps them."""
+    tally: Any = gx.RKE(kernel).tally(len(arms), arms[0])
+    for arm, rows in enumerate(arms):
+        tally.add(arm, Batch(rows))
+    return tally.pair_sums(range(len(arms))).pairs
+
+
+class Sampled:
+    """The opponent on some blocks of the upper triangle, scaled to all of it."""
+
+    def __init__(self, kernel: gx.Gaussian, arms: list[Rows], at: Parameters) -> None:
+        rows = np.concatenate(arms)
+        rng = np.random.default_rng(3)
+        starts = rng.integers(0, len(rows) - at.block + 1, (at.blocks, 2))
+        pairs = [(rows[i : i + at.block], rows[j : j + at.block]) for i, j in starts]
+        sigma = float(kernel.bandwidth)
+        self.way, self.ways, sum_of = naive_kernels.fastest(*pairs[0], sigma, 2, 2)
+        whole = len(rows) * (len(rows) + 1) / 2 / (at.blocks * at.block**2)
+        found: list[float] = []
+        self.seconds = whole * seconds(lambda: found.extend(sum_of(x, y) for x, y in pairs))
+        ours = [kernels.kernel_sum(kernel, x, y, 2) for x, y in pairs]
+        self.error = float(np.max(np.abs(np.array(ours) / found - 1)))
+        self.single_seconds = whole * self._single(pairs, sigma, rows.shape[1])
+
+    def _single(self, pairs: list[tuple[Rows, Rows]], sigma: float, d: int) -> float:
+        rows, columns = (int(n) for n in self.way.split()[1].split("×"))
+        sum_of = naive_kernels.TorchSum(d, (rows, columns), sigma, 2, "float32")
+        single = [(x.astype(np.float32), y.astype(np.float32)) for x, y in pairs]
+        sum_of(*single[0])
+        return seconds(lambda: [sum_of(x, y) for x, y in single])
+
+
+def memory(size: Size, mebibytes: int) -> float:
+    """For a process of its own: what summing adds to the peak memory, in MiB."""
+    at = SIZES[size]
+    x, y = list(samples(clouds(2, at.d), at.each).values())
+    before = fresh_peak_mebibytes()
+    _sum_in_blocks(gx.Gaussian(3.0), x, y, mebibytes * 2**20)
+    return peak_mebibytes() - before
+
+
+def _sum_in_blocks(kernel: gx.Gaussian, x: Rows, y: Rows, block_bytes: int) -> float:
+    if "block_bytes" in inspect.signature(kernels.kernel_sum).parameters:
+        return kernels.kernel_sum(kernel, x, y, block_bytes=block_bytes)
+    kernels.BLOCK_BYTES = block_bytes
+    return kernels.kernel_sum(kernel, x, y)

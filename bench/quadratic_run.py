@@ -1,0 +1,156 @@
+"""A whole online run under RKE or the kernel distance with an exact Gaussian kernel.
+
+The opponent is the published loop without its waste: in every round the new sample's kernel values by
+pairwise differences, then one CVXPY solve. It is measured in a few rounds at several lengths of the
+run, each on the samples and sums that our run had there, and added up over all rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import genmix as gx
+from bench.clouds import Rows, clouds, reference, samples
+from bench.online import WARM_START, Run, drive
+from bench.opponents import cvxpy_loop, naive_kernels
+from bench.opponents.recompute import Recompute
+from bench.table import Claim, Report, Row, Size, Table
+from bench.timing import over_rounds, seconds, timed
+
+
+@dataclass(frozen=True)
+class Parameters:
+    d: int
+    rounds: int
+    reference: int
+    lengths: int
+    """At how many lengths of the run the opponents are measured."""
+    measured: int
+    """Rounds of the opponent that are measured at each."""
+    arms: int = 5
+
+
+SIZES: dict[Size, Parameters] = {
+    "full": Parameters(1024, 3000, 3000, 5, 12),
+    "quick": Parameters(512, 800, 800, 3, 8),
+    "tiny": Parameters(8, 60, 40, 2, 2, arms=3),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An objective of this family: how it is made, the power of its kernel, its target."""
+
+    title: str
+    objective: Callable[[Rows, gx.Gaussian], gx.Objective]
+    power: int
+    has_reference: bool
+    target: float
+
+
+def measure(kind: Kind, size: Size) -> Report:
+    at = SIZES[size]
+    world = clouds(at.arms, at.d)
+    real = reference(world, at.reference)
+    kernel = gx.Gaussian().resolve([*samples(world, 50).values(), real[:50]])
+    run = drive(world, kind.objective(real, kernel), at.rounds)
+    final: Any = run.loss(at.rounds)
+    ours = gx.solve(final, run.weights)
+    theirs = PublishedRun(
+        kind, run, real if kind.has_reference else None, float(kernel.bandwidth), at
+    )
+    judged = final.expand(theirs.mixture)
+    table = Table(
+        "the whole run; loss and gap of a last solve on all samples",
+        "s/round",
+        [
+            Row("genmix, default selector", run.per_round, ours.loss, ours.gap),
+            Row("kernel rows and CVXPY", theirs.both, judged.value, judged.gap, "scaled"),
+            Row("  of which kernel rows", theirs.rows, how=f"scaled, {theirs.differences}"),
+            Row("  of which CVXPY", theirs.solves, how=f"scaled, {theirs.solver}"),
+            Row("kernel rows and CVXPY rebuilt", theirs.rebuilt, how="scaled"),
+            Row("statistics anew and Newton", _anew(run, theirs.at) / at.rounds, how="scaled"),
+        ],
+    )
+    return Report(
+        kind.title,
+        size,
+        asdict(at) | {"warm_start": WARM_START, "bandwidth": kernel.bandwidth},
+        [table],
+        [Claim("rounds per second over the opponent's", table.ratio(table.rows[1]), kind.target)],
+        [
+            f"{run.seconds:.4g} s in ask and tell over {at.rounds} rounds, {len(run.resolves)} "
+            "re-solves; drawing samples is not counted",
+            f"opponent: the median of {at.measured} rounds after rounds "
+            f"{', '.join(map(str, theirs.at))}, linear between these; float64 as ours; the fastest "
+            "of its libraries, block shapes and solvers",
+        ],
+        {"run_seconds": run.seconds, "resolves": len(run.resolves), **theirs.figures},
+    )
+
+
+class PublishedRun:
+    """Seconds a round of the published loop, and its mixture at the end."""
+
+    def __init__(
+        self, kind: Kind, run: Run, real: Rows | None, sigma: float, at: Parameters
+    ) -> None:
+        self._run, self._real, self._measured = run, real, at.measured
+        begin = WARM_START * at.arms
+        last = at.rounds - at.measured
+        self.at = [int(count) for count in np.linspace(begin, last, at.lengths)]
+        loss: Any = run.loss(at.rounds)
+        self.solver, solvers, self._solve = cvxpy_loop.fastest(loss.matrix, loss.linear, 5)
+        pool = np.concatenate(list(run.first(at.rounds // 2).values())) if real is None else real
+        self.differences, shapes, self._sum = naive_kernels.fastest(
+            pool[:1], pool, sigma, kind.power, 5
+        )
+        medians = np.array([self._rounds(count) for count in self.at])
+        solved = range(begin, at.rounds)
+        self.rows, self.solves = (
+            over_rounds(self.at, list(part), solved) / at.rounds for part in medians.T
+        )
+        self.both = self.rows + self.solves
+        self.rebuilt = self.rows + self.solves * solvers["rebuilt"] / solvers[self.solver]
+        self.figures = {
+            "row_and_solve_seconds_at": dict(zip(self.at, medians.tolist(), strict=True)),
+            "cvxpy_seconds": solvers,
+            "row_seconds_by_block": shapes,
+        }
+
+    def _rounds(self, count: int) -> tuple[float, float]:
+        """Median seconds of kernel rows and of solves over some rounds after ``count`` samples."""
+        sums = self._sums(count)
+        later = list(self._run.first(count + self._measured).values())
+        rows, solves = [], []
+        for arm in self._run.order[count : count + self._measured]:
+            row = later[arm][sums.counts[arm]]
+            rows.append(seconds(sums.add, arm, row))
+            self.mixture, taken = timed(1, lambda: self._solve(*sums.means()))
+            solves.append(taken)
+        return float(np.median(rows)), float(np.median(solves))
+
+    def _sums(self, count: int) -> naive_kernels.PairSums:
+        """The sums that the loop would have after ``count`` samples."""
+        loss: Any = self._run.loss(count)
+        arms = list(self._run.first(count).values())
+        counts = np.array([len(rows) for rows in arms])
+        cross = loss.linear * counts * (0 if self._real is None else len(self._real))
+        pairs = loss.matrix * np.outer(counts, counts)
+        return naive_kernels.PairSums(arms, self._measured, pairs, cross, self._real, self._sum)
+
+
+def _anew(run: Run, at: list[int]) -> float:
+    """Seconds of all rounds with statistics from scratch and our own solver."""
+    arms = len(run.drawn)
+    engine = Recompute(run.selector.objective, arms, len(run.drawn[0][0]))
+    taken = []
+    for count in at:
+        last = gx.solve(run.loss(count - 1))
+        held = list(run.first(count).values())
+        taken.append(seconds(engine.round, held, last))
+    return over_rounds(at, taken, range(WARM_START * arms, len(run.order)))
