@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
 
-.PHONY: help setup demo test test-drills lint format clean
+.PHONY: help setup demo test test-drills bench bench-quick lint format clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +22,12 @@ test: setup ## Run the tests and measure the coverage
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
+
+bench: setup ## Run all benchmarks at full size (an hour or two), figures in build/bench
+	$(RUN) bench all
+
+bench-quick: setup ## Run small versions of all benchmarks (minutes)
+	$(RUN) bench all --quick --out build/bench-quick
 
 lint: setup ## Check style and types
 	$(RUN) ruff check

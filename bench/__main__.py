@@ -1,0 +1,52 @@
+"""``python -m bench`` lists the benchmarks; ``python -m bench NAME… [--quick] [--out DIR]`` runs them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+from bench.registry import BENCHMARKS, benchmark
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of genmix.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which to run, or all")
+    parser.add_argument("--quick", action="store_true", help="a small version of the same")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR")
+    chosen = parser.parse_args(arguments)
+    if not chosen.names:
+        print(listing())
+        return 0
+    names = list(BENCHMARKS) if chosen.names == ["all"] else chosen.names
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}: give one of {', '.join(BENCHMARKS)}.")
+    if len(names) == 1:
+        run(names[0], chosen.quick, chosen.out)
+        return 0
+    # Each in a process of its own, so that none runs among the threads and memory of the one before.
+    options = ["--quick"] * chosen.quick + ["--out", str(chosen.out)]
+    commands = [[sys.executable, "-m", "bench", name, *options] for name in names]
+    failed = [command for command in commands if subprocess.run(command, check=False).returncode]
+    return 1 if failed else 0
+
+
+def listing() -> str:
+    lines = [f"  {name:12} {line}" for name, (_, line) in BENCHMARKS.items()]
+    end = "\n`python -m bench.draw` shows which way of drawing arms should be the default."
+    return "\n".join(["python -m bench NAME… | all [--quick] [--out DIR]", "", *lines, end])
+
+
+def run(name: str, quick: bool, out: Path) -> None:
+    begin = perf_counter()
+    report = benchmark(name)("quick" if quick else "full")
+    path = out / f"{name}.json"
+    report.write(path)
+    print(f"{report}\n\n{path}, {perf_counter() - begin:.0f} s\n", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
