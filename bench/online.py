@@ -53,6 +53,11 @@ class Run:
         return np.array(list(self.selector.weights.values()))
 
 
+def accepted_gap(found: gx.Solution) -> float:
+    """The gap at which our solver stops: its tolerance, or what it reached where that is more."""
+    return max(found.gap, gx.Newton().tolerance * abs(found.loss))
+
+
 def drive(
     world: list[Cloud],
     objective: gx.Objective,
