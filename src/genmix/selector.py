@@ -259,12 +259,13 @@ class Selector:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If anything fails or is interrupted inside, the selector is as it was before."""
-        before = {key: copy.copy(value) for key, value in vars(self).items() if key in MUTABLE}
-        others = {key: value for key, value in vars(self).items() if key not in MUTABLE}
+        before = dict(vars(self))
+        for key in MUTABLE:
+            before[key] = before[key].copy()
         try:
             yield
         except BaseException:
-            vars(self).update(before | others)
+            vars(self).update(before)
             self._ahead = None  # it may share rows with a fork that was not completed
             raise
 

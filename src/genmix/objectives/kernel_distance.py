@@ -8,14 +8,13 @@ from typing import Any
 
 from genmix.arrays import Array, like, namespace
 from genmix.errors import InputError, positive
-from genmix.kernels import Gaussian, Kernel, as_kernel, kernel_sum
+from genmix.kernels import Gaussian, as_kernel
 from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.kernel_sums import (
     ExactPairTally,
     MeanFeatureTally,
     PairSums,
-    feature_mean,
     quadratic,
 )
 from genmix.reference import samples_of
@@ -65,31 +64,29 @@ class KernelDistance(Objective):
         self.kernel.check(batch.embeddings, where)
 
     def tally(self, arms: int, sample: Array) -> Tally:
-        points = like(self.reference.points, sample)
-        block_bytes = int(self.block_mb * 2**20)
-        constant = self._constant(points, block_bytes)
+        points = self.reference.points
+        tally: ExactPairTally | MeanFeatureTally
+        if self.kernel.columns(sample.shape[1]) is not None:
+            tally = MeanFeatureTally(self.kernel, arms, sample, like(points, sample))
+        else:
+            block_bytes = int(self.block_mb * 2**20)
+            tally = ExactPairTally(self.kernel, 1, block_bytes, arms, sample, points)
+        constant = self._constant(tally.reference_total(), like(points, sample))
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
             return quadratic(sums.means(self.unbiased), cross, constant, self.unbiased)
 
-        if self.kernel.columns(sample.shape[1]) is not None:
-            return MeanFeatureTally(make_loss, self.kernel, arms, sample, points)
-        given = self.reference.points
-        return ExactPairTally(make_loss, self.kernel, 1, block_bytes, arms, sample, given)
+        tally.make_loss = make_loss
+        return tally
 
-    def _constant(self, points: Array, block_bytes: int) -> float:
-        """``E k(Y, Y')``."""
-        kernel: Kernel = self.kernel
+    def _constant(self, total: float, points: Array) -> float:
+        """``E k(Y, Y')``, from the sum over all pairs of the reference."""
         n = int(points.shape[0])
-        xp = namespace(points)
-        if kernel.columns(points.shape[1]) is not None:
-            total = float(xp.sum(feature_mean(kernel, points) ** 2)) * n * n
-        else:
-            total = kernel_sum(kernel, points, points, block_bytes=block_bytes)
         if not self.unbiased:
             return total / (n * n)
-        return (total - float(xp.sum(kernel.diagonal(points)))) / (n * (n - 1))
+        own = float(namespace(points).sum(self.kernel.diagonal(points)))
+        return (total - own) / (n * (n - 1))
 
     def details(self) -> dict[str, Any]:
         return {

@@ -79,6 +79,7 @@ class PairTally(Tally):
     """Statistics that end in pair sums; the objective says which loss those make."""
 
     make_loss: Callable[[PairSums], Loss]
+    """Set by the objective."""
 
     @abstractmethod
     def pair_sums(self, arms: Sequence[int]) -> PairSums: ...
@@ -97,7 +98,7 @@ class PairTally(Tally):
 class ExactPairTally(PairTally):
     """Any kernel: sums over all pairs, the samples kept.
 
-    New samples only wait until the sums are read, so that the batches of all arms become one product.
+    New samples wait until the sums are read, so that the batches of all arms become one product.
     """
 
     STATE = ("kept", "arms", "centre", "pairs", "own", "cross")
@@ -105,7 +106,6 @@ class ExactPairTally(PairTally):
 
     def __init__(
         self,
-        make_loss: Callable[[PairSums], Loss],
         kernel: Kernel,
         power: int,
         block_bytes: int,
@@ -114,11 +114,13 @@ class ExactPairTally(PairTally):
         reference: Array | None = None,
     ) -> None:
         super().__init__(arms, sample)
-        self.make_loss, self.kernel, self.power = make_loss, kernel, power
+        self.kernel, self.power = kernel, power
         self.blocks, self.block_bytes = kernel.blocks(power), block_bytes
         self.kept: Any = self.rows(self.dimension + self.blocks.extra)
         self.arms: Any = self.rows(1)
         """The arm of every kept row."""
+        self.waiting: list[tuple[int, Array]] = []
+        """Arms and samples that are not kept yet."""
         self.summed = 0
         """How many kept rows the sums hold."""
         self.pairs, self.own, self.cross = self.sums(arms, arms), self.sums(arms), self.sums(arms)
@@ -126,6 +128,11 @@ class ExactPairTally(PairTally):
         self.given, self.reference = reference, None
         if reference is not None:
             self.reference = Grouped(self._prepared(like(reference, self.sample)))
+
+    def reference_total(self) -> float:
+        """The kernel summed over all pairs of the reference."""
+        assert self.reference is not None
+        return float(sums_within(self.blocks, self.reference, 0, self.block_bytes)[0, 0])
 
     def _prepared(self, x: Array) -> Array:
         if self.centre is None:
@@ -139,15 +146,30 @@ class ExactPairTally(PairTally):
         return xp.astype(arms == every, xp.float64)
 
     def _add(self, arm: int, batch: Batch) -> None:
-        x = batch.embeddings
-        arms = namespace(x).full_like(x[:, :1], arm)
+        self.waiting.append((arm, batch.embeddings))
+
+    def fork(self) -> ExactPairTally:
+        fork = super().fork()
+        assert isinstance(fork, ExactPairTally)
+        fork.waiting = list(self.waiting)
+        return fork
+
+    def _keep(self) -> None:
+        """Prepare the waiting samples and put them with the others."""
+        x = namespace(self.sample).concat([rows for _, rows in self.waiting], axis=0)
+        owners = np.repeat(
+            [arm for arm, _ in self.waiting], [len(rows) for _, rows in self.waiting]
+        )
+        arms = like(owners[:, None], x)
         own = self._members(arms).mT @ self.kernel.diagonal(x) ** self.power
         self.kept.append(self._prepared(x))
         self.arms.append(arms)
-        self.own = self.own + own
+        self.own, self.waiting = self.own + own, []
 
     def _sum_up(self) -> None:
         """Add the pairs of the rows that came since: with those before, each other, the reference."""
+        if self.waiting:
+            self._keep()
         if self.summed == self.kept.count:
             return
         rows = Grouped(self.kept.array, self._members(self.arms.array))
@@ -160,10 +182,10 @@ class ExactPairTally(PairTally):
         self.pairs, self.cross, self.summed = pairs, cross, len(rows)
 
     def _merge(self, other: ExactPairTally) -> None:
-        if other.kept.count == 0:
-            return
         self._sum_up()
         other._sum_up()
+        if other.kept.count == 0:
+            return
         points = other.blocks.points(other.kept.array, other.centre)
         theirs = Grouped(self._prepared(points), self._members(other.arms.array))
         mine = Grouped(self.kept.array, self._members(self.arms.array))
@@ -203,20 +225,19 @@ class MeanFeatureTally(PairTally):
 
     STATE = ("first", "own")
 
-    def __init__(
-        self,
-        make_loss: Callable[[PairSums], Loss],
-        kernel: Kernel,
-        arms: int,
-        sample: Array,
-        reference: Array,
-    ) -> None:
+    def __init__(self, kernel: Kernel, arms: int, sample: Array, reference: Array) -> None:
         super().__init__(arms, sample)
-        self.make_loss, self.kernel = make_loss, kernel
+        self.kernel = kernel
         self.columns = kernel.columns(self.dimension) or 0
         self.reference_mean = feature_mean(kernel, reference)
+        self.reference_size = int(reference.shape[0])
         self.first: list[Any] = [self.sums(self.columns) for _ in range(arms)]
         self.own: list[float] = [0.0] * arms
+
+    def reference_total(self) -> float:
+        """The kernel summed over all pairs of the reference."""
+        squared = float(namespace(self.sample).sum(self.reference_mean**2))
+        return squared * self.reference_size**2
 
     def _add(self, arm: int, batch: Batch) -> None:
         xp = namespace(batch.embeddings)
@@ -242,11 +263,9 @@ class MeanFeatureTally(PairTally):
 class SecondFeatureTally(MomentTally, PairTally):
     """A kernel with a feature map, squared: ``Σ k² = n_i n_j ⟨C_i, C_j⟩`` with ``C = E φφᵀ``."""
 
-    def __init__(
-        self, make_loss: Callable[[PairSums], Loss], kernel: Kernel, arms: int, sample: Array
-    ) -> None:
+    def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
         super().__init__(arms, sample, kernel.columns(sample.shape[1]) or 0)
-        self.make_loss, self.kernel = make_loss, kernel
+        self.kernel = kernel
 
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)

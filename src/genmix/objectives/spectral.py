@@ -145,10 +145,14 @@ class RKE(KernelObjective):
         return 2 if self.unbiased else 1
 
     def tally(self, arms: int, sample: Array) -> Tally:
+        tally: SecondFeatureTally | ExactPairTally
         if self.kernel.columns(sample.shape[1]) is not None:
-            return SecondFeatureTally(self._loss, self.kernel, arms, sample)
-        block_bytes = int(self.block_mb * 2**20)
-        return ExactPairTally(self._loss, self.kernel, 2, block_bytes, arms, sample)
+            tally = SecondFeatureTally(self.kernel, arms, sample)
+        else:
+            block_bytes = int(self.block_mb * 2**20)
+            tally = ExactPairTally(self.kernel, 2, block_bytes, arms, sample)
+        tally.make_loss = self._loss
+        return tally
 
     def _loss(self, sums: PairSums) -> Loss:
         zero = np.zeros(len(sums.counts))
