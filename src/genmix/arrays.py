@@ -126,15 +126,16 @@ class Rows:
     """A float64 matrix that grows downwards in amortised constant time."""
 
     def __init__(self, sample: Array, dimension: int) -> None:
-        self._store = namespace(sample).empty((0, dimension), dtype=namespace(sample).float64)
-        self._store = like(self._store, sample)
+        xp = namespace(sample)
+        self._store = xp.empty((0, dimension), dtype=xp.float64, device=sample.device)
         self.count = 0
 
     def append(self, block: Array) -> None:
         need = self.count + block.shape[0]
         if need > self._store.shape[0]:
             xp = namespace(self._store)
-            larger = like(xp.empty((max(need, 2 * self.count), block.shape[1])), self._store)
+            shape = (max(need, 2 * self.count), block.shape[1])
+            larger = xp.empty(shape, dtype=xp.float64, device=self._store.device)
             larger[: self.count, :] = self._store[: self.count, :]
             self._store = larger
         self._store[self.count : need, :] = block

@@ -4,6 +4,9 @@
     Z_α = Σ_i α_i (Σ_i + y_i y_iᵀ)  with Σ_i its covariance and y_i its mean less the mixture's:
 
 a sum of positive terms, where second moments less a mean would cancel.
+
+Matrices stay in the library and on the device of the samples. Spectra are vectors of numpy: there is
+much to do with them that is little work, and on a GPU each bit of it would cost a launch.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genmix.arrays import (
     Array,
@@ -35,27 +39,27 @@ WELL = 1e-10
 class Frame(ABC):
     """The eigenbasis of one mixture."""
 
-    values: Array
+    values: Vector
     """Eigenvalues ``(r,)``, those at the level of rounding put to zero."""
     noise: float
     """Eigenvalues up to here are rounding."""
-    errors: Array
+    errors: Vector
     """By how much rounding may have moved each eigenvalue."""
     means: Array | None = None
     """``y_i`` in the basis, ``(m, r)``, if centred."""
-    dropped: Array
+    dropped: Vector
     """Magnitudes of the eigenvalues that were taken for rounding and put to zero."""
 
-    def rounding(self, arm: int, slope: Array) -> float:
+    def rounding(self, arm: int, slope: Vector) -> float:
         """By how much rounding may have moved ``weigh(slope)`` of an arm."""
         return 0.0
 
     @abstractmethod
-    def weigh(self, slope: Array) -> Vector:
+    def weigh(self, slope: Vector) -> Vector:
         """``Σ_k slope_k B_i,kk`` for every arm, with ``B_i`` its moment in the basis: ``(m,)``."""
 
     @abstractmethod
-    def diagonals(self) -> Array:
+    def diagonals(self) -> NDArray[np.float64]:
         """``B_i,kk``, ``(m, r)``."""
 
     @abstractmethod
@@ -74,7 +78,7 @@ class MixtureMoments(ABC):
         """The moments of these arms alone."""
 
     @abstractmethod
-    def spectrum(self, alpha: Vector) -> Array:
+    def spectrum(self, alpha: Vector) -> Vector:
         """The mixture's eigenvalues, those at the level of rounding put to zero."""
 
     @abstractmethod
@@ -134,13 +138,13 @@ class FactorMoments(MixtureMoments):
         rows = self._rows - like(alpha, self._rows) @ self._means if self.centred else self._rows
         return rows, xp.multiply(each[:, None], rows)
 
-    def spectrum(self, alpha: Vector) -> Array:
+    def spectrum(self, alpha: Vector) -> Vector:
         xp = namespace(self._rows)
         weighted = self._weighted(alpha)[1]
-        values = xp.linalg.eigvalsh(symmetric(weighted.mT @ weighted))
+        values: Vector = to_numpy(xp.linalg.eigvalsh(symmetric(weighted.mT @ weighted)))
         if _well_conditioned(values):
             return values
-        return _squared(xp.linalg.svdvals(weighted), len(weighted))[0]
+        return _squared(to_numpy(xp.linalg.svdvals(weighted)), len(weighted))[0]
 
     def frame(self, alpha: Vector) -> Frame:
         return FactorFrame(self, *self._weighted(alpha))
@@ -152,26 +156,28 @@ class FactorFrame(Frame):
     def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
         self._slices, self._averages = moments.slices, moments.averages
-        values, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
+        found, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
+        values = to_numpy(found)
         if _well_conditioned(values):
-            self.values, self.noise = values, len(values) * EPS * float(xp.max(values))
-            self.errors = xp.full_like(values, 4 * EPS * float(xp.max(values)))
+            self.values, self.noise = values, len(values) * EPS * float(values.max())
+            self.errors = np.full_like(values, 4 * EPS * float(values.max()))
         else:
-            _, roots, turn = xp.linalg.svd(weighted, full_matrices=False)
-            basis = turn.mT
+            _, singular, turn = xp.linalg.svd(weighted, full_matrices=False)
+            basis, roots = turn.mT, to_numpy(singular)
             self.values, self.noise = _squared(roots, len(weighted))
-            self.errors = 4 * EPS * float(xp.max(roots)) * roots if len(roots) else roots
+            self.errors = 4 * EPS * float(roots.max()) * roots if len(roots) else roots
         self._turned = rows @ basis
         self.dropped = values[:0]
         if moments.centred:
             self.means = self._averages @ self._turned
 
-    def weigh(self, slope: Array) -> Vector:
-        found: Vector = to_numpy(self.diagonals() @ slope)
-        return found
+    def weigh(self, slope: Vector) -> Vector:
+        weighed: Vector = self.diagonals() @ slope
+        return weighed
 
-    def diagonals(self) -> Array:
-        return self._averages @ self._turned**2
+    def diagonals(self) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = to_numpy(self._averages @ self._turned**2)
+        return found
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]
@@ -188,16 +194,18 @@ class DenseMoments(MixtureMoments):
         self.size = int(moments.shape[0])
         self.on_gpu = is_on_gpu(moments)
         self.moments, self.means = moments, means
-        self.dropped = moments[0, 0, :0]
+        self.dropped: Vector = np.empty(0)
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
         if not is_full_rank(middle):
             self._reduce(middle)
+        xp = namespace(moments)
+        self.traces: Vector = to_numpy(xp.sum(xp.linalg.diagonal(self.moments), axis=1))
 
     def _reduce(self, middle: Array) -> None:
         xp = namespace(middle)
         values, basis = xp.linalg.eigh(middle)
         held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
-        self.dropped = xp.abs(values[xp.nonzero(~held)[0]])
+        self.dropped = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
         basis = basis[:, xp.nonzero(held)[0]]
         self.moments = basis.mT @ self.moments @ basis
         self.means = None if self.means is None else self.means @ basis
@@ -218,8 +226,9 @@ class DenseMoments(MixtureMoments):
         offsets = self.means - weights @ self.means
         return symmetric(mixed + (weights[:, None] * offsets).mT @ offsets), offsets
 
-    def spectrum(self, alpha: Vector) -> Array:
-        return _cleaned(namespace(self.moments).linalg.eigvalsh(self.mixture(alpha)[0]))[0]
+    def spectrum(self, alpha: Vector) -> Vector:
+        mixed = self.mixture(alpha)[0]
+        return _cleaned(to_numpy(namespace(mixed).linalg.eigvalsh(mixed)))[0]
 
     def frame(self, alpha: Vector) -> Frame:
         return DenseFrame(self, *self.mixture(alpha))
@@ -229,39 +238,43 @@ class DenseFrame(Frame):
     """The eigenbasis from moments."""
 
     def __init__(self, moments: DenseMoments, mixed: Array, offsets: Array | None) -> None:
-        xp = namespace(mixed)
-        values, self._basis = xp.linalg.eigh(mixed)
+        found, self._basis = namespace(mixed).linalg.eigh(mixed)
+        values = to_numpy(found)
         self.values, self.noise = _cleaned(values)
-        self.errors = xp.full_like(values, 4 * EPS * float(xp.max(values)) if len(values) else 0.0)
-        cut = xp.abs(values[xp.nonzero(values <= self.noise)[0]])
-        self.dropped = xp.concat([moments.dropped, cut])
-        self._moments = moments.moments
+        self.errors = np.full_like(values, 4 * EPS * float(values.max()) if len(values) else 0.0)
+        cut = np.abs(values[values <= self.noise])
+        self.dropped = np.concatenate([moments.dropped, cut])
+        self._moments, self._traces = moments.moments, moments.traces
         if offsets is not None:
             self.means = offsets @ self._basis
 
-    def weigh(self, slope: Array) -> Vector:
+    def weigh(self, slope: Vector) -> Vector:
         # Tr(f'(Z) T_i) with f'(Z) formed once: one product of matrices instead of one an arm.
-        xp = namespace(slope)
-        turned = (self._basis * slope[None, :]) @ self._basis.mT
+        xp = namespace(self._basis)
         size = self._moments.shape[0]
-        weighed = xp.reshape(self._moments, (size, -1)) @ xp.reshape(turned, (-1,))
+        weighed = xp.reshape(self._moments, (size, -1)) @ xp.reshape(self._function(slope), (-1,))
         if self.means is not None:
-            weighed = weighed + self.means**2 @ slope
+            weighed = weighed + self.means**2 @ like(slope, self._basis)
         found: Vector = to_numpy(weighed)
         return found
 
-    def rounding(self, arm: int, slope: Array) -> float:
+    def _function(self, values: Vector) -> Array:
+        """The matrix that has these eigenvalues in the basis."""
+        if np.all(values <= 0):  # then half of the product is enough, by symmetry
+            half = self._basis * like(np.sqrt(-values), self._basis)
+            return -(half @ half.mT)
+        return (self._basis * like(values, self._basis)) @ self._basis.mT
+
+    def rounding(self, arm: int, slope: Vector) -> float:
         if len(slope) == 0:
             return 0.0
-        xp = namespace(slope)
-        size = float(xp.sum(xp.linalg.diagonal(self._moments[arm, :, :])))
-        return 4 * EPS * size * float(xp.max(xp.abs(slope)))
+        return 4 * EPS * float(self._traces[arm]) * float(np.max(np.abs(slope)))
 
-    def diagonals(self) -> Array:
+    def diagonals(self) -> NDArray[np.float64]:
         xp = namespace(self._basis)
-        found = xp.sum(self._basis * (self._moments @ self._basis), axis=1)
-        found = xp.where(found > 0, found, xp.zeros_like(found))
-        return found if self.means is None else found + self.means**2
+        found = to_numpy(xp.sum(self._basis * (self._moments @ self._basis), axis=1))
+        diagonals: NDArray[np.float64] = np.maximum(found, 0.0)
+        return diagonals if self.means is None else diagonals + to_numpy(self.means) ** 2
 
     def blocks(self) -> Array:
         full = self._basis.mT @ self._moments @ self._basis
@@ -277,24 +290,19 @@ def _has_no_null_direction(triangle: Array) -> bool:
     return float(xp.min(diagonal)) > 1e-10 * float(xp.max(diagonal))
 
 
-def _well_conditioned(values: Array) -> bool:
-    if len(values) == 0:
-        return False
-    xp = namespace(values)
-    return float(xp.min(values)) > WELL * float(xp.max(values)) > 0
+def _well_conditioned(values: Vector) -> bool:
+    return len(values) > 0 and float(values.min()) > WELL * float(values.max()) > 0
 
 
-def _squared(roots: Array, count: int) -> tuple[Array, float]:
+def _squared(roots: Vector, count: int) -> tuple[Vector, float]:
     """Eigenvalues from singular values, and the level of their rounding."""
-    xp = namespace(roots)
-    noise = max(count * EPS * float(xp.max(roots)), TINY) if len(roots) else TINY
-    return xp.where(roots > noise, roots, xp.zeros_like(roots)) ** 2, noise**2
+    noise = max(count * EPS * float(roots.max()), TINY) if len(roots) else TINY
+    return np.where(roots > noise, roots, 0.0) ** 2, noise**2
 
 
-def _cleaned(values: Array) -> tuple[Array, float]:
-    xp = namespace(values)
-    noise = max(values.shape[0] * EPS * float(xp.max(values)), TINY) if len(values) else TINY
-    return xp.where(values > noise, values, xp.zeros_like(values)), noise
+def _cleaned(values: Vector) -> tuple[Vector, float]:
+    noise = max(len(values) * EPS * float(values.max()), TINY) if len(values) else TINY
+    return np.where(values > noise, values, 0.0), noise
 
 
 def is_full_rank(matrix: Array) -> bool:

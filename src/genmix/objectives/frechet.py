@@ -83,6 +83,11 @@ class FrechetTally(MomentTally):
         self.objective = objective
         self.centre = like(objective.moments.mean, sample)
         self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
+        held = xp.nonzero(self.variances > 0)[0]
+        # A reference of one point has no direction at all; one that is zero then stands for it.
+        self.held = held if held.shape[0] else xp.arange(1, device=sample.device)
+        """The directions that the reference has."""
+        self.roots = xp.sqrt(self.variances[self.held])
         self.trace = float(xp.sum(self.variances))
         """``Tr Σ_0``."""
         self.root_trace = float(xp.sum(self.variances**0.5))
@@ -140,19 +145,15 @@ class FrechetTally(MomentTally):
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
         """The moments of ``rows @ F``, with ``F Fᵀ = Σ_0``."""
-        xp = namespace(self.sample)
-        held = xp.nonzero(self.variances > 0)[0]
-        if held.shape[0] == 0:  # a reference of one point: no direction at all
-            held = xp.arange(1, device=self.sample.device)
-        roots = xp.sqrt(self.variances[held])
         if self.keeps_rows or not self.turned:
-            factor = self.basis[:, held] * roots
-            return self._multiplied(arms, factor)
+            return self._multiplied(arms, self.basis[:, self.held] * self.roots)
+        xp = namespace(self.sample)
         second, means = self.stacked(arms)
-        if held.shape[0] < len(self.variances):
-            second = xp.take(xp.take(second, held, axis=1), held, axis=2)
-            means = xp.take(means, held, axis=1)
-        return DenseMoments(second * (roots[:, None] * roots[None, :]), means * roots)
+        if self.held.shape[0] < len(self.variances):
+            second = xp.take(xp.take(second, self.held, axis=1), self.held, axis=2)
+            means = xp.take(means, self.held, axis=1)
+        scaling = self.roots[:, None] * self.roots[None, :]
+        return DenseMoments(second * scaling, means * self.roots)
 
     def _multiplied(self, arms: Sequence[int], factor: Array) -> MixtureMoments:
         if self.keeps_rows:
@@ -164,7 +165,7 @@ class FrechetTally(MomentTally):
         counts = np.array([self.counts[arm] for arm in arms])
         squares = np.array([self.squares[arm] for arm in arms]) / counts
         moments = self.mixture_moments(arms)
-        offsets = np.stack([to_numpy(self.mean(arm)) for arm in arms])
+        offsets = namespace(self.sample).stack([self.mean(arm) for arm in arms])
         return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
 
 
@@ -199,7 +200,7 @@ class FrechetLoss(TraceLoss):
         moments: MixtureMoments,
         squares: Vector,
         trace: float,
-        offsets: Any,
+        offsets: Array,
         counts: Any,
         objective: FrechetDistance,
     ) -> None:
@@ -215,7 +216,7 @@ class FrechetLoss(TraceLoss):
         n = self.objective.moments.n
         mine, theirs = 1 / (1 - shares), 1.0 if n is None else n / (n - 1)
         spectrum = self.moments.spectrum(alpha)
-        distance = float(np.sum((alpha @ self.offsets) ** 2))
+        distance = float(np.sum((alpha @ to_numpy(self.offsets)) ** 2))
         spread = float(self.linear @ alpha) - distance
         overlap = self.function.total(spectrum) * math.sqrt(mine * theirs)
         return distance + spread * mine + self.constant * theirs + overlap

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, namespace, symmetric, to_numpy
+from genmix.arrays import Array, Vector, namespace, symmetric
 from genmix.errors import InputError, positive
 from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
@@ -216,7 +216,7 @@ class VendiLoss(TraceLoss):
             value = self.value(alpha)
             return math.exp(-(math.log1p(beyond * value) / beyond if beyond else value))
         # In logarithms, because the q-th powers of many small eigenvalues underflow.
-        spectrum = to_numpy(self.moments.spectrum(alpha))
+        spectrum = self.moments.spectrum(alpha)
         logs = np.log(spectrum[spectrum > 0])
         top = self.order * logs.max()
         return math.exp(-(top + math.log(np.exp(self.order * logs - top).sum())) / beyond)

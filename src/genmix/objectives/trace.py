@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.loss import EPS, Expansion, Loss
@@ -34,12 +35,12 @@ class TraceFunction(ABC):
     """Whether f' or f'' is infinite at 0."""
 
     @abstractmethod
-    def total(self, values: Array) -> float:
+    def total(self, values: Vector) -> float:
         """``Σ_k f(λ_k)``."""
 
     @abstractmethod
     def slope(self, values: Array) -> Array:
-        """``f'``."""
+        """``f'``, of an array of any library."""
 
     @abstractmethod
     def differences(self, values: Array) -> Array:
@@ -59,10 +60,9 @@ def divided_differences(values: Array, slope: Array, curvature: Callable[[Array]
 class Entropy(TraceFunction):
     """``λ log λ``."""
 
-    def total(self, values: Array) -> float:
-        xp = namespace(values)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
-        return float(xp.sum(safe * xp.log(safe)))
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
+        return float(np.sum(safe * np.log(safe)))
 
     def slope(self, values: Array) -> Array:
         return namespace(values).log(values) + 1
@@ -78,11 +78,10 @@ class Power(TraceFunction):
         self.order = order
         self.steep = order < 2
 
-    def total(self, values: Array) -> float:
-        xp = namespace(values)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
-        powers = xp.where(values > 0, safe**self.order, xp.zeros_like(values))
-        return float(xp.sum(powers)) / (self.order - 1)
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
+        powers = np.where(values > 0, safe**self.order, 0.0)
+        return float(np.sum(powers)) / (self.order - 1)
 
     def slope(self, values: Array) -> Array:
         return self.order / (self.order - 1) * values ** (self.order - 1)
@@ -97,11 +96,10 @@ class Power(TraceFunction):
 class NearEntropy(Power):
     """``(λ^q − λ) / (q−1)``, which tends to ``λ log λ`` and keeps its digits when q is near 1."""
 
-    def total(self, values: Array) -> float:
-        xp = namespace(values)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
         beyond = self.order - 1
-        return float(xp.sum(safe * xp.expm1(beyond * xp.log(safe)))) / beyond
+        return float(np.sum(safe * np.expm1(beyond * np.log(safe)))) / beyond
 
     def slope(self, values: Array) -> Array:
         xp = namespace(values)
@@ -112,9 +110,8 @@ class NearEntropy(Power):
 class Root(TraceFunction):
     """``−2 √λ``."""
 
-    def total(self, values: Array) -> float:
-        xp = namespace(values)
-        return -2 * float(xp.sum(xp.sqrt(values)))
+    def total(self, values: Vector) -> float:
+        return -2 * float(np.sum(np.sqrt(values)))
 
     def slope(self, values: Array) -> Array:
         return -1 / namespace(values).sqrt(values)
@@ -169,13 +166,12 @@ class TraceLoss(Loss):
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)
-        xp = namespace(frame.values)
-        lifted = xp.where(frame.values > frame.noise, frame.values, frame.noise)
-        slope = self.function.slope(lifted)
-        touch = self.function.total(lifted) - float(xp.sum(slope * lifted))
+        lifted = np.maximum(frame.values, frame.noise)
+        slope: Vector = self.function.slope(lifted)
+        touch = self.function.total(lifted) - float(slope @ lifted)
         plane = self.linear + self.constant + touch + frame.weigh(slope)
         total = self.function.total(frame.values)
-        noise = float(xp.sum(xp.abs(slope) * frame.errors))
+        noise = float(np.abs(slope) @ frame.errors)
         noise += frame.rounding(int(np.argmin(plane)), slope)
         noise += 16 * EPS * (float(np.abs(self.linear) @ alpha) + abs(self.constant) + abs(touch))
         return Expansion(
@@ -196,28 +192,29 @@ class TraceLoss(Loss):
         """
         if len(frame.values) == 0:
             return None
-        xp = namespace(frame.values)
-        top, low = float(xp.max(frame.values)), float(xp.min(frame.values))
+        top, low = float(frame.values.max()), float(frame.values.min())
         levels = [top * lift for lift in LIFTS]
         if low > levels[-1]:
             return None
         diagonals = frame.diagonals()
         planes = [plane]
         for level in levels:
-            lifted = xp.where(frame.values > level, frame.values, max(level, frame.noise))
+            lifted = np.where(frame.values > level, frame.values, max(level, frame.noise))
             slope = self.function.slope(lifted)
-            touch = self.function.total(lifted) - float(xp.sum(slope * lifted))
-            planes.append(self.linear + self.constant + touch + to_numpy(diagonals @ slope))
+            touch = self.function.total(lifted) - float(slope @ lifted)
+            planes.append(self.linear + self.constant + touch + diagonals @ slope)
         return np.stack(planes)
 
-    def _hessian(self, frame: Frame, lifted: Array, slope: Array) -> Array:
-        xp = namespace(lifted)
-        weighted = frame.blocks() * xp.sqrt(self.function.differences(lifted))[None, :, :]
+    def _hessian(self, frame: Frame, lifted: Vector, slope: Vector) -> NDArray[np.float64]:
+        blocks = frame.blocks()
+        xp = namespace(blocks)
+        weighted = blocks * xp.sqrt(self.function.differences(like(lifted, blocks)))
         flat = xp.reshape(weighted, (self.size, -1))
         bend = flat @ flat.mT
         if frame.means is not None:
-            bend = bend - 2 * (frame.means * slope[None, :]) @ frame.means.mT
-        return to_numpy(symmetric(bend))
+            bend = bend - 2 * (frame.means * like(slope, blocks)) @ frame.means.mT
+        hessian: NDArray[np.float64] = to_numpy(symmetric(bend))
+        return hessian
 
 
 class LargestLoss(Loss):
@@ -237,29 +234,32 @@ class LargestLoss(Loss):
         return LargestLoss(self.moments.of(arms))
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        values = to_numpy(self.moments.spectrum(alpha))
+        values = self.moments.spectrum(alpha)
         top = float(values.max())
         return top + (blur * math.log(np.exp((values - top) / blur).sum()) if blur else 0.0)
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)
-        xp = namespace(frame.values)
-        top = float(xp.max(frame.values))
+        top = float(frame.values.max())
         sharp = max(blur, 1e-15)
-        shares = xp.exp((frame.values - top) / sharp)
-        shares = shares / xp.sum(shares)
+        shares = np.exp((frame.values - top) / sharp)
+        shares = shares / shares.sum()
         plane = frame.weigh(shares)
         noise = 16 * EPS * top + frame.rounding(int(np.argmin(plane)), shares)
         return Expansion(top, plane, lambda: self._hessian(frame, shares, plane, sharp), noise, top)
 
-    def _hessian(self, frame: Frame, shares: Array, plane: Vector, blur: float) -> Array:
-        xp = namespace(shares)
-        identity = xp.eye(shares.shape[0], device=shares.device)
-        blocks = frame.blocks() - like(plane, shares)[:, None, None] * identity[None, :, :]
-        apart = frame.values[:, None] - frame.values[None, :]
-        close = xp.abs(apart) <= 1e-3 * blur
+    def _hessian(
+        self, frame: Frame, shares: Vector, plane: Vector, blur: float
+    ) -> NDArray[np.float64]:
+        blocks = frame.blocks()
+        xp = namespace(blocks)
+        blocks = blocks - like(plane, blocks)[:, None, None] * like(np.eye(len(shares)), blocks)
+        values = frame.values
+        apart = values[:, None] - values[None, :]
+        close = np.abs(apart) <= 1e-3 * blur
         both = (shares[:, None] + shares[None, :]) / (2 * blur)
-        safe = xp.where(close, xp.ones_like(apart), apart)
-        bend = xp.where(close, both, (shares[:, None] - shares[None, :]) / safe)
-        flat = xp.reshape(blocks * xp.sqrt(bend)[None, :, :], (self.size, -1))
-        return to_numpy(symmetric(flat @ flat.mT))
+        safe = np.where(close, 1.0, apart)
+        bend = np.where(close, both, (shares[:, None] - shares[None, :]) / safe)
+        flat = xp.reshape(blocks * like(np.sqrt(bend), blocks), (self.size, -1))
+        hessian: NDArray[np.float64] = to_numpy(symmetric(flat @ flat.mT))
+        return hessian
