@@ -222,3 +222,56 @@ def test_a_read_ahead_does_not_survive_a_solve_that_failed(monkeypatch: pytest.M
             run.tell(ticket, 100 * rows[11])
     run._pooled = None
     assert numbers(run.pooled_score) == pytest.approx(before, rel=1e-13)
+
+
+@pytest.mark.parametrize("rows", [40, 5], ids=["moments", "rows"])
+def test_the_gradient_foreseen_is_right_to_second_order(rows: int) -> None:
+    rng = np.random.default_rng(11)
+    arms = gaussian_arms(rng, [rows] * 4, 18)
+    loss = loss_of(gx.FrechetDistance(rng.normal(size=(60, 18))), arms)
+    loss.patience = 0.0
+    alpha = np.array([0.3, 0.2, 0.4, 0.1])
+    here = loss.expand(alpha)
+    assert here.foresee is not None
+    step = np.array([0.02, -0.03, 0.015, -0.005])
+    errors, rough = [], []
+    for size in (1.0, 0.5):
+        there = loss.expand(alpha + size * step).gradient
+        errors.append(spread(here.ahead(size * step) - there))
+        rough.append(spread(here.gradient + here.hessian @ (size * step) - there))
+    assert errors[1] < errors[0] / 6  # a third-order error falls by 8
+    assert rough[1] > rough[0] / 6  # a second-order error by 4
+    assert errors[0] < 0.2 * rough[0]
+
+
+def spread(values: Matrix) -> float:
+    """The size of a vector that is known up to a constant."""
+    return float(np.ptp(values))
+
+
+def test_a_gradient_is_not_foreseen_where_hessians_are_dear() -> None:
+    rng = np.random.default_rng(12)
+    arms = gaussian_arms(rng, [9] * 3, 5)
+    uniform = np.full(3, 1 / 3)
+    assert loss_of(gx.FrechetDistance(rng.normal(size=(60, 5))), arms).patience > 0
+    for objective in (gx.FrechetDistance(rng.normal(size=(60, 5))), gx.Vendi()):
+        assert loss_of(objective, arms).expand(uniform).foresee is None
+
+
+@pytest.mark.parametrize("total", [False, True], ids=["alone", "in a sum"])
+def test_foresight_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> None:
+    rng = np.random.default_rng(13)
+    arms = gaussian_arms(rng, [60] * 4, 6, spread=0.4)
+    objective: Any = gx.FrechetDistance(rng.normal(size=(100, 6)))
+    loss: Any = loss_of(objective + 0.1 * gx.Vendi() if total else objective, arms)
+    far = loss.terms[0][1] if total else loss
+    start = Newton(tolerance=1e-13).solve(loss, np.full(4, 0.25)).weights
+    start = 0.97 * start + 0.03 * np.array([1.0, 0, 0, 0])
+    plain = Newton().solve(loss, start)
+    far.patience = 0.0
+    if total:
+        loss.patience = loss.terms[1][1].patience = 0.0
+    foreseen = Newton().solve(loss, start)
+    assert foreseen.iterations < plain.iterations
+    assert foreseen.loss == pytest.approx(plain.loss, rel=1e-12)
+    assert foreseen.gap <= 1e-8 * max(1.0, abs(plain.loss))

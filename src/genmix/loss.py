@@ -40,10 +40,19 @@ class Expansion:
 
     lower: NDArray[np.float64] | None = None
     """Other planes ``(k, m)`` below the loss everywhere; they need not touch it at α."""
+    foresee: Callable[[Vector], Vector] | None = None
+    """Estimates the gradient after a step ``(m,)``, up to a constant, better than the Hessian does."""
 
     @cached_property
     def hessian(self) -> NDArray[np.float64]:
         return self.bend()
+
+    def ahead(self, moved: Vector) -> Vector:
+        """The best estimate of the gradient after a step, up to a constant."""
+        if self.foresee is not None:
+            return self.foresee(moved)
+        estimate: Vector = self.gradient + self.hessian @ moved
+        return estimate
 
     @property
     def planes(self) -> NDArray[np.float64]:
@@ -117,7 +126,9 @@ class FaceLoss(Loss):
         here = self._loss.expand(self._padded(alpha), blur)
         grid = np.ix_(self._arms, self._arms)
         plane, lower = here.gradient[self._arms], here.planes[:, self._arms]
-        return replace(here, gradient=plane, bend=lambda: here.hessian[grid], lower=lower)
+        return replace(
+            here, gradient=plane, bend=lambda: here.hessian[grid], lower=lower, foresee=None
+        )
 
 
 class LinearLoss(Loss):
@@ -251,7 +262,12 @@ class SumLoss(Loss):
         unit = sum(abs(w) * part.unit for w, part in parts)
         lost = sum(abs(w) * part.lost for w, part in parts)
         lower: Any = sum(w * part.planes for w, part in parts)
-        return Expansion(value, plane, bend, noise, unit, lost, lower)
+
+        def foresee(moved: Vector) -> Any:
+            return sum(w * part.ahead(moved) for w, part in parts)
+
+        known = any(part.foresee is not None for _, part in parts)
+        return Expansion(value, plane, bend, noise, unit, lost, lower, foresee if known else None)
 
     def face(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, term.face(arms)) for w, term in self.terms])

@@ -224,6 +224,9 @@ def _step(
     """One Newton step with an Armijo line search along the quadratic program's direction."""
     floor = alpha / SHRINK if loss.steep else np.zeros_like(alpha)
     target = quadratic_program(here.gradient, bend, alpha, floor)
+    if here.foresee is not None:
+        moved = target - alpha
+        target = quadratic_program(here.foresee(moved) - bend @ moved, bend, alpha, floor)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, blur) if blur else here.value
     slack = 2 * here.noise + 8 * EPS * abs(value)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,10 @@ class TraceFunction(ABC):
     @abstractmethod
     def differences(self, values: Array) -> Array:
         """Divided differences ``h_kl`` of f', ``(r, r)``."""
+
+    def slope_near(self, values: Array, change: Array) -> Array | None:
+        """``f'(diag(values) + change)`` to second order, if products of matrices give it."""
+        return None
 
 
 def divided_differences(values: Array, slope: Array, curvature: Callable[[Array], Array]) -> Array:
@@ -120,6 +125,17 @@ class Root(TraceFunction):
         roots = namespace(values).sqrt(values)
         return 1 / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
 
+    def slope_near(self, values: Array, change: Array) -> Array:
+        # (R + X)² = R² + change gives the root, and the series of its inverse the slope.
+        xp = namespace(values)
+        roots = xp.sqrt(values)
+        sums = roots[:, None] + roots[None, :]
+        first = change / sums
+        second = first - (first @ first) / sums
+        halved = first / roots[:, None]
+        bent = second / (roots[:, None] * roots[None, :])
+        return bent - (halved @ halved) / roots - xp.diag(1 / roots)
+
 
 PATIENCE = 0.3
 """Share of the gap that a step may leave before m rotations for a new Hessian are worth their time."""
@@ -166,6 +182,7 @@ class TraceLoss(Loss):
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)
+        blocks = cache(frame.blocks)
         lifted = np.maximum(frame.values, frame.noise)
         slope: Vector = self.function.slope(lifted)
         touch = self.function.total(lifted) - float(slope @ lifted)
@@ -177,12 +194,38 @@ class TraceLoss(Loss):
         return Expansion(
             value=float(self.linear @ alpha) + self.constant + total,
             gradient=plane,
-            bend=lambda: self._hessian(frame, lifted, slope),
+            bend=lambda: self._hessian(frame, blocks(), lifted, slope),
             noise=noise,
             unit=abs(float(self.linear @ alpha) + self.movable + total),
             lost=abs(self.function.total(frame.dropped)),
             lower=self._lifted_planes(frame, plane),
+            foresee=self._foresight(frame, blocks, lifted) if self.patience == 0 else None,
         )
+
+    def _foresight(
+        self, frame: Frame, blocks: Callable[[], Array], lifted: Vector
+    ) -> Callable[[Vector], Vector] | None:
+        """The gradient nearby in the eigenbasis of here, where products are cheaper than another basis."""
+        if type(self.function).slope_near is TraceFunction.slope_near:
+            return None
+
+        def foresee(moved: Vector) -> Vector:
+            arms = blocks()
+            xp = namespace(arms)
+            step = like(moved, arms)
+            flat = xp.reshape(arms, (self.size, -1))
+            change = xp.reshape(step @ flat, arms.shape[1:])
+            if frame.means is not None:
+                drift = step @ frame.means
+                change = change - drift[:, None] * drift[None, :]
+            slope = self.function.slope_near(like(lifted, arms), change)
+            found = flat @ xp.reshape(slope, (-1,))
+            if frame.means is not None:
+                found = found - 2 * frame.means @ (slope @ drift)
+            gradient: Vector = self.linear + to_numpy(found)
+            return gradient
+
+        return foresee
 
     def _lifted_planes(self, frame: Frame, plane: Vector) -> Any:
         """Planes that touch where the small eigenvalues are lifted further.
@@ -205,8 +248,9 @@ class TraceLoss(Loss):
             planes.append(self.linear + self.constant + touch + diagonals @ slope)
         return np.stack(planes)
 
-    def _hessian(self, frame: Frame, lifted: Vector, slope: Vector) -> NDArray[np.float64]:
-        blocks = frame.blocks()
+    def _hessian(
+        self, frame: Frame, blocks: Array, lifted: Vector, slope: Vector
+    ) -> NDArray[np.float64]:
         xp = namespace(blocks)
         weighted = blocks * xp.sqrt(self.function.differences(like(lifted, blocks)))
         flat = xp.reshape(weighted, (self.size, -1))
