@@ -32,14 +32,16 @@ class Parameters:
     lengths: int
     """At how many lengths of the run the opponents are measured."""
     measured: int
-    """Rounds of the opponent that are measured at each."""
+    """Rounds of the opponents that are measured at each."""
+    repeats: int = 3
+    """Runs of ours, of which the median counts."""
     arms: int = 5
 
 
 SIZES: dict[Size, Parameters] = {
     "full": Parameters(1024, 3000, 3000, 5, 12),
     "quick": Parameters(512, 800, 800, 3, 8),
-    "tiny": Parameters(8, 60, 40, 2, 2, arms=3),
+    "tiny": Parameters(8, 60, 40, 2, 2, repeats=1, arms=3),
 }
 
 
@@ -59,7 +61,8 @@ def measure(kind: Kind, size: Size) -> Report:
     world = clouds(at.arms, at.d)
     real = reference(world, at.reference)
     kernel = gx.Gaussian().resolve([*samples(world, 50).values(), real[:50]])
-    run = drive(world, kind.objective(real, kernel), at.rounds)
+    runs = [drive(world, kind.objective(real, kernel), at.rounds) for _ in range(at.repeats)]
+    run = sorted(runs, key=lambda each: each.seconds)[at.repeats // 2]
     final: Any = run.loss(at.rounds)
     ours = gx.solve(final, run.weights)
     theirs = TheirRun(kind, run, real if kind.has_reference else None, float(kernel.bandwidth), at)
@@ -90,7 +93,7 @@ def measure(kind: Kind, size: Size) -> Report:
         ],
         [
             f"{run.seconds:.4g} s in ask and tell over {at.rounds} rounds, {len(run.resolves)} "
-            "re-solves; drawing samples is not counted",
+            f"re-solves, the median of {at.repeats} runs; drawing samples is not counted",
             f"opponents: the median of {at.measured} rounds after rounds "
             f"{', '.join(map(str, theirs.at))}, linear between these",
             "published loop: float32, the reference once for every arm, CVXPY written anew",
