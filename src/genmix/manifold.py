@@ -78,12 +78,16 @@ def check_neighbours(count: int, k: int, what: str) -> int:
 
 def prdc(reference: Array, samples: Array, k: int) -> dict[str, float]:
     """Precision, recall, density and coverage of ``samples`` against ``reference``."""
-    real = Balls.around(reference, k)
-    hits = to_numpy(real.hits(samples))
+    return scores_against(Balls.around(reference, k), samples)
+
+
+def scores_against(real: Balls, samples: Array) -> dict[str, float]:
+    """The same against a reference whose balls are there already."""
+    hits, k = to_numpy(real.hits(samples)), real.k
     scores = {"precision": float(np.mean(hits > 0)), "density": float(np.mean(hits)) / k}
     if samples.shape[0] > k:
         fake = Balls.around(samples, k, "the sample set")
-        scores["recall"] = float(np.mean(to_numpy(fake.hits(reference)) > 0))
+        scores["recall"] = float(np.mean(to_numpy(fake.hits(real.centres)) > 0))
     scores["coverage"] = float(np.mean(to_numpy(real.covered(samples))))
     return scores
 

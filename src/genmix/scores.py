@@ -10,7 +10,7 @@ import numpy as np
 
 from genmix.arrays import Array, as_matrix, like, namespace
 from genmix.errors import InputError
-from genmix.manifold import prdc
+from genmix.manifold import Balls, scores_against
 from genmix.mixture import Pool
 from genmix.objectives.base import Objective, Score, Scores, Sum
 from genmix.reference import Samples, samples_of
@@ -69,13 +69,14 @@ def score(
         points = None  # too few for neighbours, which nobody asked for
     rows = {name: like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms}
     everything = namespace(pool.tally.sample).concat(list(rows.values()), axis=0)
+    real = None if points is None else Balls.around(like(points, everything), k)
     corners = np.eye(len(pool.arms))
     return ScoreTable(
         arms={
-            name: _beside(pool.score(corners[i]), _manifold(points, rows[name], k, encoder))
+            name: _beside(pool.score(corners[i]), _manifold(real, rows[name], encoder))
             for i, name in enumerate(pool.arms)
         },
-        pooled=_beside(pool.pooled_score(), _manifold(points, everything, k, encoder)),
+        pooled=_beside(pool.pooled_score(), _manifold(real, everything, encoder)),
         mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
     )
 
@@ -109,10 +110,10 @@ def _reference_points(source: Any) -> Array | None:
     return samples_of(source).points
 
 
-def _manifold(points: Array | None, samples: Array, k: int, encoder: str | None) -> Row:
-    if points is None:
+def _manifold(real: Balls | None, samples: Array, encoder: str | None) -> Row:
+    if real is None:
         return {}
-    sizes = {"reference n": int(points.shape[0]), "n": int(samples.shape[0])}
-    details = {"k": k, **sizes, "encoder": encoder or "unstated"}
-    found = prdc(like(points, samples), samples, k)
+    sizes = {"reference n": int(real.centres.shape[0]), "n": int(samples.shape[0])}
+    details = {"k": real.k, **sizes, "encoder": encoder or "unstated"}
+    found = scores_against(real, samples)
     return {name: Score(value, name, True, details) for name, value in found.items()}
