@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,84 +186,119 @@ class FactorFrame(Frame):
 
 
 class DenseMoments(MixtureMoments):
-    """Moments kept as matrices ``(m, d, d)``, with the directions that no arm has taken out.
+    """Moments kept as matrices, with the directions that no arm has taken out once that matters.
 
-    They are covariances if the arms' ``means`` ``(m, d)`` are given.
+    ``sums`` ``(m, d, d)`` over ``counts`` samples are of second order, about the arms' means if those
+    are given ``(m, d)``. ``roots`` ``(d,)`` stretch the coordinates of the sums; the means are stretched
+    already.
     """
 
-    def __init__(self, moments: Array, means: Array | None) -> None:
-        self.size = int(moments.shape[0])
-        self.on_gpu = is_on_gpu(moments)
-        self.moments, self.means = moments, means
+    def __init__(
+        self, sums: Array, counts: Vector, means: Array | None = None, roots: Array | None = None
+    ) -> None:
+        self.size = int(sums.shape[0])
+        self.on_gpu = is_on_gpu(sums)
+        self.sums, self.counts, self.means, self.roots = sums, counts, means, roots
         self.dropped: Vector = np.empty(0)
-        middle = self.mixture(np.full(self.size, 1 / self.size))[0]
-        if not is_full_rank(middle):
-            self._reduce(middle)
-        xp = namespace(moments)
-        self.traces: Vector = to_numpy(xp.sum(xp.linalg.diagonal(self.moments), axis=1))
+        self._is_reduced = False
 
-    def _reduce(self, middle: Array) -> None:
-        xp = namespace(middle)
+    @cached_property
+    def traces(self) -> Vector:
+        """The trace of every arm's moment."""
+        xp = namespace(self.sums)
+        diagonals = xp.linalg.diagonal(self.sums)
+        if self.roots is not None:
+            diagonals = diagonals * self.roots**2
+        traces: Vector = to_numpy(xp.sum(diagonals, axis=1)) / self.counts
+        return traces
+
+    def _reduce(self) -> None:
+        """Take out the directions that no arm has."""
+        xp = namespace(self.sums)
+        middle = self.mixture(np.full(self.size, 1 / self.size))[0]
         values, basis = xp.linalg.eigh(middle)
         held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
         self.dropped = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
         basis = basis[:, xp.nonzero(held)[0]]
-        self.moments = basis.mT @ self.moments @ basis
+        stretched = self.stretched(basis)
+        self.sums = stretched.mT @ self.sums @ stretched
         self.means = None if self.means is None else self.means @ basis
+        self.roots, self._is_reduced = None, True
+
+    def stretched(self, basis: Array) -> Array:
+        """Vectors of the stretched coordinates, as those of the sums."""
+        return basis if self.roots is None else self.roots[:, None] * basis
 
     def of(self, arms: Sequence[int]) -> DenseMoments:
-        xp = namespace(self.moments)
+        xp = namespace(self.sums)
         means = None if self.means is None else xp.stack([self.means[i, :] for i in arms])
-        return DenseMoments(xp.stack([self.moments[i, :, :] for i in arms]), means)
+        sums = xp.stack([self.sums[i, :, :] for i in arms])
+        return DenseMoments(sums, self.counts[list(arms)], means, self.roots)
 
     def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
-        """The mixture's moment and, if centred, the arms' means about its mean."""
-        xp = namespace(self.moments)
-        weights = like(alpha, self.moments)
-        flat = xp.reshape(self.moments, (self.size, -1))
-        mixed = xp.reshape(weights @ flat, self.moments.shape[1:])
+        """The mixture's moment (its lower triangle counts) and the arms' means about its mean."""
+        xp = namespace(self.sums)
+        flat = xp.reshape(self.sums, (self.size, -1))
+        mixed = xp.reshape(like(alpha / self.counts, flat) @ flat, self.sums.shape[1:])
+        if self.roots is not None:
+            mixed *= self.roots
+            mixed *= self.roots[:, None]
         if self.means is None:
-            return symmetric(mixed), None
+            return mixed, None
+        weights = like(alpha, flat)
         offsets = self.means - weights @ self.means
-        return symmetric(mixed + (weights[:, None] * offsets).mT @ offsets), offsets
+        mixed += (weights[:, None] * offsets).mT @ offsets
+        return mixed, offsets
 
     def spectrum(self, alpha: Vector) -> Vector:
         mixed = self.mixture(alpha)[0]
-        return _cleaned(to_numpy(namespace(mixed).linalg.eigvalsh(mixed)))[0]
+        values: Vector = to_numpy(namespace(mixed).linalg.eigvalsh(mixed))
+        if self._is_reduced or _is_clear_of_rounding(values):
+            return _cleaned(values)[0]
+        self._reduce()
+        return self.spectrum(alpha)
 
     def frame(self, alpha: Vector) -> Frame:
-        return DenseFrame(self, *self.mixture(alpha))
+        mixed, offsets = self.mixture(alpha)
+        found, basis = namespace(mixed).linalg.eigh(mixed)
+        values: Vector = to_numpy(found)
+        if self._is_reduced or _is_clear_of_rounding(values):
+            return DenseFrame(self, values, basis, offsets)
+        self._reduce()
+        return self.frame(alpha)
 
 
 class DenseFrame(Frame):
     """The eigenbasis from moments."""
 
-    def __init__(self, moments: DenseMoments, mixed: Array, offsets: Array | None) -> None:
-        found, self._basis = namespace(mixed).linalg.eigh(mixed)
-        values = to_numpy(found)
+    def __init__(
+        self, moments: DenseMoments, values: Vector, basis: Array, offsets: Array | None
+    ) -> None:
         self.values, self.noise = _cleaned(values)
         self.errors = np.full_like(values, 4 * EPS * float(values.max()) if len(values) else 0.0)
-        cut = np.abs(values[values <= self.noise])
-        self.dropped = np.concatenate([moments.dropped, cut])
-        self._moments, self._traces = moments.moments, moments.traces
+        self.dropped = np.concatenate([moments.dropped, np.abs(values[values <= self.noise])])
+        self._sums, self._counts, self._traces = moments.sums, moments.counts, moments.traces
+        self._basis = moments.stretched(basis)
+        """Takes the sums to the eigenbasis."""
         if offsets is not None:
-            self.means = offsets @ self._basis
+            self.means = offsets @ basis
 
     def weigh(self, slope: Vector) -> Vector:
         # Tr(f'(Z) T_i) with f'(Z) formed once: one product of matrices instead of one an arm.
         xp = namespace(self._basis)
-        size = self._moments.shape[0]
-        weighed = xp.reshape(self._moments, (size, -1)) @ xp.reshape(self._function(slope), (-1,))
+        flat = xp.reshape(self._sums, (len(self._counts), -1))
+        weighed: Vector = to_numpy(flat @ xp.reshape(self._function(slope), (-1,))) / self._counts
         if self.means is not None:
-            weighed = weighed + self.means**2 @ like(slope, self._basis)
-        found: Vector = to_numpy(weighed)
-        return found
+            weighed = weighed + to_numpy(self.means) ** 2 @ slope
+        return weighed
 
     def _function(self, values: Vector) -> Array:
-        """The matrix that has these eigenvalues in the basis."""
+        """The matrix that has these eigenvalues in the basis, in the coordinates of the sums."""
         if np.all(values <= 0):  # then half of the product is enough, by symmetry
             half = self._basis * like(np.sqrt(-values), self._basis)
-            return -(half @ half.mT)
+            function = half @ half.mT
+            function *= -1.0
+            return function
         return (self._basis * like(values, self._basis)) @ self._basis.mT
 
     def rounding(self, arm: int, slope: Vector) -> float:
@@ -272,12 +308,13 @@ class DenseFrame(Frame):
 
     def diagonals(self) -> NDArray[np.float64]:
         xp = namespace(self._basis)
-        found = to_numpy(xp.sum(self._basis * (self._moments @ self._basis), axis=1))
-        diagonals: NDArray[np.float64] = np.maximum(found, 0.0)
+        found = to_numpy(xp.sum(self._basis * (self._sums @ self._basis), axis=1))
+        diagonals: NDArray[np.float64] = np.maximum(found / self._counts[:, None], 0.0)
         return diagonals if self.means is None else diagonals + to_numpy(self.means) ** 2
 
     def blocks(self) -> Array:
-        full = self._basis.mT @ self._moments @ self._basis
+        full = self._basis.mT @ self._sums @ self._basis
+        full /= like(self._counts, full)[:, None, None]
         if self.means is None:
             return full
         return full + self.means[:, :, None] * self.means[:, None, :]
@@ -292,6 +329,10 @@ def _has_no_null_direction(triangle: Array) -> bool:
 
 def _well_conditioned(values: Vector) -> bool:
     return len(values) > 0 and float(values.min()) > WELL * float(values.max()) > 0
+
+
+def _is_clear_of_rounding(values: Vector) -> bool:
+    return len(values) > 0 and bool(values.min() > len(values) * EPS * np.sum(np.abs(values)))
 
 
 def _squared(roots: Vector, count: int) -> tuple[Vector, float]:

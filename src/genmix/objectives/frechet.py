@@ -148,24 +148,24 @@ class FrechetTally(MomentTally):
         if self.keeps_rows or not self.turned:
             return self._multiplied(arms, self.basis[:, self.held] * self.roots)
         xp = namespace(self.sample)
-        second, means = self.stacked(arms)
+        sums, means = xp.stack([self.second[arm] for arm in arms]), self.means_of(arms)
         if self.held.shape[0] < len(self.variances):
-            second = xp.take(xp.take(second, self.held, axis=1), self.held, axis=2)
+            sums = xp.take(xp.take(sums, self.held, axis=1), self.held, axis=2)
             means = xp.take(means, self.held, axis=1)
-        scaling = self.roots[:, None] * self.roots[None, :]
-        return DenseMoments(second * scaling, means * self.roots)
+        return DenseMoments(sums, self.counts_of(arms), means * self.roots, self.roots)
 
     def _multiplied(self, arms: Sequence[int], factor: Array) -> MixtureMoments:
         if self.keeps_rows:
             return FactorMoments([self.kept[arm].array @ factor for arm in arms], centred=True)
-        second, means, factor = _varying(*self.stacked(arms), factor)
-        return DenseMoments(factor.mT @ second @ factor, means @ factor)
+        sums = namespace(self.sample).stack([self.second[arm] for arm in arms])
+        sums, means, factor = _varying(sums, self.means_of(arms), factor)
+        return DenseMoments(factor.mT @ sums @ factor, self.counts_of(arms), means @ factor)
 
     def loss(self, arms: Sequence[int]) -> FrechetLoss:
-        counts = np.array([self.counts[arm] for arm in arms])
+        counts = self.counts_of(arms)
         squares = np.array([self.squares[arm] for arm in arms]) / counts
         moments = self.mixture_moments(arms)
-        offsets = namespace(self.sample).stack([self.mean(arm) for arm in arms])
+        offsets = self.means_of(arms)
         return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
 
 

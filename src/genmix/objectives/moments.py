@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from genmix.arrays import Array, namespace
 from genmix.objectives.base import Batch, Tally
 from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
@@ -121,10 +123,15 @@ class MomentTally(Tally):
         """The moments of these arms."""
         if self.keeps_rows:
             return FactorMoments([self.kept[arm].array for arm in arms], self.centred)
-        return DenseMoments(*self.stacked(arms))
-
-    def stacked(self, arms: Sequence[int]) -> tuple[Array, Array | None]:
-        """Second moments ``(m, d, d)`` and, if centred, means ``(m, d)`` of these arms."""
         xp = namespace(self.sample)
-        second = xp.stack([self.second_moment(arm) for arm in arms])
-        return second, xp.stack([self.mean(arm) for arm in arms]) if self.centred else None
+        sums = xp.stack([self.second[arm] for arm in arms])
+        return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
+
+    def means_of(self, arms: Sequence[int]) -> Array | None:
+        """The means ``(m, d)`` of these arms, if centred."""
+        if not self.centred:
+            return None
+        return namespace(self.sample).stack([self.mean(arm) for arm in arms])
+
+    def counts_of(self, arms: Sequence[int]) -> Any:
+        return np.array([self.counts[arm] for arm in arms])
