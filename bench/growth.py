@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 import genmix as gx
-from bench.child import in_child
+from bench.child import in_child, peak_mebibytes
 from bench.clouds import Rows, Stream, clouds, names, reference, samples
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import timed
@@ -108,8 +108,8 @@ def run(size: Size = "full") -> Report:
         [
             f"long run: Vendi with {2 * at.features} random Fourier columns, 5 arms, default selector, "
             "timed over the last tenth; samples are drawn in blocks and thrown away",
-            f"peak memory of the long run: {memory[0]:.0f} MiB at {at.shorter} samples, "
-            f"{memory[1]:.0f} MiB at {at.longer} (each in a process of its own, all included)",
+            f"peak memory of the long run: {memory[0]:.0f} MiB up to {at.shorter} samples, "
+            f"{memory[1]:.0f} MiB up to {at.longer} (a process of its own, all included)",
             "a warm re-solve: a hundredth more samples into the statistics, the loss from them, the "
             "solve from the last mixture; median of 3",
         ],
@@ -119,7 +119,7 @@ def run(size: Size = "full") -> Report:
 
 def _long_run(at: Parameters) -> tuple[list[Table], list[float]]:
     lengths = (at.shorter, at.longer)
-    found = [in_child("bench.growth:feed", at.d, at.features, n) for n in lengths]
+    found = in_child("bench.growth:feed", at.d, at.features, lengths).value
     titles = {
         "sample": "a long run, ask and tell",
         "plain": "a long run, a round without a re-solve",
@@ -130,38 +130,54 @@ def _long_run(at: Parameters) -> tuple[list[Table], list[float]]:
             title,
             "s",
             [
-                Row(f"up to {n:,} samples", answer.value[key], gap=answer.value["gap"])
-                for n, answer in zip(lengths, found, strict=True)
+                Row(f"up to {n:,} samples", part[key], gap=part["gap"])
+                for n, part in zip(lengths, found, strict=True)
             ],
         )
         for key, title in titles.items()
     ]
-    return tables, [answer.peak for answer in found]
+    return tables, [part["peak"] for part in found]
 
 
-def feed(d: int, features: int, count: int) -> dict[str, float]:
-    """For a process of its own: a run of ``count`` samples, timed over its last tenth."""
+def feed(d: int, features: int, lengths: list[int]) -> list[dict[str, float]]:
+    """For a process of its own: a run, timed over the last tenth up to each of some lengths."""
     world = clouds(5, d)
     objective = gx.Vendi(kernel=gx.Gaussian(4.0, features=features))
     selector = gx.Selector(names(world), objective, seed=0)
     arms = zip(selector.arms, world, strict=True)
     streams = {name: Stream(cloud, 0, i) for i, (name, cloud) in enumerate(arms)}
+    found, told = [], 0
+    for length in lengths:
+        begin = length - length // 10
+        _rounds(selector, streams, begin - told)
+        rounds = _rounds(selector, streams, length - begin)
+        told = length
+        found.append(
+            {
+                "sample": sum(map(sum, rounds.values())) / (length - begin),
+                "plain": float(np.median(rounds[False])),
+                "solve": float(np.median(rounds[True])),
+                "gap": selector.gap,
+                "peak": peak_mebibytes(),
+            }
+        )
+    return found
+
+
+def _rounds(
+    selector: gx.Selector, streams: dict[str, Stream], count: int
+) -> dict[bool, list[float]]:
+    """Seconds of ask and tell in each round, by whether it solved."""
     rounds: dict[bool, list[float]] = {True: [], False: []}
-    for told in range(count):
+    for _ in range(count):
         begin, gap = perf_counter(), selector.gap
         (ticket,) = selector.ask()
         asked = perf_counter() - begin
         row = streams[ticket.arm].next()
         begin = perf_counter()
         selector.tell(ticket, row)
-        if told >= count - count // 10:
-            rounds[selector.gap != gap].append(asked + perf_counter() - begin)
-    return {
-        "sample": sum(map(sum, rounds.values())) / (count // 10),
-        "plain": float(np.median(rounds[False])),
-        "solve": float(np.median(rounds[True])),
-        "gap": selector.gap,
-    }
+        rounds[selector.gap != gap].append(asked + perf_counter() - begin)
+    return rounds
 
 
 def _sweeps(at: Parameters) -> list[Table]:

@@ -171,7 +171,7 @@ def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Arr
     """
     total = _zeros(x, x)
     # Within its own block a row meets all the others, so that few large blocks would save little.
-    height = min(_side(block_bytes), max(256, (len(x) - start) // 8))
+    height = min(_side(block_bytes), max(256, (len(x) - start) // 16))
     for rows in _slices(start, len(x), height):
         new = x[rows]
         half = sums_between(blocks, new, x[: rows.start], block_bytes)
