@@ -64,9 +64,14 @@ class GaussianBlocks(Blocks):
 
     def rows(self, x: Array, centre: Array | None) -> Array:
         xp = namespace(x)
-        x = x - centre
-        half = xp.vecdot(x, x)[:, None] / -2
-        return xp.concat([x, half, xp.ones_like(half)], axis=1)
+        shape = (x.shape[0], x.shape[1] + 2)
+        rows = xp.empty(shape, dtype=x.dtype, device=x.device)
+        points = rows[:, :-2]
+        points[...] = x
+        points -= centre
+        rows[:, -2] = xp.vecdot(points, points) / -2
+        rows[:, -1] = 1.0
+        return rows
 
     def points(self, rows: Array, centre: Array | None) -> Array:
         return rows[:, :-2] + centre

@@ -157,10 +157,8 @@ class ExactPairTally(PairTally):
     def _keep(self) -> None:
         """Prepare the waiting samples and put them with the others."""
         x = namespace(self.sample).concat([rows for _, rows in self.waiting], axis=0)
-        owners = np.repeat(
-            [arm for arm, _ in self.waiting], [len(rows) for _, rows in self.waiting]
-        )
-        arms = like(owners[:, None], x)
+        counts = [len(rows) for _, rows in self.waiting]
+        arms = like(np.repeat([arm for arm, _ in self.waiting], counts)[:, None], x)
         own = self._members(arms).mT @ self.kernel.diagonal(x) ** self.power
         self.kept.append(self._prepared(x))
         self.arms.append(arms)
