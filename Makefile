@@ -23,11 +23,11 @@ test: setup ## Run the tests and measure the coverage
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
 
-bench: setup ## Run all benchmarks at full size (an hour or two), figures in build/bench
+bench: setup ## Run all benchmarks at full size (about 45 minutes)
 	$(RUN) bench all
 
 bench-quick: setup ## Run small versions of all benchmarks (minutes)
-	$(RUN) bench all --quick --out build/bench-quick
+	$(RUN) bench all --quick
 
 lint: setup ## Check style and types
 	$(RUN) ruff check

@@ -15,22 +15,28 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of genmix.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="which to run, or all")
     parser.add_argument("--quick", action="store_true", help="a small version of the same")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the figures go as JSON")
     chosen = parser.parse_args(arguments)
     if not chosen.names:
         print(listing())
         return 0
-    names = list(BENCHMARKS) if chosen.names == ["all"] else chosen.names
+    out = chosen.out or Path("build/bench-quick" if chosen.quick else "build/bench")
+    names = list(BENCHMARKS) if "all" in chosen.names else chosen.names
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}: give one of {', '.join(BENCHMARKS)}.")
     if len(names) == 1:
-        run(names[0], chosen.quick, chosen.out)
+        run(names[0], chosen.quick, out)
         return 0
     # Each in a process of its own, so that none runs among the threads and memory of the one before.
-    options = ["--quick"] * chosen.quick + ["--out", str(chosen.out)]
-    commands = [[sys.executable, "-m", "bench", name, *options] for name in names]
-    failed = [command for command in commands if subprocess.run(command, check=False).returncode]
+    options = ["--quick"] * chosen.quick + ["--out", str(out)]
+    failed = []
+    for name in names:
+        command = [sys.executable, "-m", "bench", name, *options]
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -73,6 +73,7 @@ def measure(kind: Kind, size: Size) -> Report:
         [
             Row("genmix, default selector", run.per_round, ours.loss, ours.gap),
             Row("published loop", theirs.published, published.value, published.gap, "scaled"),
+            Row("published loop, samples in float32", theirs.single, how="scaled"),
             Row("published loop without waste", theirs.tuned, tuned.value, tuned.gap, "scaled"),
             Row("  of which kernel rows", theirs.rows, how=f"scaled, {theirs.differences}"),
             Row("  of which CVXPY", theirs.solves, how=f"scaled, {theirs.solver}"),
@@ -96,7 +97,8 @@ def measure(kind: Kind, size: Size) -> Report:
             f"re-solves, the median of {at.repeats} runs; drawing samples is not counted",
             f"opponents: the median of {at.measured} rounds after rounds "
             f"{', '.join(map(str, theirs.at))}, linear between these",
-            "published loop: float32, the reference once for every arm, CVXPY written anew",
+            "published loop: turns the same samples to float32 in every round, or is given them so; "
+            "the reference once for every arm, CVXPY written anew",
             "without waste: float64 as ours, the reference once, buffers reused, CVXPY written once "
             "with parameters; the fastest of its libraries, block shapes and solvers",
         ],
@@ -123,41 +125,46 @@ class TheirRun:
         )
         medians = np.array([self._rounds(count) for count in self.at])
         solved = range(begin, at.rounds)
-        self.published, self.rows, self.solves = (
+        self.published, self.single, self.rows, self.solves = (
             over_rounds(self.at, list(part), solved) / at.rounds for part in medians.T
         )
         self.tuned = self.rows + self.solves
         self.figures = {
-            "published_row_solve_seconds_at": dict(zip(self.at, medians.tolist(), strict=True)),
+            "published_single_row_solve_seconds_at": dict(
+                zip(self.at, medians.tolist(), strict=True)
+            ),
             "cvxpy_seconds": solvers,
             "row_seconds_by_block": shapes,
         }
 
-    def _rounds(self, count: int) -> tuple[float, float, float]:
-        """Median seconds of a published round, and of kernel rows and a solve without its waste."""
-        published, tuned = self._loops(count)
+    def _rounds(self, count: int) -> list[float]:
+        """Median seconds of a published round with samples in float64 and in float32, and of kernel
+        rows and a solve without its waste."""
+        double, single, tuned = self._loops(count)
         later = list(self._run.first(count + self._measured).values())
-        wholes, rows, solves = [], [], []
+        taken = []
         for arm in self._run.order[count : count + self._measured]:
             row = later[arm][tuned.counts[arm]]
-            added = seconds(published.add, arm, row)
-            first, taken = timed(1, published.solve)
-            wholes.append(added + taken)
-            rows.append(seconds(tuned.add, arm, row))
-            second, taken = timed(1, lambda: self._solve(*tuned.means()))
-            solves.append(taken)
-        self.mixtures = (first, second)
-        return float(np.median(wholes)), float(np.median(rows)), float(np.median(solves))
+            whole = seconds(double.round, arm, row)
+            in_single = seconds(single.round, arm, row.astype(np.float32))
+            added = seconds(tuned.add, arm, row)
+            mixture, solved = timed(1, lambda: self._solve(*tuned.means()))
+            taken.append((whole, in_single, added, solved))
+        self.mixtures = (double.solve(), mixture)
+        return [float(median) for median in np.median(np.array(taken), axis=0)]
 
-    def _loops(self, count: int) -> tuple[PublishedLoop, naive_kernels.PairSums]:
-        """Both loops with the samples and sums that they would have after ``count`` rounds."""
+    def _loops(self, count: int) -> tuple[PublishedLoop, PublishedLoop, naive_kernels.PairSums]:
+        """The loops with the samples and sums that they would have after ``count`` rounds."""
         loss: Any = self._run.loss(count)
         arms = list(self._run.first(count).values())
         counts = np.array([len(rows) for rows in arms])
         cross = loss.linear * counts * (0 if self._real is None else len(self._real))
         pairs = loss.matrix * np.outer(counts, counts)
+        single = [rows.astype(np.float32) for rows in arms]
+        real = None if self._real is None else self._real.astype(np.float32)
         return (
             PublishedLoop(arms, pairs, cross, self._real, *self._kernel),
+            PublishedLoop(single, pairs, cross, real, *self._kernel),
             naive_kernels.PairSums(arms, self._measured, pairs, cross, self._real, self._sum),
         )
 

@@ -175,11 +175,10 @@ class Contest:
             how = f"scaled, {self.early} steps instead of {paper.STEPS}"
             cost = schedule * self.early / paper.STEPS
             rows.append(Row("paper, at our re-solves, to our tolerance", cost, how=how))
-        solves = package.cost * len(run.resolves) / rounds
-        how = "scaled from its last solve"
+        solves = over_rounds(theirs.at, self._package_seconds(), run.resolves) / rounds
         rows += [
             Row("statistics anew and Newton, every round", self._anew() / rounds, how="scaled"),
-            Row("SLSQP, at our re-solves", solves, package.loss, package.gap, how),
+            Row("SLSQP, at our re-solves", solves, package.loss, package.gap, "scaled"),
         ]
         return Table("the whole run; loss and gap of a last solve on all samples", "s/round", rows)
 
@@ -205,6 +204,14 @@ class Contest:
         rows.append(Row("SLSQP", package_taken, there.value, there.gap))
         title = "one solve on the last statistics, from the mixture of a hundredth fewer samples"
         return Table(title, "s/solve", rows)
+
+    def _package_seconds(self) -> list[float]:
+        """Of SLSQP on our loss, each time from the mixture of a hundredth fewer samples."""
+        taken = []
+        for count in self.theirs.at:
+            loss, before = self.run.loss(count), gx.solve(self.run.loss(int(count / 1.01)))
+            taken.append(seconds(slsqp.solve, loss, before.weights))
+        return taken
 
     def _anew(self) -> float:
         """Seconds of all rounds with statistics from scratch and our own solver."""

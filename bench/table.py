@@ -65,9 +65,17 @@ class Claim:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
     def __str__(self) -> str:
-        sign = "≥" if self.at_least else "≤"
         verdict = "met" if self.met else "NOT met"
-        return f"{self.what}: {_brief(self.value)} (target {sign} {self.target:g}: {verdict})"
+        return f"{self.what}: {_brief(self.value)} (target {self._bound}: {verdict})"
+
+    @property
+    def at_small_size(self) -> str:
+        """Without a verdict, which the target is not made for."""
+        return f"{self.what}: {_brief(self.value)} (at full size {self._bound})"
+
+    @property
+    def _bound(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.target:g}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,10 @@ class Report:
         settings = ", ".join(f"{key} {value}" for key, value in self.parameters.items())
         parts = [self.title, f"{self.size} size: {settings}"]
         parts += ["\n" + str(table) for table in self.tables]
-        claims = [f"  {claim}" for claim in self.claims]
-        if claims:
-            at = "" if self.size == "full" else ", which are set for the full size"
-            parts += [f"\nclaims and their targets{at}:", *claims]
+        if self.claims:
+            full = self.size == "full"
+            claims = [f"  {claim if full else claim.at_small_size}" for claim in self.claims]
+            parts += ["\nclaims and their targets:", *claims]
         if self.notes:
             parts += ["", *(f"  note: {note}" for note in self.notes)]
         return "\n".join(parts)

@@ -275,3 +275,64 @@ def test_foresight_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> No
     assert foreseen.iterations < plain.iterations
     assert foreseen.loss == pytest.approx(plain.loss, rel=1e-12)
     assert foreseen.gap <= 1e-8 * max(1.0, abs(plain.loss))
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e8])
+def test_kernel_sums_of_arms_far_apart_are_those_of_differences(far: float) -> None:
+    rng = np.random.default_rng(14)
+    arms = [rng.normal(size=(30, 5)), far + rng.normal(size=(40, 5)), rng.normal(size=(20, 5))]
+    reference = far + rng.normal(size=(25, 5))
+    kernel = gx.Gaussian(1.0)
+    groups = [*arms, reference]
+    exact = [
+        [np.mean(np.exp(-((x[:, None] - y[None]) ** 2).sum(-1) / 2)) for y in groups]
+        for x in groups
+    ]
+    distance: Any = loss_of(gx.KernelDistance(reference, kernel), arms)
+    entropy: Any = loss_of(gx.RKE(kernel), arms)
+    expected = np.array(exact)
+    np.testing.assert_allclose(distance.matrix, expected[:3, :3], rtol=1e-6, atol=1e-300)
+    np.testing.assert_allclose(distance.linear, expected[:3, 3], rtol=1e-6, atol=1e-300)
+    assert distance.constant == pytest.approx(expected[3, 3], rel=1e-6)
+    squares = [np.mean(np.exp(-((x[:, None] - x[None]) ** 2).sum(-1))) for x in arms]
+    assert np.diag(entropy.matrix) == pytest.approx(squares, rel=1e-6)
+
+
+def test_a_score_between_solves_is_of_the_samples_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selector_module, "MOST_PENDING", 8)
+    rows = np.random.default_rng(15).normal(size=(40, 3))
+    run = gx.Selector(["a", "b"], gx.RKE(gx.Gaussian(2.0)), warm_start=2, resolve_growth=1000.0)
+    told(run, rows[:30])
+    resumed = gx.Selector.from_state_dict(run.state_dict())
+    score: Any = run.score
+    assert score.details["n"] == 28  # 4 at the solve, and three full blocks
+    assert float(score) == pytest.approx(numbers(resumed.score)[0], rel=1e-13)
+
+
+@pytest.mark.parametrize("objective", [gx.RKE(), gx.Vendi() + gx.RKE()], ids=["rke", "sum"])
+def test_reading_between_full_blocks_changes_no_bit(
+    objective: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selector_module, "MOST_PENDING", 16)
+    rows = np.random.default_rng(16).normal(size=(300, 3))
+    read = gx.Selector(["a", "b"], objective, warm_start=3, seed=1, resolve_growth=3.0)
+    left = gx.Selector(["a", "b"], objective, warm_start=3, seed=1, resolve_growth=3.0)
+    for count, row in enumerate(rows):
+        told(read, row[None, :])
+        told(left, row[None, :])
+        if count % 7 == 0:
+            read.state_dict()
+            assert read.pooled_score is not None or count < 6
+    assert read.weights == left.weights
+    assert read.gap == left.gap
+
+
+def test_a_kernel_derived_from_the_gaussian_is_asked_itself() -> None:
+    class Half(gx.Gaussian):
+        def __call__(self, x: Any, y: Any) -> Any:
+            return 0.5 * gx.Gaussian(1.0)(x, y)
+
+    rows = np.random.default_rng(17).normal(size=(6, 2))
+    own = Half(1.0)
+    loss: Any = loss_of(gx.KernelDistance(rows, own), [rows])
+    assert loss.matrix[0, 0] == pytest.approx(np.mean(own(rows, rows)), rel=1e-12)

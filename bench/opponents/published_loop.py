@@ -1,9 +1,9 @@
 """A round of the published Mixture-UCB script, as that does it.
 
 Samples are stacked anew and turned to float32 anew; kernel values come from plain differences in blocks
-of 800 rows, those with the reference once for every arm although they are the same; and the problem is
-written for CVXPY anew, in terms of its own. Its exploration bonus is set to 0, so that it looks for the
-same mixture as we do.
+of 800 rows, those with the reference once for every arm although they are the same, and they are kept in
+lists of which means are taken for the problem and for the score; the problem is written for CVXPY anew,
+in terms of its own. Its exploration bonus is set to 0, so that it looks for the same mixture as we do.
 """
 
 from __future__ import annotations
@@ -47,12 +47,22 @@ class PublishedLoop:
         power: int,
     ) -> None:
         self._arms, self._reference = list(arms), reference
-        self.pairs, self.cross = pairs.copy(), cross.copy()
+        self.pairs = pairs.copy()
         self._kernel = (sigma, power)
+        size = 1 if reference is None else len(reference)
+        means = cross / (np.array(self.counts) * size)
+        self._linear = [
+            [mean] * (len(arms) * n) for mean, n in zip(means, self.counts, strict=True)
+        ]
 
     @property
     def counts(self) -> list[int]:
         return [len(rows) for rows in self._arms]
+
+    def round(self, arm: int, row: Array) -> None:
+        self.add(arm, row)
+        self.solve()
+        self.score()
 
     def add(self, arm: int, row: Array) -> None:
         new = row[None, :]
@@ -62,19 +72,26 @@ class PublishedLoop:
             self.pairs[other, arm] += total
             if self._reference is not None:
                 with_reference = kernel_total(new, self._reference, *self._kernel)
+                self._linear[arm].append(with_reference / len(self._reference))
         self.pairs[arm, arm] += (
             1.0  # the script counts a sample with itself twice, which is no work
         )
-        if self._reference is not None:
-            self.cross[arm] += with_reference
         self._arms[arm] = np.concatenate([self._arms[arm], new])
+
+    def score(self) -> float:
+        """Of all samples as one set, up to the reference's own term."""
+        loss = float(self.pairs.sum()) / sum(self.counts) ** 2
+        if self._reference is None:
+            return 1 / loss
+        total = sum(np.sum(values) for values in self._linear)
+        return loss - 2 * float(total) / sum(map(len, self._linear))
 
     def solve(self) -> Array:
         counts = np.array(self.counts, dtype=float)
         quadratic = self.pairs / np.outer(counts, counts)
         if self._reference is None:
             return minimiser(quadratic, None)
-        return minimiser(quadratic, 2 * self.cross / (counts * len(self._reference)))
+        return minimiser(quadratic, 2 * np.array([np.mean(values) for values in self._linear]))
 
 
 def minimiser(quadratic: Array, linear: Array | None) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import sys
+from functools import cache
 from typing import Any
 
 import array_api_compat
-import array_api_compat.numpy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,15 @@ LARGEST = 1e50
 def namespace(array: Array) -> Any:
     """The array API namespace of ``array`` (a linalg extension is always there)."""
     if type(array) is np.ndarray:  # asked for several times a sample
-        return array_api_compat.numpy
+        return _numpy_namespace()
     return array_api_compat.array_namespace(array)
+
+
+@cache
+def _numpy_namespace() -> Any:
+    import array_api_compat.numpy  # half of what importing numpy takes
+
+    return array_api_compat.numpy
 
 
 def is_torch(array: object) -> bool:

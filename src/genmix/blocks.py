@@ -15,6 +15,15 @@ import numpy as np
 
 from genmix.arrays import Array, is_torch, namespace
 
+LOST = 1e-15
+"""Relative error of an exponent that is the sum of a product and two squares."""
+
+LEAST_EXPONENT = -750.0
+"""The exponential of anything below is zero."""
+
+PAIR_VALUES = 2**20
+"""Differences that are taken at a time."""
+
 
 class Blocks:
     """Blocks of ``k(x, y)^power`` for a kernel of which nothing but the function is known."""
@@ -45,10 +54,20 @@ class Blocks:
         """``k(x, y)^power`` for all pairs of a left side and prepared rows."""
         return _raised(self.kernel(left, right), self.power)
 
+    def loses_digits(self, x: Array, y: Array) -> bool:
+        """Whether prepared rows are so large that products of them cancel."""
+        return False
+
+    def careful_block(self, left: Any, right: Array) -> Array:
+        """A block of rows that lose digits otherwise."""
+        return self.block(left, right)
+
     def matrix(self, x: Array, y: Array) -> Array:
         """``k(x, y)^power`` for all pairs of two batches, as one block."""
         centre = self.centre(y)
-        return self.block(self.left(self.rows(x, centre)), self.rows(y, centre))
+        mine, theirs = self.rows(x, centre), self.rows(y, centre)
+        make = self.careful_block if self.loses_digits(mine, theirs) else self.block
+        return make(self.left(mine), theirs)
 
 
 class GaussianBlocks(Blocks):
@@ -65,7 +84,7 @@ class GaussianBlocks(Blocks):
     def rows(self, x: Array, centre: Array | None) -> Array:
         xp = namespace(x)
         shape = (x.shape[0], x.shape[1] + 2)
-        rows = xp.empty(shape, dtype=x.dtype, device=x.device)
+        rows = xp.empty(shape, dtype=xp.float64, device=x.device)
         points = rows[:, :-2]
         points[...] = x
         points -= centre
@@ -84,6 +103,28 @@ class GaussianBlocks(Blocks):
 
     def block(self, left: Array, right: Array) -> Array:
         return _exp_below_zero(left @ right.mT)
+
+    def loses_digits(self, x: Array, y: Array) -> bool:
+        if 0 in (x.shape[0], y.shape[0]):
+            return False
+        xp = namespace(x)
+        largest = max(-float(xp.min(side[:, -2])) for side in (x, y))
+        return LOST * largest * self.scale > 1e-9
+
+    def careful_block(self, left: Array, right: Array) -> Array:
+        """By differences, wherever the kernel is not certainly zero."""
+        xp = namespace(left)
+        block = left @ right.mT
+        error = -LOST * (left[:, -1:] + self.scale * right[:, -2])
+        doubtful = block + error > LEAST_EXPONENT
+        points, pairs = left[:, :-2] / self.scale, max(1, PAIR_VALUES // left.shape[1])
+        for row in range(block.shape[0]):
+            columns = xp.nonzero(doubtful[row, :])[0]
+            for part in _slices(0, columns.shape[0], pairs):
+                chosen = columns[part]
+                apart = right[chosen, :-2] - points[row, :]
+                block[row, chosen] = xp.vecdot(apart, apart) * (-self.scale / 2)
+        return _exp_below_zero(block)
 
 
 class PolynomialBlocks(Blocks):
@@ -159,13 +200,14 @@ def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Ar
     """``Σ k^power`` over the pairs of every group of x with every group of y."""
     total = _zeros(x, y)
     height, width = _block_shape(len(x), len(y), block_bytes)
+    make = blocks.careful_block if blocks.loses_digits(x.rows, y.rows) else blocks.block
     for rows in _slices(0, len(x), height):
         mine = x[rows]
         left = blocks.left(mine.rows)
         for columns in _slices(0, len(y), width):
             theirs = y[columns]
             # Without a name the block is gone before the next one comes.
-            total = total + _by_group(blocks.block(left, theirs.rows), mine.members, theirs.members)
+            total = total + _by_group(make(left, theirs.rows), mine.members, theirs.members)
     return total
 
 

@@ -142,7 +142,7 @@ class Gaussian(Kernel):
         return self.blocks(1).matrix(x, y)
 
     def blocks(self, power: int) -> Blocks:
-        if self.features is not None:
+        if self.features is not None or type(self).__call__ is not Gaussian.__call__:
             return super().blocks(power)
         return GaussianBlocks(self._sigma, power)
 

@@ -166,7 +166,10 @@ class Selector:
 
     @property
     def score(self) -> Scores | None:
-        """The score of the current mixture on the statistics of the last solve; None before it."""
+        """The score of the current mixture on the samples that the statistics hold; None before a solve.
+
+        Those of the last solve, and what came since in full blocks.
+        """
         if self._alpha is None:
             return None
         loss = self._current_loss()
@@ -392,7 +395,8 @@ class Selector:
             self._tally = self._resolved.tally(len(self._labels), self._sample)
         self._tally = self._tally.fork()
         _add_all(self._tally, self._pending)
-        self._pending = []
+        self._tally.settle()
+        self._pending, self._loss = [], None
 
     def _solve(self) -> None:
         self._flush()

@@ -87,6 +87,9 @@ class Tally(ABC):
         self._add(arm, batch)
         self.counts[arm] += len(batch)
 
+    def settle(self) -> None:  # noqa: B027 - for most there is none
+        """Do the work that waits for the next reading, so that reading changes nothing."""
+
     def merge(self, other: Tally) -> None:
         """Take in another part of the same stream: the result is the tally of the whole."""
         self._merge(other)
@@ -327,6 +330,10 @@ class SumTally(Tally):
     def _grow(self) -> None:
         for _, part in self.parts:
             part.grow()
+
+    def settle(self) -> None:
+        for _, part in self.parts:
+            part.settle()
 
     def loss(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, part.loss(arms)) for w, part in self.parts])

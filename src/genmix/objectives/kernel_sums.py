@@ -199,8 +199,11 @@ class ExactPairTally(PairTally):
             wider = np.pad(to_numpy(getattr(self, table)), (0, 1))
             setattr(self, table, like(wider, self.sample))
 
-    def state_dict(self) -> dict[str, Any]:
+    def settle(self) -> None:
         self._sum_up()
+
+    def state_dict(self) -> dict[str, Any]:
+        self.settle()
         return super().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
