@@ -443,14 +443,19 @@ def test_a_fork_goes_on_and_the_original_stays(make: Any, read_first: bool) -> N
     assert not found["pairs"][3].any()
 
 
+def placed(arms: Any, library: str) -> tuple[Any, list[tuple[int, Batch]]]:
+    """A sample in a library's arrays, and a stream of batches in them."""
+    convert = torch.tensor if library == "torch" else np.array
+    parts = [(arm, Batch(convert(batch.embeddings))) for arm, batch in stream(arms)]
+    return convert(arms[0]), parts
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @every_sum
 def test_arrays_of_the_state_are_replaced_and_never_changed(make: Any, library: str) -> None:
     """Forks may then share them."""
     *arms, reference = rows_of(*SIZES, 8)
-    convert = torch.tensor if library == "torch" else np.array
-    parts = [(arm, Batch(convert(batch.embeddings))) for arm, batch in stream(arms)]
-    sample = convert(arms[0])
+    sample, parts = placed(arms, library)
     tally = fed(make(reference).tally(3, sample), parts[:5])
     other = fed(make(reference).tally(3, sample), parts[7:])
     tables(tally)
@@ -477,9 +482,7 @@ def _plain(value: Any) -> Any:
 @every_exact_sum
 def test_a_state_goes_on_bit_for_bit_with_samples_still_waiting(make: Any, library: str) -> None:
     *arms, reference = (z + 100.0 for z in rows_of(*SIZES, 8))
-    convert = torch.tensor if library == "torch" else np.array
-    parts = [(arm, Batch(convert(batch.embeddings))) for arm, batch in stream(arms)]
-    sample = convert(arms[0])
+    sample, parts = placed(arms, library)
     original = fed(make(reference).tally(3, sample), parts[:2])
     tables(original)
     fed(original, parts[2:6])

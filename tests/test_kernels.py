@@ -313,9 +313,15 @@ def test_an_exact_kernel_beyond_4000_samples_is_for_sums_only() -> None:
 def test_balls_in_blocks_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     real, fake = rng.integers(0, 4, (60, 2)), rng.integers(0, 5, (45, 2))
-    whole = manifold.prdc(real.astype(float), fake.astype(float), 4)
+
+    def scores() -> dict[str, float]:
+        return manifold.scores_against(
+            manifold.Balls.around(real.astype(float), 4), fake.astype(float)
+        )
+
+    whole = scores()
     monkeypatch.setattr(manifold, "BLOCK_BYTES", 1)
-    assert manifold.prdc(real.astype(float), fake.astype(float), 4) == whole
+    assert scores() == whole
 
 
 # --- descriptions ---------------------------------------------------------------------------------

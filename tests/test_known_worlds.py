@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.stats import ortho_group
 
 import genmix as gx
-from genmix.manifold import Balls, prdc
+from genmix.manifold import Balls, scores_against
 from helpers import named, orthonormal_blocks
 
 ORDERS = [0.5, 1, 2, 3, math.inf]
@@ -253,7 +253,8 @@ def test_density_and_coverage_of_two_samples_of_one_law() -> None:
     density is 1. A ball stays empty if the k nearest of the N−1+M others are all from the N−1."""
     rng = np.random.default_rng(2)
     n, k = 1500, 5
-    found = prdc(rng.standard_normal((n, 3)), rng.standard_normal((n, 3)), k)
+    balls = Balls.around(rng.standard_normal((n, 3)), k)
+    found = scores_against(balls, rng.standard_normal((n, 3)))
     empty = math.prod((n - 1 - j) / (2 * n - 1 - j) for j in range(k))
     # Over draws these deviate by 0.018 and 0.006.
     assert found["density"] == pytest.approx(1, abs=0.06)

@@ -76,13 +76,8 @@ def check_neighbours(count: int, k: int, what: str) -> int:
     return k
 
 
-def prdc(reference: Array, samples: Array, k: int) -> dict[str, float]:
-    """Precision, recall, density and coverage of ``samples`` against ``reference``."""
-    return scores_against(Balls.around(reference, k), samples)
-
-
 def scores_against(real: Balls, samples: Array) -> dict[str, float]:
-    """The same against a reference whose balls are there already."""
+    """Precision, recall, density and coverage of ``samples``, from the balls around a reference."""
     hits, k = to_numpy(real.hits(samples)), real.k
     scores = {"precision": float(np.mean(hits > 0)), "density": float(np.mean(hits)) / k}
     if samples.shape[0] > k:

@@ -17,6 +17,7 @@ from genmix.objectives.base import Batch, Tally
 from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
 
 MANY_ARMS = 32
+"""Arms beyond which a matrix for each costs more than their rows, if those are few."""
 ROWS_AN_ARM = 32
 """Rows of an arm up to which multiplying them costs less than reading its matrix."""
 
