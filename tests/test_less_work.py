@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conformance import assert_same_bits
 from tests.helpers import Matrix, gaussian_arms, loss_of
 
 import genmix as gx
@@ -51,13 +52,49 @@ def test_a_run_takes_few_hessians_and_few_steps(
     objective = gx.Vendi() if kind == "vendi" else gx.FrechetDistance(rng.normal(size=(300, 12)))
     run = gx.Selector(list("abcd"), objective, seed=0)
     hessians, expansions = counted(TraceLoss, "_hessian"), counted(TraceLoss, "expand")
-    solves = counted(Newton, "solve")
+    solves = counted(Newton, "resolve")
     for _ in range(600):
         (ticket,) = run.ask()
         run.tell(ticket, arms["abcd".index(ticket.arm)][run.counts[ticket.arm]])
         assert run.gap == np.inf or run.gap < 1e-7
     assert hessians[0] < 0.05 * solves[0]
     assert expansions[0] < 6 * solves[0]
+
+
+@pytest.mark.parametrize("kind", ["frechet", "vendi"])
+def test_gaps_that_nobody_reads_cost_nothing_and_reading_them_changes_nothing(
+    kind: str, counted: Callable[[type, str], list[int]]
+) -> None:
+    rng = np.random.default_rng(0)
+    arms = gaussian_arms(rng, [700] * 4, 12, spread=0.4)
+    objective = gx.Vendi() if kind == "vendi" else gx.FrechetDistance(rng.normal(size=(300, 12)))
+    expansions = counted(TraceLoss, "expand")
+    runs, taken = [], []
+    for reads in (False, True):
+        run, before = gx.Selector(list("abcd"), objective, seed=0), expansions[0]
+        for _ in range(600):
+            (ticket,) = run.ask()
+            run.tell(ticket, arms["abcd".index(ticket.arm)][run.counts[ticket.arm]])
+            assert not reads or run.gap == np.inf or run.gap < 1e-7
+        runs.append(run)
+        taken.append(expansions[0] - before)
+    assert taken[0] < 0.9 * taken[1]
+    assert_same_bits(runs[0].state_dict(), runs[1].state_dict())
+
+
+def test_a_gap_is_that_of_the_last_solve_also_after_a_block_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("genmix.selector.MOST_PENDING", 16)
+    rng = np.random.default_rng(0)
+    rows = iter(rng.normal(size=(500, 6)))
+    runs = [gx.Selector(["a", "b"], gx.Vendi(), resolve_growth=0.5) for _ in range(2)]
+    for _ in range(200):
+        row = next(rows)
+        for run in runs:
+            run.tell(run.ask()[0], row)
+        at_once = runs[0].gap  # the other's is first read at the end, after blocks without a solve
+    assert runs[1].gap == at_once
 
 
 def test_a_mended_hessian_has_the_curvature_seen_and_stays_positive() -> None:
@@ -216,7 +253,7 @@ def test_a_read_ahead_does_not_survive_a_solve_that_failed(monkeypatch: pytest.M
     before = numbers(run.pooled_score)
     (ticket,) = run.ask()
     with monkeypatch.context() as patch:
-        patch.setattr(Newton, "solve", lambda *args: 1 / 0)
+        patch.setattr(Newton, "resolve", lambda *args: 1 / 0)
         patch.setattr(run, "_growth", 0.0)
         with pytest.raises(ZeroDivisionError):
             run.tell(ticket, 100 * rows[11])

@@ -104,7 +104,7 @@ class Selector:
         self._alpha: Vector | None = None
         self._former: dict[str, float] = {}  # the weights before an arm came whose warm start runs
         self._curvature: Any = None
-        self._gap = np.inf
+        self._gap: float | None = np.inf  # None until someone wants to know
         self._solved_at = 0
         self._pooled: tuple[int, Scores] | None = None
         self._ahead: tuple[Tally, Tally, int] | None = None
@@ -142,6 +142,9 @@ class Selector:
     @property
     def gap(self) -> float:
         """Upper bound of the empirical loss of ``weights`` above the least, at the last solve; ∞ before."""
+        if self._gap is None:
+            assert self._alpha is not None
+            self._gap = certified(self._current_loss(), self._alpha, 0).gap
         return self._gap
 
     @property
@@ -214,6 +217,7 @@ class Selector:
             if self._is_due():
                 self._solve()
             elif self._resolved is not None and len(self._pending) >= MOST_PENDING:
+                self._gap = self.gap  # while there is the loss that it is the gap of
                 self._flush()
 
     def fail(self, ticket: Ticket | int) -> None:
@@ -415,8 +419,8 @@ class Selector:
         decision = self._policy.decide(situation)
         self._loss = situation.loss
         self._alpha = on_simplex(decision.weights, len(indices), "the policy's weights")
-        known = decision.gap is not None
-        self._gap = decision.gap if known else certified(self._loss, self._alpha, 0).gap  # type: ignore[assignment]
+        known = decision.gap is not None and not np.isnan(decision.gap)
+        self._gap = decision.gap if known else None
         self._curvature = decision.curvature
         self._solved_at = situation.total
 
@@ -484,7 +488,7 @@ class Selector:
             "tally": None if self._tally is None else self._tally.state_dict(),
             "weights": None if self._alpha is None else self._alpha.copy(),
             "curvature": None if self._curvature is None else self._curvature.copy(),
-            "gap": to_plain(float(self._gap)),
+            "gap": to_plain(float(self.gap)),
             "solved_at": self._solved_at,
         }
 

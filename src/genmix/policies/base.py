@@ -20,7 +20,7 @@ from genmix.simplex import Solution, Solver
 
 
 class Decision(NamedTuple):
-    """Weights of the active arms, and their gap if the policy happens to know it."""
+    """Weights of the active arms, and their gap if the policy happens to know it (else None or NaN)."""
 
     weights: Vector
     gap: float | None = None
@@ -51,9 +51,14 @@ class Situation:
         return self.tally.loss(self.indices)
 
     def solve(self, loss: Loss) -> Solution:
-        """A warm-started solve; a solver that leaves no curvature behind is never handed any."""
+        """A warm-started solve, whose gap is NaN where the solver left it for later.
+
+        A solver that leaves no curvature behind is never handed any.
+        """
         known = () if self.curvature is None else (self.curvature,)
-        return self.solver.solve(loss, self.start, *known)
+        solve = getattr(self.solver, "resolve", self.solver.solve)
+        found: Solution = solve(loss, self.start, *known)
+        return found
 
 
 class Policy(Description):
