@@ -13,6 +13,7 @@ import typer
 from genmix import InputError, __version__
 
 BAD_INPUT = 2
+TROUBLE = 3
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -89,3 +90,6 @@ def demo(
         print_result(result)
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+from genmix.cli import studies  # noqa: E402, F401  (its commands register themselves)

@@ -1,0 +1,172 @@
+"""The data set of a run, one row a sample, in the forms that others read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from genmix.errors import InputError
+from genmix.extras import need
+from genmix.study.images import FOLDER, read_image
+from genmix.study.journal import Journal
+
+Form = Literal["parquet", "jsonl", "hf"]
+
+COLUMNS = (
+    "sample_id",
+    "model_name",
+    "round",
+    "prompt",
+    "text",
+    "image_path",
+    "weight_at_draw",
+    "propensity",
+    "quality",
+    "cost",
+    "input_tokens",
+    "output_tokens",
+)
+
+ROWS_AT_ONCE = 1000
+
+
+def export(run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
+    folder = Path(run)
+    journal = Journal.open(folder, readonly=True)
+    try:
+        if to == "jsonl":
+            return _whole(Path(out or folder / "samples.jsonl"), lambda p: _jsonl(journal, p))
+        if to == "parquet":
+            return _whole(Path(out or folder / "samples.parquet"), lambda p: _parquet(journal, p))
+        if to == "hf":
+            return _hf(journal, folder, Path(out or folder / "hf"))
+    finally:
+        journal.close()
+    raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
+
+
+def rows(journal: Journal) -> Iterator[dict[str, Any]]:
+    """Every told sample, in the order in which they were told."""
+    for number, row in enumerate(journal.told_rows(), start=1):
+        yield {
+            "sample_id": row["id"],
+            "model_name": row["arm"],
+            "round": number,
+            "prompt": row["prompt"],
+            "text": row["text"],
+            "image_path": None if row["image"] is None else f"{FOLDER}/{row['image']}",
+            "weight_at_draw": row["weight"],
+            "propensity": row["propensity"],
+            "quality": row["quality"],
+            "cost": row["cost"],
+            "input_tokens": row["input_tokens"],
+            "output_tokens": row["output_tokens"],
+        }
+
+
+def _whole(target: Path, write: Any) -> Path:
+    draft = target.with_name(target.name + ".part")
+    try:
+        write(draft)
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InputError(f"{target} could not be written: {error.strerror or error}.") from error
+    return target
+
+
+def _jsonl(journal: Journal, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows(journal):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _parquet(journal: Journal, path: Path, images: Path | None = None) -> None:
+    """With ``images``, the pictures themselves go into a column that image data sets have."""
+    arrow = need("pyarrow", "export", "exporting Parquet")
+    parquet = need("pyarrow.parquet", "export", "exporting Parquet")
+    schema = _schema(arrow, images is not None)
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(rows(journal)):
+            if images is not None:
+                for row in batch:
+                    row["image"] = _picture(images, row["image_path"])
+            writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+
+
+def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for row in found:
+        batch.append(row)
+        if len(batch) == ROWS_AT_ONCE:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _picture(folder: Path, path: str | None) -> dict[str, Any] | None:
+    return None if path is None else {"bytes": read_image(folder, path), "path": path}
+
+
+def _schema(arrow: Any, pictures: bool) -> Any:
+    kinds = {
+        **dict.fromkeys(("sample_id", "round", "input_tokens", "output_tokens"), arrow.int64()),
+        **dict.fromkeys(("weight_at_draw", "propensity", "quality", "cost"), arrow.float64()),
+    }
+    fields = [(name, kinds.get(name, arrow.string())) for name in COLUMNS]
+    if pictures:
+        fields.append(("image", arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])))
+    return arrow.schema(fields)
+
+
+def _hf(journal: Journal, folder: Path, out: Path) -> Path:
+    """A folder that ``datasets.load_dataset`` takes as it is."""
+    if out.exists():
+        raise InputError(f"{out} is there already: name another folder, or remove it.")
+    draft = out.with_name(out.name + ".part")
+    shutil.rmtree(draft, ignore_errors=True)
+    has_images = any(row["image_path"] for row in rows(journal))
+    try:
+        (draft / "data").mkdir(parents=True)
+        target = draft / "data" / "train-00000-of-00001.parquet"
+        _parquet(journal, target, folder if has_images else None)
+        (draft / "README.md").write_text(_card(journal, has_images), encoding="utf-8")
+        weights = folder / "weights.json"
+        if weights.exists():
+            shutil.copy(weights, draft / "weights.json")
+        draft.rename(out)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise InputError(f"{out} could not be written: {error.strerror or error}.") from error
+    return out
+
+
+def _card(journal: Journal, has_images: bool) -> str:
+    study = journal.meta("study")
+    kinds = dict.fromkeys(("sample_id", "round", "input_tokens", "output_tokens"), "int64")
+    kinds |= dict.fromkeys(("weight_at_draw", "propensity", "quality", "cost"), "float64")
+    features = [f"  - name: {name}\n    dtype: {kinds.get(name, 'string')}" for name in COLUMNS]
+    if has_images:
+        features.append("  - name: image\n    dtype: image")
+    lines = "\n".join(features)
+    return f"""---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/*.parquet
+dataset_info:
+  features:
+{lines}
+---
+
+# {study["name"]}
+
+Samples of {len(study["arms"])} generators, drawn by genmix {journal.meta("genmix")} from the mixture that it learnt meanwhile.
+One row a sample, in the order in which they came; `weights.json` holds the final mixture.
+"""

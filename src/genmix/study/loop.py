@@ -1,0 +1,447 @@
+"""The run loop: asks for tickets, lets the arms make them, has them embedded, tells the selector.
+
+One coroutine owns the session and everything that is written; generators and the encoder run beside it
+and put what they have into its inbox. At any moment the journal knows all that was paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.encoders.base import Encoder
+from genmix.errors import InputError
+from genmix.generators.base import GenerationError, Sample
+from genmix.study.arm import ArmState
+from genmix.study.budget import Clock, Money
+from genmix.study.images import save_image
+from genmix.study.journal import Entry
+from genmix.study.session import Session
+
+ENCODED_AT_ONCE = 256
+ENCODING_ATTEMPTS = 3
+BROKEN_AFTER = 3
+"""Samples in a row that the encoder refuses before the run stops rather than spends on."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A call of an arm that ended."""
+
+    arm: ArmState
+    entries: Sequence[Entry]
+    outcomes: Sequence[Sample | GenerationError]
+    started_at: float
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Embeddings of samples, or why there are none."""
+
+    pairs: Sequence[tuple[Entry, Sample]]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Again:
+    """A ticket whose wait is over."""
+
+    arm: ArmState
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Wake:
+    """Something outside changed: look again."""
+
+
+@dataclass
+class Limits:
+    """When the loop stops asking."""
+
+    samples: int | None
+    in_flight: int
+    give_up: float
+    """Seconds without any sample, while all arms are suspended, after which the run stops."""
+    encoding_wait: float = 1.0
+    """Seconds before the second attempt at embedding a sample."""
+    enough: Callable[[], str | None] = lambda: None
+    """A reason to stop early, if there is one."""
+
+
+@dataclass
+class Loop:
+    """A study while it runs."""
+
+    session: Session
+    arms: Mapping[str, ArmState]
+    encoder: Encoder | None
+    money: Money
+    clock: Clock
+    limits: Limits
+    folder: Path
+    report: Callable[[], None] = lambda: None
+    reason: str | None = None
+    """Why nothing more is asked for."""
+    trouble: str | None = None
+    """The reason, if it is one to mend."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Failed attempts of every arm in this session."""
+    _inbox: asyncio.Queue[Landed | Encoded | Again | Wake] = field(default_factory=asyncio.Queue)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _held: Entry | None = None
+    """A ticket that waits for money that is reserved for others."""
+    _to_encode: deque[tuple[Entry, Sample]] = field(default_factory=deque)
+    _encoding: int = 0
+    _alone: set[int] = field(default_factory=set)
+    """Tickets to embed one at a time, because a batch with them failed."""
+    _refused: list[Entry] = field(default_factory=list)
+    """Tickets that the encoder refused; if it takes the next, the fault was theirs."""
+    _calls: int = 0
+    _resting: dict[int, Entry] = field(default_factory=dict)
+    """Tickets that wait for their next attempt."""
+    _exhausted: bool = False
+    _last_sample: float = field(default_factory=time.monotonic)
+
+    # -- from outside ----------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """Ask for nothing more; what is in flight is still taken in."""
+        self.reason = self.reason or reason
+        self._inbox.put_nowait(Wake())
+
+    def take_up(self, unfinished: Sequence[tuple[Entry, Sample | None]]) -> None:
+        """Tickets of an earlier session: samples that were made are embedded, others made (again)."""
+        for entry, sample in unfinished:
+            if sample is not None:
+                self._to_encode.append((entry, sample))
+                continue
+            arm = self.arms[entry.arm]
+            if self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
+                arm.waiting.append(entry)
+            else:
+                self.session.withdraw(entry)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the budget is spent, or something else ends it; see ``reason`` and ``trouble``."""
+        try:
+            while True:
+                self._look_at_limits()
+                self._ask()
+                self._start_calls()
+                self._start_encoding()
+                self.report()
+                if self._is_over():
+                    break
+                await self._next_event()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _is_over(self) -> bool:
+        busy = self._calls or self._encoding or self._to_encode
+        if self.reason is not None:
+            if not busy:
+                self._withdraw_the_rest()
+            return not busy
+        waiting = self._held or self._resting or any(arm.waiting for arm in self.arms.values())
+        if busy or waiting or any(arm.suspended for arm in self.arms.values()):
+            return False
+        self.reason = "all samples of all arms are used up"
+        return True
+
+    async def _next_event(self) -> None:
+        probes = [arm.probe_at for arm in self.arms.values() if arm.probe_at is not None]
+        pause = min((at - time.monotonic() for at in probes), default=60.0)
+        pause = max(min(pause, self.clock.left if self.reason is None else 60.0, 60.0), 0.0)
+        try:
+            async with asyncio.timeout(pause):
+                event = await self._inbox.get()
+        except TimeoutError:
+            return
+        self._handle(event)
+        while not self._inbox.empty():
+            self._handle(self._inbox.get_nowait())
+
+    def _handle(self, event: Landed | Encoded | Again | Wake) -> None:
+        if isinstance(event, Landed):
+            self._landed(event)
+        elif isinstance(event, Encoded):
+            self._encoded(event)
+        elif isinstance(event, Again):
+            del self._resting[event.entry.id]
+            if event.arm.suspended:
+                self._drop(event.entry)
+            else:
+                event.arm.waiting.append(event.entry)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    @property
+    def _told(self) -> int:
+        return sum(self.session.selector.counts.values())
+
+    @property
+    def _flying(self) -> int:
+        return len(self.session.selector.in_flight) - len(self._refused)
+
+    def _look_at_limits(self) -> None:
+        """Set the reason to stop, if there is one."""
+        if self.reason is not None:
+            return
+        if self.limits.samples is not None and self._told >= self.limits.samples:
+            self.reason = f"the budget of {self.limits.samples} samples is spent"
+        elif self.clock.left <= 0:
+            self.reason = f"the {self.clock.limit:g} seconds of the budget are over"
+        elif self._held is not None and self._flying == 1:
+            self._use_held_ticket()
+        else:
+            self.reason = self.limits.enough()
+        if self.reason is None:
+            self._look_at_arms()
+
+    def _use_held_ticket(self) -> None:
+        """Nothing is in flight any more, and still there is no room: the money is spent."""
+        assert self._held is not None
+        if not self._reserve(self._held):
+            self.session.withdraw(self._held)
+            self._held = None
+            self.reason = f"the cost budget of {self.money.limit:g} has no room for another sample"
+
+    def _reserve(self, entry: Entry) -> bool:
+        arm = self.arms[entry.arm]
+        if not self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
+            return False
+        self._held = None
+        arm.waiting.append(entry)
+        return True
+
+    def _look_at_arms(self) -> None:
+        now = time.monotonic()
+        for arm in self.arms.values():
+            if arm.probe_at is not None and arm.probe_at <= now:
+                self._probe(arm)
+        active = [self.arms[label] for label in self.session.selector.arms]
+        if not all(arm.suspended for arm in active):
+            return
+        suspended = [arm for arm in self.arms.values() if arm.suspended]
+        if all(arm.hopeless for arm in suspended):
+            self._give_up("every arm fails in a way that waiting does not mend")
+        elif now - self._last_sample > self.limits.give_up:
+            self._give_up(f"no arm has given a sample for {self.limits.give_up:g} seconds")
+
+    def _give_up(self, trouble: str) -> None:
+        self.trouble = self.reason = trouble
+
+    def _may_ask(self) -> bool:
+        if self.reason is not None or self._held is not None or self._exhausted:
+            return False
+        if self._flying >= self.limits.in_flight:
+            return False
+        if self.limits.samples is not None and self._told + self._flying >= self.limits.samples:
+            return False
+        return not any(self.arms[label].suspended for label in self.session.selector.arms)
+
+    def _ask(self) -> None:
+        while self._may_ask():
+            entry = self.session.ask()
+            self._held = entry
+            self._reserve(entry)
+            self._retire_if_exhausted(self.arms[entry.arm], entry)
+
+    def _retire_if_exhausted(self, arm: ArmState, entry: Entry) -> None:
+        available = arm.generator.available()
+        if available is None or entry.place + 1 < available:
+            return
+        if self.session.selector.arms == (arm.label,):
+            self._exhausted = True
+        else:
+            self.session.retire(arm.label, why="exhausted")
+
+    def _withdraw_the_rest(self) -> None:
+        """Tickets that were never started, once the run ends for good."""
+        if self.reason == INTERRUPTED or self.trouble is not None:
+            return  # they will be made when it goes on
+        waiting = [entry for arm in self.arms.values() for entry in arm.waiting]
+        held = [] if self._held is None else [self._held]
+        for entry in [*waiting, *self._resting.values(), *held]:
+            self.session.withdraw(entry)
+        self._fail_refused()
+        self._resting.clear()
+        for arm in self.arms.values():
+            arm.waiting.clear()
+        self._held = None
+
+    # -- generating ------------------------------------------------------------------------------
+
+    def _start_calls(self) -> None:
+        if self.reason is not None:
+            return
+        for arm in self.arms.values():
+            while arm.ready and not arm.suspended:
+                entries = arm.take()
+                arm.calls += 1
+                self._calls += 1
+                self._spawn(self._call(arm, entries))
+
+    async def _call(self, arm: ArmState, entries: Sequence[Entry]) -> None:
+        started_at = time.time()
+        outcomes = await arm.call(entries)
+        await self._inbox.put(Landed(arm, entries, outcomes, started_at))
+
+    def _landed(self, landed: Landed) -> None:
+        arm = landed.arm
+        arm.calls -= 1
+        self._calls -= 1
+        for entry, outcome in zip(landed.entries, landed.outcomes, strict=True):
+            self.money.pay(arm.label, outcome.cost)
+            if isinstance(outcome, Sample):
+                self._made(arm, entry, outcome, landed.started_at)
+            else:
+                self._failed(arm, entry, outcome)
+
+    def _made(self, arm: ArmState, entry: Entry, sample: Sample, started_at: float) -> None:
+        image = None if sample.image is None else save_image(self.folder, entry.id, sample.image)
+        self.session.journal.made(entry.id, sample, image, started_at)
+        self.money.release(entry.id)
+        arm.succeeded(entry.id)
+        self._last_sample = time.monotonic()
+        self._to_encode.append((entry, sample))
+
+    def _failed(self, arm: ArmState, entry: Entry, error: GenerationError) -> None:
+        self.session.journal.failure(entry, "generate", error)
+        self.failures[arm.label] += 1
+        wait = arm.wait_after(entry.id, error)
+        if wait is not None:
+            self._resting[entry.id] = entry
+            self._spawn(self._later(wait, arm, entry))
+            return
+        self._drop(entry)
+        if arm.gave_up(entry.id) and not arm.suspended:
+            self._suspend(arm, str(error))
+
+    def _drop(self, entry: Entry) -> None:
+        self.money.release(entry.id)
+        self.session.fail(entry)
+
+    async def _later(self, wait: float, arm: ArmState, entry: Entry) -> None:
+        await asyncio.sleep(wait)
+        await self._inbox.put(Again(arm, entry))
+
+    def _suspend(self, arm: ArmState, why: str) -> None:
+        pause = arm.suspend()
+        while arm.waiting:
+            self._drop(arm.waiting.popleft())
+        if self.session.selector.arms == (arm.label,):
+            self.session.journal.event("suspend", arm.label, why=why, pause=pause)
+        elif arm.label in self.session.selector.arms:
+            self.session.retire(arm.label, why=why, pause=pause)
+
+    def _probe(self, arm: ArmState) -> None:
+        arm.probe_at = None
+        if arm.label not in self.session.selector.arms:
+            self.session.revive(arm.label, why="probe")
+        else:
+            self.session.journal.event("probe", arm.label)
+
+    # -- embedding and telling -------------------------------------------------------------------
+
+    def _start_encoding(self) -> None:
+        """One batch at a time, in the order in which the samples came."""
+        while self._to_encode and not self._encoding:
+            pairs = self._next_batch()
+            if pairs[0][1].vector is not None:  # needs no encoder
+                entry, sample = pairs[0]
+                self._tell(entry, sample, np.asarray(sample.vector))
+                continue
+            self._encoding = len(pairs)
+            self._spawn(self._encode(pairs))
+
+    def _next_batch(self) -> list[tuple[Entry, Sample]]:
+        pairs = [self._to_encode.popleft()]
+        if self._goes_alone(pairs[0]):
+            return pairs
+        while (
+            self._to_encode
+            and len(pairs) < ENCODED_AT_ONCE
+            and not self._goes_alone(self._to_encode[0])
+        ):
+            pairs.append(self._to_encode.popleft())
+        return pairs
+
+    def _goes_alone(self, pair: tuple[Entry, Sample]) -> bool:
+        return pair[0].id in self._alone or pair[1].vector is not None
+
+    async def _encode(self, pairs: Sequence[tuple[Entry, Sample]]) -> None:
+        samples = [sample for _, sample in pairs]
+        attempts = ENCODING_ATTEMPTS if len(pairs) == 1 else 1
+        for attempt in range(attempts):
+            try:
+                result: Any = await asyncio.to_thread(self._embed, samples)
+                break
+            except Exception as error:  # an encoder is other people's code
+                result = error
+            if attempt + 1 < attempts:
+                await asyncio.sleep(self.limits.encoding_wait * 2**attempt)
+        await self._inbox.put(Encoded(pairs, result))
+
+    def _embed(self, samples: Sequence[Sample]) -> Any:
+        if self.encoder is None:
+            raise InputError("an arm gave a text or an image and the study has no encoder: name one.")
+        rows = self.encoder.encode(samples)
+        if len(rows) != len(samples):
+            raise ValueError(f"the encoder gave {len(rows)} vectors for {len(samples)} samples")
+        return rows
+
+    def _encoded(self, event: Encoded) -> None:
+        self._encoding = 0
+        if not isinstance(event.result, Exception):
+            for (entry, sample), row in zip(event.pairs, event.result, strict=True):
+                self._tell(entry, sample, np.asarray(row))
+        elif isinstance(event.result, InputError):
+            self._give_up(str(event.result).rstrip("."))
+        elif len(event.pairs) > 1:  # one of them may be the cause
+            self._alone |= {entry.id for entry, _ in event.pairs}
+            self._to_encode.extendleft(reversed(event.pairs))
+        else:
+            self._refuse(event.pairs[0][0], event.result)
+
+    def _tell(self, entry: Entry, sample: Sample, row: Any) -> None:
+        if not np.all(np.isfinite(row)):
+            self._refuse(entry, ValueError("the embedding is not finite"))
+            return
+        self._fail_refused()
+        self._alone.discard(entry.id)
+        self.session.tell(entry, sample, row)
+        self.session.save_snapshot()
+
+    def _refuse(self, entry: Entry, error: Exception) -> None:
+        """A sample that could not be embedded stays in the journal, but is not counted."""
+        self.session.journal.failure(entry, "encode", error)
+        self.failures[entry.arm] += 1
+        self._refused.append(entry)
+        if len(self._refused) >= BROKEN_AFTER:
+            self._give_up(f"the encoder fails again and again ({error})")
+
+    def _fail_refused(self) -> None:
+        for entry in self._refused:
+            self.session.fail(entry)
+        self._refused.clear()
+
+
+INTERRUPTED = "interrupted"

@@ -1,0 +1,285 @@
+"""Runs: start one, go on with one, and look at one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genmix import __version__
+from genmix.encoders.base import Encoder
+from genmix.errors import InputError
+from genmix.generators.base import Generator, Sample
+from genmix.selector import Selector
+from genmix.study import prepare
+from genmix.study.arm import ArmState
+from genmix.study.budget import Clock, Money
+from genmix.study.config import Study, read_study, study_from
+from genmix.study.images import read_image
+from genmix.study.journal import NAME as JOURNAL
+from genmix.study.journal import Journal, embedding_of
+from genmix.study.lock import FolderLock
+from genmix.study.loop import INTERRUPTED, Limits, Loop
+from genmix.study.result import Run, write_results
+from genmix.study.session import Session
+from genmix.study.stopping import Watch
+
+STUDY = "study.yaml"
+
+Callback = Callable[["Live"], None]
+"""Called with the running study after everything that happened to it."""
+
+
+@dataclass
+class Live:
+    """A study while it runs, for those who watch it; looking changes nothing."""
+
+    study: Study
+    folder: Path
+    loop: Loop
+
+    @property
+    def selector(self) -> Selector:
+        return self.loop.session.selector
+
+    @property
+    def told(self) -> int:
+        return sum(self.selector.counts.values())
+
+
+@dataclass
+class Options:
+    """What a caller may want of a run beside the study itself."""
+
+    callbacks: Sequence[Callback] = ()
+    note: prepare.Note = lambda line: None
+    hard_stop: Callable[[], None] = lambda: None
+    """What a second Ctrl-C does at once."""
+
+
+def run(
+    study: str | os.PathLike[str] | dict[str, Any] | Study,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
+    note: prepare.Note = lambda line: None,
+) -> Run:
+    """Run a study to the end of its budget and give back the finished run.
+
+    ``study`` is a YAML file, a dict with the same content, or a Study; ``out`` the run folder, by default
+    ``runs/NAME``. ``callbacks`` are called after every event with the :class:`Live` study.
+    """
+    plan, base, source = _plan(study)
+    folder = Path(out) if out is not None else Path("runs") / plan.name
+    return start(plan, base, folder, source, Options(callbacks, note))
+
+
+def resume(
+    folder: str | os.PathLike[str],
+    *,
+    callbacks: Sequence[Callback] = (),
+    note: prepare.Note = lambda line: None,
+) -> Run:
+    """Go on with a run that was interrupted, killed or stopped by trouble."""
+    return go_on(Path(folder), Options(callbacks, note))
+
+
+def start(plan: Study, base: Path, folder: Path, source: str | None, options: Options) -> Run:
+    """A new run in ``folder``; nothing is left there if the study cannot begin."""
+    if (folder / JOURNAL).exists():
+        raise InputError(
+            f"{folder} holds a run already: 'genmix resume {folder}' goes on with it; "
+            "or name another folder."
+        )
+    parts = _Parts.of(plan, base, options.note)
+    prepare.check_supply(plan, parts.generators)
+
+    async def begin() -> Run:
+        await prepare.ping_all(parts.generators)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FolderLock(folder):
+            if source is not None:
+                (folder / STUDY).write_text(source, encoding="utf-8")
+            meta = {
+                "run": uuid.uuid4().hex,
+                "genmix": __version__,
+                "study": plan.plain(),
+                "folder": str(base.resolve()),
+                "encoder": None if parts.encoder is None else parts.encoder.name,
+            }
+            journal = Journal.create(folder, meta)
+            return await _drive(journal, plan, parts, folder, options)
+
+    return asyncio.run(parts.closing(begin()))
+
+
+def go_on(folder: Path, options: Options) -> Run:
+    """The rest of a run."""
+    Journal.open(folder, readonly=True).close()  # says what is wrong before anything is touched
+    with FolderLock(folder):
+        journal = Journal.open(folder)
+        plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
+        parts = _Parts.of(plan, base, options.note)
+        _check_encoder(journal, parts.encoder)
+        return asyncio.run(parts.closing(_drive(journal, plan, parts, folder, options)))
+
+
+def _check_encoder(journal: Journal, encoder: Encoder | None) -> None:
+    before, now = journal.meta("encoder"), None if encoder is None else encoder.name
+    if before != now:
+        raise InputError(f"the run was encoded with {before} and this would use {now}: use the same.")
+
+
+@dataclass
+class _Parts:
+    """What a study is made of, built."""
+
+    generators: dict[str, Generator]
+    encoder: Encoder | None
+    selector: Selector
+
+    @classmethod
+    def of(cls, plan: Study, base: Path, note: prepare.Note) -> _Parts:
+        generators = prepare.make_generators(plan, base)
+        encoder = prepare.make_encoder(plan, base)
+        return cls(generators, encoder, prepare.make_selector(plan, base, encoder, note))
+
+    async def closing(self, work: Coroutine[Any, Any, Run]) -> Run:
+        try:
+            return await work
+        finally:
+            await prepare.close_all(self.generators, self.encoder)
+
+
+async def _drive(
+    journal: Journal, plan: Study, parts: _Parts, folder: Path, options: Options
+) -> Run:
+    """Bring the selector to where the journal ends, run the loop, write the results."""
+    try:
+        session = Session(parts.selector, journal, plan.seed)
+        session.restore()
+        journal.event("start", genmix=__version__, pid=os.getpid())
+        loop = await _play(plan, parts, session, folder, options)
+        why = loop.trouble or loop.reason
+        kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
+        journal.event(kind, why=why)
+        session.save_snapshot(at_once=True)
+        return write_results(folder, plan, session)
+    finally:
+        journal.close()
+
+
+async def _play(
+    plan: Study, parts: _Parts, session: Session, folder: Path, options: Options
+) -> Loop:
+    loop = _make_loop(plan, parts, session, folder)
+    live = Live(plan, folder, loop)
+    loop.report = lambda: [callback(live) for callback in options.callbacks] and None
+    loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
+    _revive_later(loop, session)
+    with _signals(loop, options):
+        await loop.run()
+    return loop
+
+
+def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Loop:
+    journal = session.journal
+    arms = {
+        label: ArmState(
+            label,
+            generator,
+            plan.arms[label].concurrency,
+            plan.arms[label].batch,
+            plan.retries,
+        )
+        for label, generator in parts.generators.items()
+    }
+    enough = (lambda: None) if plan.stop_when is None else Watch(plan.stop_when, session.selector).enough
+    return Loop(
+        session,
+        arms,
+        parts.encoder,
+        Money.of(plan.budget.cost, journal.spent(), journal.largest_costs()),
+        Clock(plan.budget.time, journal.running_time()),
+        Limits(
+            plan.budget.samples,
+            plan.in_flight,
+            plan.retries.give_up,
+            plan.retries.first_wait,
+            enough,
+        ),
+        folder,
+    )
+
+
+def _revive_later(loop: Loop, session: Session) -> None:
+    """Arms that an earlier session suspended are tried again at once; those used up are not."""
+    places = session.journal.places()
+    for label, arm in loop.arms.items():
+        available = arm.generator.available()
+        used_up = available is not None and places.get(label, 0) >= available
+        if label not in session.selector.arms and not used_up:
+            arm.probe_at, arm.pauses = 0.0, 1
+
+
+def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
+    """A sample that an earlier session made and did not tell."""
+    if row is None:
+        return None
+    return Sample(
+        text=row["text"],
+        image=None if row["image"] is None else read_image(folder, row["image"]),
+        vector=None if row["embedding"] is None else embedding_of(row),
+        prompt=row["prompt"],
+        quality=row["quality"],
+        cost=row["cost"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+    )
+
+
+class _signals:  # noqa: N801
+    """Ctrl-C ends a run cleanly; a second one ends it now."""
+
+    def __init__(self, loop: Loop, options: Options) -> None:
+        self._loop, self._options, self._count = loop, options, 0
+
+    def __enter__(self) -> None:
+        self._events = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        with suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._events.add_signal_handler(number, self._stop)
+
+    def _stop(self) -> None:
+        self._count += 1
+        if self._count > 1:
+            self._options.hard_stop()
+            assert self._task is not None
+            self._task.cancel()
+            return
+        flying = len(self._loop.session.selector.in_flight)
+        self._options.note(f"stopping: {flying} in flight, Ctrl-C again to stop now")
+        self._loop.stop(INTERRUPTED)
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError, NotImplementedError, RuntimeError):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._events.remove_signal_handler(number)
+
+
+def _plan(study: Any) -> tuple[Study, Path, str | None]:
+    """The validated study, the folder that its paths are relative to, and its text."""
+    if isinstance(study, Study):
+        return study, Path.cwd(), None
+    if isinstance(study, dict):
+        return study_from(study), Path.cwd(), None
+    path = Path(study)
+    plan = read_study(path)
+    return plan, path.resolve().parent, path.read_text(encoding="utf-8")

@@ -1,0 +1,138 @@
+"""A selector whose every step is in the journal, so that another process can do the same steps again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from genmix import state
+from genmix.errors import InputError
+from genmix.generators.base import Sample
+from genmix.selector import Selector
+from genmix.study.journal import Entry, Journal, JournalError
+
+SNAPSHOT = "selector.npz"
+
+SNAPSHOT_GROWTH = 0.5
+"""Steps must have grown by this fraction before the next snapshot: their cost stays in proportion."""
+
+
+def seed_of(study_seed: int, arm: str, place: int) -> int:
+    """The seed of one sample: 31 bits that depend on nothing but these three."""
+    text = f"{study_seed}\0{arm}\0{place}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 33
+
+
+class Session:
+    """Asks and tells, journal first in reading order: what it returns is written down."""
+
+    def __init__(self, selector: Selector, journal: Journal, study_seed: int) -> None:
+        self.selector, self.journal, self._seed = selector, journal, study_seed
+        self._step = -1
+        self._saved_at = 0
+        self._places: dict[str, int] = {}
+
+    @property
+    def _snapshot(self) -> Path:
+        return self.journal.path.with_name(SNAPSHOT)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def ask(self) -> Entry:
+        """One ticket, drawn and written down."""
+        (ticket,) = self.selector.ask()
+        place = self._places.get(ticket.arm, 0)
+        seed = seed_of(self._seed, ticket.arm, place)
+        entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity)
+        self.journal.asked([entry], self._step + 1)
+        self._step += 1
+        self._places[ticket.arm] = place + 1
+        return entry
+
+    def tell(self, entry: Entry, sample: Sample, embedding: NDArray[Any]) -> None:
+        """A sample that was made and embedded."""
+        self.selector.tell(entry.id, embedding, sample.quality, sample.cost)
+        self.journal.told(entry.id, embedding, self._step + 1)
+        self._step += 1
+
+    def fail(self, entry: Entry) -> None:
+        """A ticket whose sample will not come."""
+        self._end(entry, "failed")
+
+    def withdraw(self, entry: Entry) -> None:
+        """A ticket that the budget has no room for."""
+        self._end(entry, "withdrawn")
+
+    def _end(self, entry: Entry, outcome: str) -> None:
+        self.selector.fail(entry.id)
+        self.journal.ended(entry.id, outcome, self._step + 1)
+        self._step += 1
+
+    def retire(self, arm: str, **why: Any) -> None:
+        """Draw from an arm no more."""
+        self.selector.retire_arm(arm)
+        self.journal.event("retire", arm, self._step + 1, **why)
+        self._step += 1
+
+    def revive(self, arm: str, **why: Any) -> None:
+        """Draw from a retired arm again."""
+        self.selector.add_arm(arm)
+        self.journal.event("revive", arm, self._step + 1, **why)
+        self._step += 1
+
+    # -- going on --------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Bring the selector to where the journal ends: from the last snapshot, then step by step."""
+        self._load_snapshot()
+        self._places = self.journal.places()
+        for step in self.journal.steps(self._step):
+            if step.kind == "ask":
+                self._ask_again(step.ticket, step.arm)
+            elif step.kind == "told":
+                assert step.ticket is not None
+                self.selector.tell(step.ticket, step.embedding, step.quality, step.cost)
+            elif step.kind in ("failed", "withdrawn"):
+                assert step.ticket is not None
+                self.selector.fail(step.ticket)
+            elif step.kind == "retire":
+                self.selector.retire_arm(step.arm)
+            else:
+                self.selector.add_arm(step.arm)
+            self._step = step.number
+
+    def _ask_again(self, number: int | None, arm: str) -> None:
+        (ticket,) = self.selector.ask()
+        if (ticket.id, ticket.arm) != (number, arm):
+            raise JournalError(
+                f"the journal has ticket {number} for arm {arm!r} and this machine draws ticket "
+                f"{ticket.id} for {ticket.arm!r}: resume with the versions and the machine of the run."
+            )
+
+    def save_snapshot(self, at_once: bool = False) -> None:
+        """Write the selector's state beside the journal if that is worth it; the journal has it all."""
+        if not at_once and self._step < (1 + SNAPSHOT_GROWTH) * self._saved_at + 1000:
+            return
+        self._saved_at = self._step
+        content = {"run": self.journal.meta("run"), "step": self._step}
+        try:
+            state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
+        except OSError:  # no room, say: then the steps are done again
+            self._snapshot.with_name(SNAPSHOT + ".part").unlink(missing_ok=True)
+
+    def _load_snapshot(self) -> None:
+        if not os.path.exists(self._snapshot):
+            return
+        try:
+            saved = state.load(self._snapshot)
+            whose, step = saved["run"], int(saved["step"])
+            if whose != self.journal.meta("run") or step > self.journal.last_step():
+                return
+            self.selector = Selector.from_state_dict(saved["selector"])
+            self._step = self._saved_at = step
+        except (InputError, KeyError, TypeError):
+            return  # torn or of another version: the journal has it all

@@ -1,0 +1,218 @@
+"""What a running study looks like in a terminal: a live table, or plain lines where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live as Screen
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from genmix.objectives.base import Score, Scores
+from genmix.study.run import Live
+
+EVERY = 0.25
+"""Seconds between two pictures of the live table."""
+
+LINES_EVERY = 10.0
+"""Seconds between two plain lines."""
+
+SCORING_SHARE = 0.03
+"""Share of the time that scores for the eye may take."""
+
+
+@dataclass
+class Scoreboard:
+    """Scores that are read only as often as they are cheap."""
+
+    pooled: Scores | None = None
+    singles: dict[str, Scores] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def look(self, live: Live) -> None:
+        if time.monotonic() < self._next:
+            return
+        begin = time.monotonic()
+        self.pooled, self.singles = live.selector.pooled_score, live.selector.single_scores
+        taken = time.monotonic() - begin
+        self._next = begin + taken / SCORING_SHARE
+
+    def words(self) -> str:
+        if self.pooled is None:
+            return "warm start"
+        best = best_single(self.singles)
+        alone = "" if best is None else f" (best arm alone {brief(best[1])}, {best[0]})"
+        return f"{brief(self.pooled)}{alone}"
+
+
+def brief(scores: Scores) -> str:
+    found = [scores] if isinstance(scores, Score) else list(scores.values())
+    return ", ".join(f"{s.name} {float(s):.4g} {'↑' if s.maximise else '↓'}" for s in found)
+
+
+def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
+    """The arm that is best by itself; of a sum, by its first term."""
+    if not singles:
+        return None
+
+    def key(item: tuple[str, Scores]) -> float:
+        score = item[1] if isinstance(item[1], Score) else next(iter(item[1].values()))
+        return float(score) if score.maximise else -float(score)
+
+    return max(singles.items(), key=key)
+
+
+class Tracker:
+    """Numbers of a running study that both views show."""
+
+    def __init__(self) -> None:
+        self.board = Scoreboard()
+        self._begin: tuple[float, int] | None = None
+
+    def rate(self, live: Live) -> float:
+        """Samples a second in this session."""
+        if self._begin is None:
+            self._begin = (time.monotonic(), live.told)
+        seconds = time.monotonic() - self._begin[0]
+        return (live.told - self._begin[1]) / seconds if seconds > 0 else 0.0
+
+    def facts(self, live: Live) -> list[str]:
+        """Told, rate, time left, cost, failures, as words."""
+        budget, rate = live.study.budget, self.rate(live)
+        told = f"{live.told}" if budget.samples is None else f"{live.told}/{budget.samples}"
+        facts = [f"{told} samples", f"{rate:.3g}/s"]
+        left = time_left(live, rate)
+        if left is not None:
+            facts.append(f"{duration(left)} left")
+        money = live.loop.money
+        if money.paid or money.limit is not None:
+            limit = "" if money.limit is None else f" of {money.limit:g}"
+            facts.append(f"cost {money.paid:.4g}{limit}")
+        failed = sum(live.loop.failures.values())
+        if failed:
+            facts.append(f"{failed} failed attempts")
+        resting = [arm.label for arm in live.loop.arms.values() if arm.suspended]
+        if resting:
+            facts.append(f"suspended: {', '.join(resting)}")
+        return facts
+
+
+def time_left(live: Live, rate: float) -> float | None:
+    """Seconds until the first budget is spent at the present rate, if that can be said."""
+    guesses = []
+    if live.study.budget.samples is not None and rate > 0:
+        guesses.append((live.study.budget.samples - live.told) / rate)
+    if live.study.budget.time is not None:
+        guesses.append(live.loop.clock.left)
+    money = live.loop.money
+    if money.limit and money.paid and live.told and rate > 0:
+        guesses.append((money.limit - money.paid) / (money.paid / live.told) / rate)
+    return max(min(guesses), 0.0) if guesses else None
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+class Lines:
+    """One plain line now and then, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._tracker, self._next = console, Tracker(), 0.0
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def note(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def __call__(self, live: Live) -> None:
+        done = live.loop.reason is not None
+        self._tracker.rate(live)
+        if time.monotonic() < self._next and not done:
+            return
+        self._next = time.monotonic() + LINES_EVERY
+        self._tracker.board.look(live)
+        weights = live.selector.weights.items()
+        shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
+        facts = ", ".join(self._tracker.facts(live))
+        self.note(f"{facts}; {self._tracker.board.words()}; {shares}")
+
+
+class LiveTable(Lines):
+    """The live table."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._screen = Screen(console=console, auto_refresh=False, transient=False)
+        self._open = False
+
+    def __enter__(self) -> LiveTable:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        if self._open:
+            self._screen.stop()
+
+    def __call__(self, live: Live) -> None:
+        self._tracker.rate(live)
+        if time.monotonic() < self._next and live.loop.reason is None:
+            return
+        self._next = time.monotonic() + EVERY
+        if not self._open:
+            self._screen.start()
+            self._open = True
+        self._tracker.board.look(live)
+        self._screen.update(self.picture(live), refresh=True)
+
+    def picture(self, live: Live) -> Any:
+        budget = live.study.budget
+        parts: list[Any] = []
+        if budget.samples is not None:
+            parts.append(ProgressBar(total=budget.samples, completed=live.told, width=60))
+        parts.append(Text(", ".join(self._tracker.facts(live))))
+        parts.append(Text(self._tracker.board.words()))
+        parts.append(arm_table(live))
+        return Group(*parts)
+
+
+def arm_table(live: Live) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("arm", "weight", "", "samples", "in flight", "failed", "state"):
+        table.add_column(name, justify="left" if name in ("arm", "", "state") else "right")
+    weights, counts = live.selector.weights, live.selector.counts
+    flying = Counter(ticket.arm for ticket in live.selector.in_flight)
+    for label, arm in live.loop.arms.items():
+        weight = weights.get(label)
+        table.add_row(
+            Text(label),
+            "–" if weight is None else f"{weight:.3f}",
+            ProgressBar(total=1.0, completed=weight or 0.0, width=20),
+            str(counts[label]),
+            str(flying[label]),
+            str(live.loop.failures[label]),
+            "suspended" if arm.suspended else "" if weight is not None else "retired",
+        )
+    return table
+
+
+def make_view(console: Console) -> Lines:
+    return LiveTable(console) if console.is_terminal else Lines(console)
