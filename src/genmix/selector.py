@@ -181,6 +181,13 @@ class Selector:
         return self.objective.scores(loss, self._alpha, context)
 
     @property
+    def single_scores(self) -> dict[str, Scores]:
+        """What each active arm's own samples score, of those that the statistics hold; {} before a solve."""
+        if self._alpha is None:
+            return {}
+        return {self._labels[i]: self._single_score(i) for i in self._indices}
+
+    @property
     def pooled_score(self) -> Scores | None:
         """The score of all samples told so far, as one set; None until the warm start is complete."""
         if self._tally is None:
@@ -439,6 +446,10 @@ class Selector:
         if self._loss is None:
             self._loss = self._statistics.loss(self._indices)
         return self._loss
+
+    def _single_score(self, arm: int) -> Scores:
+        context = score_context(np.ones(1), [self._statistics.counts[arm]], self._encoder)
+        return self.objective.scores(self._statistics.loss([arm]), np.ones(1), context)
 
     def _pool_score(self) -> Scores:
         tally = self._read_ahead() if self._pending else self._statistics

@@ -124,14 +124,19 @@ class Journal:
         path = folder / NAME
         if path.exists():
             raise InputError(f"{folder} holds a run already: resume it, or name another folder.")
-        journal = cls(_connect(path), path)
+        draft = path.with_name(NAME + ".part")
+        for leftover in folder.glob(draft.name + "*"):
+            leftover.unlink()
+        journal = cls(_connect(draft), draft)
         with journal.transaction():
             for statement in SCHEMA.split(";\n"):
                 journal._db.execute(statement)
             journal._db.execute(f"PRAGMA user_version = {FORMAT}")
             for key, value in meta.items():
                 journal._set(key, value)
-        return journal
+        journal.close()
+        draft.rename(path)
+        return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path, readonly: bool = False) -> Journal:
@@ -145,9 +150,8 @@ class Journal:
             raise JournalError(f"{path} is no journal ({error}): restore it from a copy.") from error
         if found != FORMAT:
             journal.close()
-            what = "was never completed" if found == 0 else f"has format {found}"
             raise JournalError(
-                f"{path} {what} and this genmix reads format {FORMAT}: "
+                f"{path} has format {found} and this genmix reads format {FORMAT}: "
                 "use the genmix that wrote it, or start a new run."
             )
         return journal

@@ -1,0 +1,439 @@
+"""The run loop: budgets are exact, failures are survived, nothing paid for is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.generators.base import GenerationError, Request, Sample
+from genmix.study.arm import ArmState
+from genmix.study.budget import Clock, Money
+from genmix.study.journal import Journal
+from genmix.study.loop import INTERRUPTED, Limits, Loop
+from genmix.study.session import Session
+
+Outcome = Sample | GenerationError
+Recipe = Callable[[Request], Outcome]
+
+
+@dataclass
+class Patience:
+    attempts: int = 3
+    first_wait: float = 0.001
+    longest_wait: float = 0.01
+    suspend_after: int = 2
+    probe_after: float = 0.02
+    timeout: float = 5.0
+
+
+@dataclass
+class Maker:
+    """A generator that does what a function says, after a pause that depends on the request."""
+
+    recipe: Recipe
+    pause: float = 0.0
+    most: float | None = 0.0
+    count: int | None = None
+    running: int = 0
+    peak: int = 0
+    sizes: list[int] = field(default_factory=list)
+
+    async def generate(self, requests: Sequence[Request]) -> list[Outcome]:
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        self.sizes.append(len(requests))
+        try:
+            await asyncio.sleep(self.pause * (requests[0].seed % 5))
+            return [self.recipe(request) for request in requests]
+        finally:
+            self.running -= 1
+
+    async def ping(self) -> None:
+        pass
+
+    def most_cost(self) -> float | None:
+        return self.most
+
+    def available(self) -> int | None:
+        return self.count
+
+    async def close(self) -> None:
+        pass
+
+
+class Letters:
+    """An encoder: counts of letters."""
+
+    name, dimension = "letters", 8
+
+    def encode(self, samples: Sequence[Sample]) -> Any:
+        return np.array([[1.0 + str(s.text).count(c) for c in "abcdefgh"] for s in samples])
+
+    def close(self) -> None:
+        pass
+
+
+def text(letters: str, **more: Any) -> Recipe:
+    def recipe(request: Request) -> Sample:
+        rng = np.random.default_rng(request.seed)
+        return Sample(text="".join(rng.choice(list(letters), 6)), **more)
+
+    return recipe
+
+
+def broken(*_: Any) -> GenerationError:
+    return GenerationError("it is broken.")
+
+
+class Stage:
+    """A loop over makers in a folder; ``go`` plays it in a session of its own."""
+
+    def __init__(self, folder: Path, makers: dict[str, Maker], **options: Any) -> None:
+        self.folder, self.makers = folder, makers
+        self.samples = options.pop("samples", 60)
+        self.in_flight = options.pop("in_flight", 1)
+        self.cost = options.pop("cost", None)
+        self.time = options.pop("time", None)
+        self.encoder = options.pop("encoder", Letters())
+        self.concurrency = options.pop("concurrency", 1)
+        self.batch = options.pop("batch", 1)
+        self.patience = Patience(**options.pop("patience", {}))
+        self.give_up = options.pop("give_up", 5.0)
+        self.objective = options.pop("objective", gx.Vendi())
+        self.after: Callable[[Loop], None] = options.pop("after", lambda loop: None)
+        assert not options
+
+    def go(self) -> Loop:
+        return asyncio.run(self.play())
+
+    async def play(self) -> Loop:
+        new = not (self.folder / "journal.sqlite").exists()
+        make = Journal.create if new else lambda folder, meta: Journal.open(folder)
+        journal = make(self.folder, {"run": "r"})
+        selector = gx.Selector(list(self.makers), self.objective, warm_start=4, seed=3)
+        session = Session(selector, journal, 11)
+        session.restore()
+        arms = {
+            label: ArmState(label, maker, self.concurrency, self.batch, self.patience)
+            for label, maker in self.makers.items()
+        }
+        self.loop = loop = Loop(
+            session,
+            arms,
+            self.encoder,
+            Money.of(self.cost, journal.spent(), journal.largest_costs()),
+            Clock(self.time),
+            Limits(self.samples, self.in_flight, self.give_up, 0.001),
+            self.folder,
+        )
+        loop.report = lambda: self.after(loop)
+        loop.take_up([(e, r and Sample(text=r["text"])) for e, r in journal.unfinished()])
+        await loop.run()
+        return loop
+
+    def told(self) -> list[tuple[str, str]]:
+        rows = self.loop.session.journal.told_rows()
+        return [(row["arm"], row["text"]) for row in rows]
+
+
+def makers(**recipes: Recipe) -> dict[str, Maker]:
+    return {label: Maker(recipe) for label, recipe in recipes.items()}
+
+
+@pytest.mark.parametrize(("in_flight", "concurrency", "batch"), [(1, 1, 1), (7, 2, 1), (16, 3, 4)])
+def test_the_budget_of_samples_is_exact(
+    tmp_path: Path, in_flight: int, concurrency: int, batch: int
+) -> None:
+    arms = {
+        label: Maker(text(letters), pause=0.0005)
+        for label, letters in (("a", "ab"), ("b", "cdef"), ("c", "gh"))
+    }
+    stage = Stage(
+        tmp_path, arms, in_flight=in_flight, concurrency=concurrency, batch=batch, samples=83
+    )
+    loop = stage.go()
+    assert loop.reason == "the budget of 83 samples is spent"
+    assert loop.trouble is None
+    assert len(stage.told()) == 83 == sum(loop.session.selector.counts.values())
+    assert not loop.session.selector.in_flight
+    assert all(maker.peak <= concurrency for maker in arms.values())
+    assert all(max(maker.sizes) <= batch for maker in arms.values())
+
+
+def flaky(letters: str, share: float, cost: float) -> Recipe:
+    """Fails, at times after being paid."""
+    rng = np.random.default_rng(5)
+    make = text(letters, cost=cost)
+
+    def recipe(request: Request) -> Outcome:
+        luck = rng.random()
+        if luck < share / 2:
+            return GenerationError("no luck.")
+        if luck < share:
+            return Sample(text="  ", cost=cost / 2)
+        return make(request)
+
+    return recipe
+
+
+def test_failures_change_neither_the_count_nor_the_sum(tmp_path: Path) -> None:
+    arms = makers(a=flaky("ab", 0.3, 0.07), b=flaky("cdef", 0.3, 0.11))
+    stage = Stage(tmp_path, arms, in_flight=6, concurrency=3, patience={"attempts": 6})
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    journal = loop.session.journal
+    counts = loop.session.selector.counts
+    wasted = Counter(f["arm"] for f in journal.failures() if f["cost"])
+    expected = sum(
+        counts[arm] * cost + wasted[arm] * cost / 2 for arm, cost in (("a", 0.07), ("b", 0.11))
+    )
+    assert wasted
+    assert math.fsum(journal.spent()) == pytest.approx(expected, abs=1e-9)
+    assert loop.money.paid == pytest.approx(expected, abs=1e-9)
+    assert not loop.money.reserved
+
+
+@pytest.mark.parametrize("most", [0.12, None])
+def test_cost_never_passes_the_budget(tmp_path: Path, most: float | None) -> None:
+    rng = np.random.default_rng(0)
+
+    def recipe(request: Request) -> Sample:
+        cost = 0.12 if most is None else float(rng.uniform(0.05, 0.12))
+        return Sample(text="abc"[request.seed % 3] * 3, cost=cost)
+
+    arms = {label: Maker(recipe, pause=0.001, most=most) for label in ("a", "b")}
+    stage = Stage(tmp_path, arms, samples=None, cost=2.0, in_flight=8, concurrency=4)
+    loop = stage.go()
+    assert 2.0 - 0.12 < loop.money.paid <= 2.0 + 1e-9
+    assert "cost budget of 2" in str(loop.reason)
+    assert not loop.session.selector.in_flight
+    assert math.fsum(loop.session.journal.spent()) == pytest.approx(loop.money.paid)
+
+
+def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=text("cd"))
+    stage = Stage(tmp_path, arms, time=0.05, samples=None, in_flight=2)
+    arms["a"].pause = arms["b"].pause = 0.003
+    loop = stage.go()
+    assert loop.reason == "the 0.05 seconds of the budget are over"
+    outcomes = loop.session.journal._rows("SELECT outcome FROM tickets")
+    assert {row["outcome"] for row in outcomes} <= {"told", "withdrawn"}
+    assert 0 < len(stage.told())
+
+
+def test_an_arm_that_dies_is_suspended_and_the_others_go_on(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=broken, c=text("cdef"))
+    stage = Stage(tmp_path, arms, patience={"probe_after": 100.0})
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert loop.session.selector.arms == ("a", "c")
+    (event,) = [e for e in loop.session.journal.events() if e["kind"] == "retire"]
+    assert event["arm"] == "b"
+    assert event["detail"] == {"why": "it is broken.", "pause": 100.0}
+    assert len(loop.session.journal.failures()) == 2 * 3  # two tickets of three attempts
+
+
+def test_an_arm_that_recovers_is_found_by_a_probe(tmp_path: Path) -> None:
+    calls = Counter[str]()
+
+    def recovers(request: Request) -> Outcome:
+        calls["b"] += 1
+        return broken() if calls["b"] <= 8 else text("ghc")(request)
+
+    arms = {"a": Maker(text("ab"), pause=0.002), "b": Maker(recovers)}
+    loop = Stage(tmp_path, arms, samples=120).go()
+    kinds = [e["kind"] for e in loop.session.journal.events()]
+    assert kinds[:2] == ["retire", "revive"]
+    assert loop.session.selector.counts["b"] >= 4
+    assert loop.session.selector.arms == ("a", "b")
+
+
+def test_when_waiting_mends_nothing_the_run_stops_with_all_it_has(tmp_path: Path) -> None:
+    def wrong_key(_: Request) -> GenerationError:
+        return GenerationError("the key is refused.", retryable=False)
+
+    loop = Stage(tmp_path, makers(a=wrong_key, b=wrong_key)).go()
+    assert loop.trouble == "every arm fails in a way that waiting does not mend"
+    assert len(loop.session.journal.failures()) == 2
+
+
+def test_when_all_arms_are_out_for_long_the_run_stops(tmp_path: Path) -> None:
+    loop = Stage(tmp_path, makers(a=broken, b=broken), give_up=0.05).go()
+    assert loop.trouble == "no arm has given a sample for 0.05 seconds"
+
+
+def test_a_call_that_hangs_is_given_up(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=text("cd"))
+    arms["b"].pause = 1000.0
+    stage = Stage(tmp_path, arms, patience={"timeout": 0.02, "probe_after": 100.0})
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert loop.session.journal.failures()[0]["message"] == "no answer within 0.02 seconds."
+
+
+def test_a_retry_after_something_worthless_has_another_seed(tmp_path: Path) -> None:
+    seen: dict[int, list[int]] = {}
+
+    def picky(request: Request) -> Outcome:
+        tries = seen.setdefault(request.index, [])
+        tries.append(request.seed)
+        return Sample(text="") if len(tries) < 3 else text("abc")(request)
+
+    def failing(request: Request) -> Outcome:
+        tries = seen.setdefault(-1 - request.index, [])
+        tries.append(request.seed)
+        return broken() if len(tries) < 2 else text("def")(request)
+
+    Stage(tmp_path, makers(a=picky, b=failing), samples=20).go()
+    for index, seeds in seen.items():
+        assert len(set(seeds)) == (len(seeds) if index >= 0 else 1)
+
+
+class Picky(Letters):
+    """Refuses some samples, or everything."""
+
+    def __init__(self, refuses: str) -> None:
+        self.refuses = refuses
+
+    def encode(self, samples: Sequence[Sample]) -> Any:
+        if any(self.refuses in str(sample.text) for sample in samples):
+            raise ValueError("cannot embed that")
+        return super().encode(samples)
+
+
+def test_a_sample_that_cannot_be_embedded_is_kept_and_not_counted(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path, makers(a=text("abc"), b=text("defgh")), encoder=Picky("aa"), in_flight=9, batch=4
+    )
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert not any("aa" in told for _, told in stage.told())
+    kept = loop.session.journal._rows(
+        "SELECT text FROM samples JOIN tickets ON id = ticket WHERE outcome = 'failed'"
+    )
+    assert kept
+    assert all("aa" in row["text"] for row in kept)
+
+
+def test_a_broken_encoder_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    arms = makers(a=text("abc"), b=text("defgh"))
+    stage = Stage(tmp_path, arms, encoder=Picky(""), in_flight=9)
+    loop = stage.go()
+    assert loop.trouble == "the encoder fails again and again (cannot embed that)"
+    made = loop.session.journal._rows("SELECT ticket, text FROM samples")
+    assert len(made) >= 3
+    calls = sum(len(maker.sizes) for maker in arms.values())
+    stage.encoder = Letters()
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert {row["text"] for row in made} <= {told for _, told in stage.told()}
+    assert sum(len(maker.sizes) for maker in arms.values()) == calls + 60 - len(made)
+
+
+def test_an_embedding_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    class Sick(Letters):
+        def encode(self, samples: Sequence[Sample]) -> Any:
+            rows = super().encode(samples)
+            rows[["aa" in str(s.text) for s in samples]] = np.nan
+            return rows
+
+    stage = Stage(tmp_path, makers(a=text("abc"), b=text("defgh")), encoder=Sick())
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert any(f["message"] == "the embedding is not finite" for f in loop.session.journal.failures())
+
+
+def test_recorded_arms_run_out(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=text("cdef"))
+    arms["a"].count, arms["b"].count = 9, 21
+    stage = Stage(tmp_path, arms, samples=100, in_flight=4)
+    loop = stage.go()
+    assert loop.reason == "all samples of all arms are used up"
+    assert loop.session.selector.counts == {"a": 9, "b": 21}
+    assert len(stage.told()) == 30
+
+
+def test_stopping_takes_in_what_flies_and_resuming_goes_on(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=text("cdef"))
+    for maker in arms.values():
+        maker.pause = 0.001
+
+    def after(loop: Loop) -> None:
+        if sum(loop.session.selector.counts.values()) >= 20:
+            loop.stop(INTERRUPTED)
+
+    stage = Stage(tmp_path, arms, in_flight=5, concurrency=2, after=after)
+    loop = stage.go()
+    assert loop.reason == INTERRUPTED
+    assert 20 <= len(stage.told()) <= 30
+    assert not loop._calls
+    stage.after = lambda loop: None
+    stage.go()
+    assert len(stage.told()) == 60
+    assert len({row["ticket"] for row in stage.loop.session.journal.told_rows()}) == 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_that_is_cut_off_anywhere_ends_as_one_that_is_not(tmp_path: Path, seed: int) -> None:
+    def fresh(name: str) -> Stage:
+        folder = tmp_path / name
+        folder.mkdir()
+        return Stage(folder, makers(a=text("ab"), b=text("cdef"), c=text("gh")), samples=70)
+
+    whole = fresh("whole")
+    whole.go()
+    rng = np.random.default_rng(seed)
+    cut = fresh("cut")
+
+    async def play_a_while() -> bool:
+        task = asyncio.ensure_future(cut.play())
+        for _ in range(int(rng.integers(1, 60))):
+            await asyncio.sleep(0)
+            if task.done():
+                break
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(cut.told()) < 70
+
+    for _ in range(200):
+        if not asyncio.run(play_a_while()):
+            break
+    cut.go()
+    assert cut.told() == whole.told()
+    one, other = whole.loop.session.selector, cut.loop.session.selector
+    assert one.weights == other.weights
+    assert one.counts == other.counts
+
+
+def test_a_sample_of_the_wrong_form_is_no_sample(tmp_path: Path) -> None:
+    def odd(request: Request) -> Sample:
+        return Sample(text="abc", vector=np.ones(8)) if request.index % 2 else Sample()
+
+    stage = Stage(tmp_path, makers(a=text("ab"), b=odd), patience={"probe_after": 100.0})
+    loop = stage.go()
+    assert len(stage.told()) == 60
+    assert "gave no text, image or vector" in loop.session.journal.failures()[0]["message"]
+
+
+def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
+    def vector(request: Request) -> Sample:
+        return Sample(vector=np.random.default_rng(request.seed).normal(size=5))
+
+    stage = Stage(tmp_path, makers(a=vector, b=vector), encoder=None)
+    assert stage.go().trouble is None
+    assert len(list(stage.loop.session.journal.told_rows())) == 60
+    other = tmp_path / "texts"
+    other.mkdir()
+    loop = Stage(other, makers(a=text("ab")), encoder=None).go()
+    assert loop.trouble == (
+        "an arm gave a text or an image and the study has no encoder: name one"
+    )
