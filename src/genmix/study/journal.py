@@ -164,19 +164,16 @@ class Journal:
         """All of what is written inside, or none of it."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
+            yield
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.rollback()
             raise JournalError(
                 f"the journal {self.path} could not be written ({error}): "
                 "make room or mend the disk, then resume the run."
             ) from error
+        finally:
+            if self._db.in_transaction:
+                self._db.rollback()
 
     # -- meta data -------------------------------------------------------------------------------
 

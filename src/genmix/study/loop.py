@@ -114,8 +114,9 @@ class Loop:
 
     def stop(self, reason: str) -> None:
         """Ask for nothing more; what is in flight is still taken in."""
-        self.reason = self.reason or reason
-        self._inbox.put_nowait(Wake())
+        if self.reason is None:
+            self.reason = reason
+            self._inbox.put_nowait(Wake())
 
     def take_up(self, unfinished: Sequence[tuple[Entry, Sample | None]]) -> None:
         """Tickets of an earlier session: samples that were made are embedded, others made (again)."""
@@ -135,10 +136,10 @@ class Loop:
         """Until the budget is spent, or something else ends it; see ``reason`` and ``trouble``."""
         try:
             while True:
+                self._start_encoding()
                 self._look_at_limits()
                 self._ask()
                 self._start_calls()
-                self._start_encoding()
                 self.report()
                 if self._is_over():
                     break
