@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,8 @@ def _write_whole(target: Path, arrays: Mapping[str, Any]) -> None:
             f"{target} could not be written ({error.strerror}): check the folder and its room."
         ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
 
 
 # -- numpy -------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> st
     if len(found) != 1:
         raise InputError(
             f"{path} holds {', '.join(names) or 'nothing'}: name the array of features with "
-            f"read_features(path, key=...), or {otherwise}."
+            f"read_features(path, key=...) or --key, or {otherwise}."
         )
     return found[0]
 
@@ -213,8 +215,8 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == EMBEDDING] or floats
     if len(found) != 1:
         raise InputError(
-            f"{path} has the columns {', '.join(schema.names) or '(none)'}: name the one of "
-            f"embeddings (lists of numbers) with read_features(path, key=...), or call it {EMBEDDING!r}."
+            f"{path} has the columns {', '.join(schema.names) or '(none)'}: name that of embeddings "
+            f"with read_features(path, key=...) or --key, or call it {EMBEDDING!r}."
         )
     return found[0]
 

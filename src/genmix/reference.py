@@ -11,7 +11,7 @@ import numpy as np
 from genmix.arrays import Array, as_matrix, is_torch, namespace, to_numpy
 from genmix.description import Description
 from genmix.errors import InputError, whole
-from genmix.files import Statistics, read_file
+from genmix.files import Content, Statistics, read_file
 
 
 class _Quiet(Description):
@@ -123,7 +123,11 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
     JSON lines with an ``embedding``; torch's ``.pt`` with a tensor. ``key`` names the array, column or
     field where there are several.
     """
-    found = read_file(path, key)
-    if isinstance(found, Statistics):
-        return _moments(found.mu, found.sigma, found.n)
-    return Samples(found)
+    return as_reference(read_file(path, key))
+
+
+def as_reference(content: Content) -> Samples | Moments:
+    """What a feature file holds, as a reference."""
+    if isinstance(content, Statistics):
+        return _moments(content.mu, content.sigma, content.n)
+    return Samples(content)
