@@ -1,5 +1,6 @@
 """genmix: spend a generation budget over several generators so that the samples are the best together."""
 
+from genmix.diagnostics import Diagnosis, diagnose
 from genmix.errors import InputError
 from genmix.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.mixture import Mixture, optimal_mixture
@@ -44,6 +45,7 @@ __all__ = [
     "Cosine",
     "Cost",
     "Density",
+    "Diagnosis",
     "EpsilonGreedy",
     "Fixed",
     "FrechetDistance",
@@ -76,6 +78,7 @@ __all__ = [
     "Uniform",
     "Vendi",
     "__version__",
+    "diagnose",
     "optimal_mixture",
     "read_features",
     "score",

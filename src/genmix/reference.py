@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from genmix.arrays import Array, as_matrix, is_torch, namespace, to_numpy
 from genmix.description import Description
 from genmix.errors import InputError, whole
-
-SAMPLE_KEYS = ("reps", "feats", "features")
-"""Names under which dgm-eval, clean-fid and others keep features in an ``.npz`` file."""
+from genmix.files import Content, Statistics, read_file
 
 
 class _Quiet(Description):
@@ -122,34 +117,17 @@ def _square(covariance: Any) -> Any:
 
 
 def read_features(path: str | os.PathLike[str], key: str | None = None) -> Samples | Moments:
-    """Features or moments from ``.npy`` or ``.npz`` (dgm-eval, clean-fid, pytorch-fid, Mixture-UCB)."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"there is no features file {path}: check the path.")
-    try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return Samples(as_matrix(content, str(path)))
-        with content:
-            return _from_archive(content, path, key)
-    except InputError:
-        raise
-    except (ValueError, EOFError, OSError, BadZipFile) as error:
-        raise InputError(f"{path} is no .npy or .npz of plain numbers: write it anew.") from error
+    """Samples or moments from a feature file.
+
+    ``.npy``; ``.npz`` (dgm-eval, clean-fid, pytorch-fid, Mixture-UCB, or our own statistics); Parquet and
+    JSON lines with an ``embedding``; torch's ``.pt`` with a tensor. ``key`` names the array, column or
+    field where there are several.
+    """
+    return as_reference(read_file(path, key))
 
 
-def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Samples | Moments:
-    names = list(content)
-    if key is None and {"mu", "sigma"} <= set(names):
-        return _moments(content["mu"], content["sigma"], content["n"] if "n" in names else None)
-    found = [n for n in names if n == key or (key is None and _holds_samples(n))]
-    if len(found) != 1:
-        raise InputError(
-            f"{path} holds {', '.join(names) or 'nothing'}: name the array of features with "
-            f"read_features(path, key=...), or store it as one of {', '.join(SAMPLE_KEYS)}."
-        )
-    return Samples(as_matrix(content[found[0]], f"{path} ({found[0]})"))
-
-
-def _holds_samples(name: str) -> bool:
-    return name in SAMPLE_KEYS or name.endswith("_features")
+def as_reference(content: Content) -> Samples | Moments:
+    """What a feature file holds, as a reference."""
+    if isinstance(content, Statistics):
+        return _moments(content.mu, content.sigma, content.n)
+    return Samples(content)

@@ -92,4 +92,4 @@ def demo(
         raise typer.Exit(INTERRUPTED)
 
 
-from genmix.cli import studies  # noqa: E402, F401  (its commands register themselves)
+from genmix.cli import offline, studies  # noqa: E402, F401  (their commands register themselves)

@@ -1,0 +1,160 @@
+"""How scores, mixtures and progress look: tables and JSON on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    import genmix as gx
+    from genmix.objectives.base import Score, Scores
+
+PLAIN_LINES = 8
+"""How many progress lines a long command prints where a live bar cannot be drawn."""
+
+
+def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
+    names = list(table.pooled)
+    arrows = ["↑" if table.pooled[name].maximise else "↓" for name in names]
+    headings = ["arm", "n", *(f"{n} {arrow}" for n, arrow in zip(names, arrows, strict=True))]
+    rows = [
+        [label, str(n), *(_brief(row.get(name)) for name in names)]
+        for label, n, row in (
+            *((arm, counts[arm], row) for arm, row in table.arms.items()),
+            ("pooled", sum(counts.values()), table.pooled),
+        )
+    ]
+    _print_table(headings, rows)
+    for name in names:
+        typer.echo(f"pooled: {table.pooled[name]}")
+
+
+def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: bool) -> None:
+    scores = _by_name(found.score)
+    headings = ["arm", "n", "weight", *(f"{name} alone" for name in scores), "loss alone"]
+    rows = []
+    for name, weight in found.weights.items():
+        alone = _by_name(found.single_scores[name])
+        row = [name, str(counts[name]), f"{weight:.4f}", *(_brief(s) for s in alone.values())]
+        rows.append([*row, f"{found.single_losses[name]:.6g}"])
+    if leave_one_out:
+        headings += ["loss rises without", "active"]
+        for row, (name, rise) in zip(rows, found.leave_one_out.items(), strict=True):
+            row += [f"{max(rise, 0.0):.4g}", "yes" if name in found.active else "no"]
+    _print_table(headings, rows)
+    for score in scores.values():
+        typer.echo(f"mixture: {score}")
+    typer.echo(f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the least")
+
+
+def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; in a pipe as wide as they are, on a terminal folded to its width."""
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="right" if index else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console()
+    if not console.is_terminal:
+        wide = console.options.update(max_width=100_000)
+        console.width = max(1, Measurement.get(console, wide, table).maximum)
+    console.print(table)
+
+
+def print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _brief(score: Score | None) -> str:
+    return "–" if score is None else f"{float(score):.6g}"
+
+
+def _by_name(scores: Scores) -> dict[str, Score]:
+    return scores if isinstance(scores, dict) else {scores.name: scores}
+
+
+def plain_table(table: gx.ScoreTable) -> dict[str, Any]:
+    arms = {name: _plain_scores(row) for name, row in table.arms.items()}
+    return {"arms": arms, "pooled": _plain_scores(table.pooled)}
+
+
+def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
+    singles = {name: _plain_scores(score) for name, score in found.single_scores.items()}
+    plain: dict[str, Any] = {
+        "objective": str(found.objective),
+        "weights": found.weights,
+        "scores": _plain_scores(found.score),
+        "single_scores": singles,
+        "loss": _finite(found.loss),
+        "single_losses": {name: _finite(loss) for name, loss in found.single_losses.items()},
+        "gap": _finite(found.gap),
+        "iterations": found.iterations,
+    }
+    if leave_one_out:
+        plain["leave_one_out"] = {n: _finite(rise) for n, rise in found.leave_one_out.items()}
+        plain["active"] = list(found.active)
+    return plain
+
+
+def _plain_scores(scores: Scores) -> dict[str, Any]:
+    """Scores with what they depend on, as JSON values."""
+    return {
+        name: {
+            "value": _finite(float(score)),
+            "maximise": score.maximise,
+            "details": {key: str(value) for key, value in score.details.items()},
+        }
+        for name, score in _by_name(scores).items()
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None
+
+
+def write_weights(path: Path, weights: Mapping[str, float]) -> None:
+    """The list and the map, as a run folder has them; an old file stays until the new one is whole."""
+    plain = {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}
+    draft = Path(f"{path}.part")
+    try:
+        draft.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise InputError(
+            f"{path} could not be written ({error.strerror}): check the folder and its room."
+        ) from error
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, or a line now and then where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, visible=total > 0)
+
+        def tell(done: int) -> None:
+            bar.update(task, completed=done)
+            is_due = done % max(1, total // PLAIN_LINES) == 0 or done == total
+            if is_due and not console.is_terminal:
+                typer.echo(f"{title} {done}/{total}", err=True)
+
+        yield tell
