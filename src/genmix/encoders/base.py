@@ -27,6 +27,10 @@ class Encoder(Protocol):
         """``(n, d)``, float32 or float64, a row for each sample, whatever else is in the batch."""
         ...
 
+    def load(self) -> None:
+        """Make ready what :meth:`encode` needs, so that a fault shows before a sample is paid for."""
+        ...
+
     def close(self) -> None:
         """Let go of models and connections."""
         ...

@@ -1,0 +1,192 @@
+"""Embeddings kept by content, so that nothing is encoded twice."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from genmix.encoders.base import Encoder
+from genmix.encoders.rows import Rows, modality_of
+from genmix.generators.base import Sample
+
+FILE = "embeddings.sqlite"
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS encoders (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL)",
+)
+KEYS_AT_ONCE = 500
+"""Below the number of parameters that any SQLite takes in one statement."""
+PATIENCE = 30.0
+"""Seconds to wait for another process that is writing."""
+STORED = np.dtype("<f4")
+
+
+def cache_folder() -> Path:
+    """``$GENMIX_CACHE``, else ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    if named := os.environ.get("GENMIX_CACHE"):
+        return Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "genmix"
+
+
+class CachedEncoder:
+    """Looks samples up by the encoder's name and their content before it asks the encoder.
+
+    Several processes may share a folder. A cache that cannot be used costs one note and no run.
+    """
+
+    def __init__(
+        self, encoder: Encoder, folder: Path, note: Callable[[str], None] | None = None
+    ) -> None:
+        self.name = encoder.name
+        self._encoder = encoder
+        self._store: _Store | None = _Store(folder / FILE)
+        self._note = _warn if note is None else note
+
+    @property
+    def dimension(self) -> int | None:
+        """The encoder's, or that of what it gave before: it need not be loaded to know."""
+        if self._encoder.dimension is not None:
+            return self._encoder.dimension
+        with self._tolerant() as store:
+            return None if store is None else store.dimension(self.name)
+
+    def encode(self, samples: Sequence[Sample]) -> Rows:
+        """``(n, d)`` in float32; what is not known is encoded once, however often it occurs."""
+        if any(modality_of(sample) == "vector" for sample in samples):
+            return np.asarray(self._encoder.encode(samples), np.float32)
+        keys = [_key(self.name, sample) for sample in samples]
+        contents = dict(zip(keys, samples, strict=True))
+        known = self._known(list(contents))
+        fresh = self._fresh({key: contents[key] for key in contents if key not in known})
+        if len({row.size for row in (known | fresh).values()}) > 1:
+            fresh = self._fresh(contents)  # the encoder has changed and kept its name
+        rows = known | fresh
+        if not samples:
+            return np.empty((0, self.dimension or 0), np.float32)
+        return np.stack([rows[key] for key in keys])
+
+    def load(self) -> None:
+        self._encoder.load()
+
+    def close(self) -> None:
+        with self._tolerant() as store:
+            if store is not None:
+                store.close()
+        self._encoder.close()
+
+    def _known(self, keys: Sequence[bytes]) -> dict[bytes, Rows]:
+        with self._tolerant() as store:
+            return {} if store is None else store.read(keys)
+        return {}  # the store failed
+
+    def _fresh(self, contents: Mapping[bytes, Sample]) -> dict[bytes, Rows]:
+        if not contents:
+            return {}
+        rows = np.asarray(self._encoder.encode(list(contents.values())), np.float32)
+        found = dict(zip(contents, rows, strict=True))
+        with self._tolerant() as store:
+            if store is not None:
+                store.write(self.name, found)
+        return found
+
+    @contextlib.contextmanager
+    def _tolerant(self) -> Iterator[_Store | None]:
+        """The store, if it is of use; one that fails is given up for the rest of the run."""
+        try:
+            yield self._store
+        except (sqlite3.Error, OSError) as error:
+            assert self._store is not None
+            broken, self._store = self._store, None
+            with contextlib.suppress(sqlite3.Error):
+                broken.close()
+            self._note(
+                f"the embedding cache {broken.path} cannot be used ({error}): delete it or set "
+                "GENMIX_CACHE to another folder; the run goes on without it."
+            )
+
+
+class _Store:
+    """One SQLite file of keys and vectors; opened when it is first used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def dimension(self, name: str) -> int | None:
+        with self._opened() as db:
+            row = db.execute("SELECT dimension FROM encoders WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, Rows]:
+        found: dict[bytes, Rows] = {}
+        with self._opened() as db:
+            for start in range(0, len(keys), KEYS_AT_ONCE):
+                part = keys[start : start + KEYS_AT_ONCE]
+                marks = ",".join("?" * len(part))
+                query = f"SELECT key, vector FROM embeddings WHERE key IN ({marks})"
+                found.update((key, _vector(blob)) for key, blob in db.execute(query, part))
+        return {key: row for key, row in found.items() if row.size and np.isfinite(row).all()}
+
+    def write(self, name: str, rows: Mapping[bytes, Rows]) -> None:
+        (dimension,) = {row.size for row in rows.values()}
+        blobs = [(key, row.astype(STORED).tobytes()) for key, row in rows.items()]
+        with self._opened() as db, db:
+            db.execute("INSERT OR REPLACE INTO encoders VALUES (?, ?)", (name, dimension))
+            db.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", blobs)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._open()
+            yield self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=PATIENCE, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            with db:
+                for statement in SCHEMA:
+                    db.execute(statement)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _key(name: str, sample: Sample) -> bytes:
+    modality = modality_of(sample)
+    content = sample.image if sample.text is None else sample.text.encode("utf-8", "surrogatepass")
+    assert content is not None
+    digest = hashlib.sha256()
+    for part in (name.encode(), modality.encode(), content):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def _vector(blob: bytes) -> Rows:
+    """A stored vector; nothing, if the bytes are no whole number of floats."""
+    whole = blob if isinstance(blob, bytes) and len(blob) % STORED.itemsize == 0 else b""
+    return np.frombuffer(whole, STORED).astype(np.float32)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=2)

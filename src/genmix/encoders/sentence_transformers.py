@@ -1,0 +1,67 @@
+"""Texts through a model of the sentence-transformers library (SBERT)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from genmix.encoders.models import ModelSettings, find_model, pick_device
+from genmix.encoders.rows import BatchEncoder, texts_of
+from genmix.extras import need
+from genmix.generators.base import Sample
+
+WHAT = "the sentence-transformers encoder"
+EXTRA = "sentence-transformers"
+
+
+class SentenceTransformersEncoder(ModelSettings):
+    """Sentence embeddings, of unit length unless said otherwise."""
+
+    needs: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
+    extra: ClassVar[str] = EXTRA
+
+    kind: Literal["sentence-transformers"]
+    normalise: bool = Field(True, description="Scale every embedding to unit length.")
+
+    def build(self, folder: Path) -> SentenceTransformers:
+        return SentenceTransformers(self, folder)
+
+
+class SentenceTransformers(BatchEncoder):
+    """Texts beyond the model's length (256 word pieces for MiniLM) are cut, as the library does."""
+
+    def __init__(self, settings: SentenceTransformersEncoder, folder: Path) -> None:
+        self._settings = settings
+        self._source = find_model(settings, folder, owner="sentence-transformers")
+        self._model: Any = None
+        super().__init__(
+            settings.describe(self._source), batch=settings.batch, normalise=settings.normalise
+        )
+
+    def load(self) -> None:
+        if self._model is not None:
+            return
+        torch = need("torch", extra=EXTRA, what=WHAT)
+        library = need("sentence_transformers", extra=EXTRA, what=WHAT)
+        device = pick_device(torch, self._settings.device)
+
+        def read(where: str, **options: Any) -> Any:
+            return library.SentenceTransformer(where, device=str(device), **options)
+
+        model = self._source.load(read)
+        self._model = model.to(getattr(torch, self._settings.dtype)).eval()
+        self.dimension = model.get_embedding_dimension()
+
+    def _embed(self, samples: Sequence[Sample]) -> Any:
+        texts = texts_of(samples, WHAT)
+        self.load()
+        rows = self._model.encode(
+            texts, batch_size=self._batch, convert_to_tensor=True, show_progress_bar=False
+        )
+        return rows.float().cpu().numpy()
+
+    def close(self) -> None:
+        self._model = None

@@ -1,0 +1,170 @@
+"""Images through DINOv2, images and texts through CLIP, both by the transformers library."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from genmix.encoders.models import ModelSettings, find_model, pick_device
+from genmix.encoders.rows import BatchEncoder, Rows, images_of, modality_of, texts_of
+from genmix.errors import InputError
+from genmix.extras import need
+from genmix.generators.base import Sample
+
+EXTRA = "transformers"
+
+
+class VisionSettings(ModelSettings):
+    """Settings of a model that sees images."""
+
+    needs: ClassVar[tuple[str, ...]] = ("torch", "transformers", "PIL")
+    extra: ClassVar[str] = EXTRA
+
+    crop: bool = Field(
+        True,
+        description="Resize and crop the centre as the model's processor says; false: squeeze the "
+        "whole image into the model's square, as dgm-eval does.",
+    )
+
+
+class DinoV2Encoder(VisionSettings):
+    """DINOv2's class token after the last layer norm."""
+
+    kind: Literal["dinov2"]
+    model: str = Field(
+        "facebook/dinov2-large",  # ViT-L/14
+        min_length=1,
+        description="A DINOv2 model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
+    )
+
+    def build(self, folder: Path) -> DinoV2:
+        return DinoV2(self, folder)
+
+
+class ClipEncoder(VisionSettings):
+    """CLIP's projected features, the same space for images and texts."""
+
+    kind: Literal["clip"]
+    model: str = Field(
+        "openai/clip-vit-large-patch14",
+        min_length=1,
+        description="A CLIP model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
+    )
+
+    def build(self, folder: Path) -> Clip:
+        return Clip(self, folder)
+
+
+class VisionModel(BatchEncoder):
+    """A model and its image processor. The processor is the Pillow one, which needs no torchvision."""
+
+    what: ClassVar[str]
+    types: ClassVar[tuple[str, ...]]
+    """Values of ``model_type`` that this encoder understands."""
+
+    def __init__(self, settings: VisionSettings, folder: Path) -> None:
+        self._settings = settings
+        self._source = find_model(settings, folder)
+        self._model: Any = None
+        name = settings.describe(self._source) + ("" if settings.crop else ", whole image")
+        super().__init__(name, batch=settings.batch, normalise=settings.normalise)
+
+    def load(self) -> None:
+        if self._model is not None:
+            return
+        self._torch = need("torch", extra=EXTRA, what=self.what)
+        self._library = need("transformers", extra=EXTRA, what=self.what)
+        need("PIL.Image", extra=EXTRA, what=self.what)
+        device = pick_device(self._torch, self._settings.device)
+        self._check_type()
+        self._load_processors()
+        model = self._source.load(self._library.AutoModel.from_pretrained)
+        dtype = getattr(self._torch, self._settings.dtype)
+        self._model = model.to(device=device, dtype=dtype).eval()
+
+    def _check_type(self) -> None:
+        found = self._source.load(self._library.AutoConfig.from_pretrained).model_type
+        if found not in self.types:
+            raise InputError(
+                f"the model {self._source.label} is of type {found}: {self.what} needs {self.types[0]}."
+            )
+
+    def _load_processors(self) -> None:
+        def read(where: str, **options: Any) -> Any:
+            return self._library.AutoImageProcessor.from_pretrained(where, backend="pil", **options)
+
+        self._processor = self._source.load(read)
+
+    @abstractmethod
+    def _features(self, pixels: Any) -> Any:
+        """What the model makes of ``(n, 3, height, width)``."""
+
+    def _embed(self, samples: Sequence[Sample]) -> Any:
+        images = images_of(samples, self.what)
+        self.load()
+        return self._embed_images(images)
+
+    def _embed_images(self, images: Sequence[Any]) -> Rows:
+        found = self._processor(images, return_tensors="pt", **self._squeeze())
+        with self._torch.inference_mode():
+            pixels = found["pixel_values"].to(device=self._model.device, dtype=self._model.dtype)
+            return _rows(self._features(pixels))
+
+    def _squeeze(self) -> dict[str, Any]:
+        if self._settings.crop:
+            return {}
+        side = self._processor.crop_size
+        return {
+            "do_center_crop": False,
+            "size": {"height": side["height"], "width": side["width"]},
+        }
+
+    def close(self) -> None:
+        self._model = None
+
+
+class DinoV2(VisionModel):
+    """Images to the class token."""
+
+    what = "the dinov2 encoder"
+    types = ("dinov2", "dinov2_with_registers")
+
+    def _features(self, pixels: Any) -> Any:
+        return self._model(pixel_values=pixels).pooler_output
+
+
+class Clip(VisionModel):
+    """Images and texts to one space; texts beyond 77 tokens are cut."""
+
+    what = "the clip encoder"
+    types = ("clip",)
+
+    def _load_processors(self) -> None:
+        super()._load_processors()
+        self._tokenizer = self._source.load(self._library.AutoTokenizer.from_pretrained)
+
+    def _features(self, pixels: Any) -> Any:
+        return self._model.get_image_features(pixel_values=pixels).pooler_output
+
+    def _embed(self, samples: Sequence[Sample]) -> Any:
+        texts = [sample for sample in samples if modality_of(sample) == "text"]
+        images = images_of([s for s in samples if modality_of(s) != "text"], self.what)
+        self.load()
+        parts = iter(self._embed_texts(texts_of(texts, self.what)) if texts else ())
+        others = iter(self._embed_images(images) if images else ())
+        return np.stack([next(parts if modality_of(s) == "text" else others) for s in samples])
+
+    def _embed_texts(self, texts: list[str]) -> Rows:
+        found = self._tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+        with self._torch.inference_mode():
+            tokens = found.to(self._model.device)
+            return _rows(self._model.get_text_features(**tokens).pooler_output)
+
+
+def _rows(features: Any) -> Rows:
+    return np.asarray(features.float().cpu().numpy())
