@@ -1,0 +1,144 @@
+"""Image pipelines of Hugging Face ``diffusers`` as an arm."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from threading import Event
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from genmix.extras import need
+from genmix.generators.base import GenerationError, Request, Sample
+from genmix.generators.local import AbandonedError, LocalGenerator, LocalModelSettings, find_device
+from genmix.generators.png import as_png
+from genmix.generators.prompts import prompt_for
+from genmix.generators.settings import Context
+from genmix.generators.shelf import Shared, Shelf
+
+WHAT = "the diffusers generator"
+
+THEIR_NAMES = {
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "height": "height",
+    "width": "width",
+    "negative_prompt": "negative_prompt",
+}
+"""Settings of the arm, and what pipelines call them."""
+
+
+class DiffusersArm(LocalModelSettings):
+    """A diffusion pipeline in this process, with or without prompts; arms with the same share it."""
+
+    needs: ClassVar[tuple[str, ...]] = ("torch", "diffusers", "PIL")
+    extra: ClassVar[str] = "diffusers"
+
+    kind: Literal["diffusers"]
+    steps: int | None = Field(None, ge=1, description="Denoising steps; by default the pipeline's.")
+    guidance: float | None = Field(
+        None, ge=0, description="Guidance scale; by default the pipeline's."
+    )
+    height: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
+    width: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
+    negative_prompt: str | None = Field(None, description="What the image should not show.")
+
+    @model_validator(mode="after")
+    def _negative_needs_positive(self) -> DiffusersArm:
+        prompts = (self.prompt, self.prompts, self.prompts_file)
+        if self.negative_prompt is not None and not any(prompts):
+            raise ValueError("negative_prompt stands alone: give a prompt, or leave it out")
+        return self
+
+    def build(self, context: Context) -> DiffusersGenerator:
+        for module in ("diffusers", "PIL.Image"):
+            need(module, extra="diffusers", what=WHAT)
+        model = self.find_model(context, "model_index.json")
+        device = find_device(self.device, WHAT)
+        key = (model, self.revision, device, self.dtype)
+        return DiffusersGenerator(
+            self, _pipelines.hold(key, lambda: _load(*key)), self.read_prompts(context)
+        )
+
+
+_pipelines: Shelf[Any] = Shelf()
+
+
+def _load(name: str, revision: str | None, device: str, dtype: str) -> Any:
+    import torch
+
+    package = need("diffusers", extra="diffusers", what=WHAT)
+    package.utils.logging.disable_progress_bar()  # it would write into the terminal's live view
+    pipeline = package.DiffusionPipeline.from_pretrained(
+        name,
+        revision=revision,
+        dtype=torch.float32 if dtype == "auto" else getattr(torch, dtype),
+        trust_remote_code=False,
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline.to(device)
+
+
+class DiffusersGenerator(LocalGenerator[Any]):
+    """Draws every image from noise of its own, made on the CPU, so that it is alike on every device."""
+
+    settings: DiffusersArm
+
+    def __init__(
+        self, settings: DiffusersArm, shared: Shared[Any], prompts: tuple[str, ...]
+    ) -> None:
+        super().__init__(settings, shared, _pipelines.let_go)
+        self._prompts = prompts
+
+    def make(self, model: Any, requests: Sequence[Request], stop: Event) -> list[Sample]:
+        return [self._one(model, request, stop) for request in requests]
+
+    def _one(self, pipeline: Any, request: Request, stop: Event) -> Sample:
+        import torch
+
+        prompt = prompt_for(request.index, self._prompts)
+        made = pipeline(
+            **self._arguments(pipeline, prompt, stop),
+            generator=torch.Generator("cpu").manual_seed(request.seed),
+            output_type="pil",
+        )
+        if stop.is_set():
+            raise AbandonedError("nobody waits for it any more.")
+        if any(getattr(made, "nsfw_content_detected", None) or ()):
+            raise GenerationError(
+                f"the safety checker of {self.settings.model} blanked the image.",
+                cost=self.settings.price,
+            )
+        return Sample(image=as_png(made.images[0]), prompt=prompt, cost=self.settings.price)
+
+    def _arguments(self, pipeline: Any, prompt: str | None, stop: Event) -> dict[str, Any]:
+        """What is set, in the pipeline's words; what it does not know is an error."""
+        known = inspect.signature(pipeline.__call__).parameters
+        given = {name: getattr(self.settings, ours) for ours, name in THEIR_NAMES.items()}
+        given["prompt"] = prompt
+        wanted = {name: value for name, value in given.items() if value is not None}
+        ours = {theirs: name for name, theirs in THEIR_NAMES.items()}
+        unknown = next((name for name in wanted if name not in known), None)
+        if unknown is not None:
+            raise self._unfit(pipeline, f"takes no {ours.get(unknown, unknown)!r}: leave it out")
+        if "prompt" in known and prompt is None:
+            raise self._unfit(pipeline, "needs a prompt: give one of prompt, prompts, prompts_file")
+        if "callback_on_step_end" in known:
+            wanted["callback_on_step_end"] = _Stopper(stop)
+        return wanted
+
+    def _unfit(self, pipeline: Any, phrase: str) -> GenerationError:
+        return GenerationError(f"the pipeline {type(pipeline).__name__} {phrase}.", retryable=False)
+
+
+class _Stopper:
+    """Called after every step; leaves the pipeline once nobody waits for the image."""
+
+    def __init__(self, stop: Event) -> None:
+        self._stop = stop
+
+    def __call__(self, pipeline: Any, step: int, time: Any, values: dict[str, Any]) -> Any:
+        if self._stop.is_set():
+            raise AbandonedError("nobody waits for it any more.")
+        return values

@@ -1,0 +1,234 @@
+"""Text generation with Hugging Face ``transformers`` as an arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from genmix.extras import need
+from genmix.generators.base import GenerationError, Request, Sample
+from genmix.generators.fields import readable
+from genmix.generators.local import AbandonedError, LocalGenerator, LocalModelSettings, find_device
+from genmix.generators.prompts import prompt_for
+from genmix.generators.settings import Context
+from genmix.generators.shelf import Shared, Shelf
+
+WHAT = "the transformers generator"
+
+
+class TransformersArm(LocalModelSettings):
+    """A causal language model in this process; arms with the same model share it."""
+
+    needs: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    extra: ClassVar[str] = "transformers"
+    prompt_required: ClassVar[bool] = True
+
+    kind: Literal["transformers"]
+    chat: bool = Field(
+        False, description="Whether to put the prompt into the model's chat template."
+    )
+    system: str | None = Field(None, description="The system prompt (with chat).")
+    max_new_tokens: int = Field(128, ge=1, description="The longest text, in tokens.")
+    temperature: float = Field(1.0, ge=0, description="0 always takes the most likely token.")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Draw from the likeliest tokens of this mass."
+    )
+    top_k: int | None = Field(
+        None, ge=1, description="Draw from this many of the likeliest tokens."
+    )
+    repetition_penalty: float = Field(1.0, gt=0, description="Above 1: avoid what was said before.")
+    stop: tuple[str, ...] = Field((), description="Texts at which to end; they are cut off.")
+    together: bool = Field(
+        False,
+        description="Run a batch through the model at once: faster on a GPU, but rounding lets a text "
+        "depend on what it shares a batch with.",
+    )
+
+    @model_validator(mode="after")
+    def _system_needs_chat(self) -> TransformersArm:
+        if self.system is not None and not self.chat:
+            raise ValueError("system is for chat models: set 'chat: true', or leave it out")
+        return self
+
+    def build(self, context: Context) -> TransformersGenerator:
+        need("transformers", extra="transformers", what=WHAT)
+        model = self.find_model(context, "config.json")
+        device = find_device(self.device, WHAT)
+        key = (model, self.revision, device, self.dtype)
+        return TransformersGenerator(
+            self, _models.hold(key, lambda: _load(*key)), self.read_prompts(context)
+        )
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A model, its tokenizer, and the tokens that end a text."""
+
+    model: Any
+    tokenizer: Any
+    ends: frozenset[int]
+
+
+_models: Shelf[LanguageModel] = Shelf()
+
+
+def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageModel:
+    package = need("transformers", extra="transformers", what=WHAT)
+    package.utils.logging.disable_progress_bar()  # it would write into the terminal's live view
+    source = {"pretrained_model_name_or_path": name, "revision": revision or "main"}
+    tokenizer = package.AutoTokenizer.from_pretrained(**source, trust_remote_code=False)
+    model = package.AutoModelForCausalLM.from_pretrained(
+        **source, dtype=dtype, trust_remote_code=False
+    )
+    model.to(device).eval()
+    given = model.generation_config.eos_token_id
+    ends = given if isinstance(given, list) else [given, tokenizer.eos_token_id]
+    return LanguageModel(model, tokenizer, frozenset(end for end in ends if end is not None))
+
+
+class TransformersGenerator(LocalGenerator[LanguageModel]):
+    """Draws every text with randomness of its own, whatever other threads do with torch."""
+
+    settings: TransformersArm
+
+    def __init__(
+        self, settings: TransformersArm, shared: Shared[LanguageModel], prompts: tuple[str, ...]
+    ) -> None:
+        super().__init__(settings, shared, _models.let_go)
+        self._prompts = prompts
+
+    def groups(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
+        return [requests] if self.settings.together else super().groups(requests)
+
+    def make(self, model: LanguageModel, requests: Sequence[Request], stop: Event) -> list[Sample]:
+        prompts = [prompt_for(request.index, self._prompts) or "" for request in requests]
+        asked = [self._tokens_of(model.tokenizer, prompt) for prompt in prompts]
+        written = self._write(model, asked, [request.seed for request in requests], stop)
+        if stop.is_set():
+            raise AbandonedError("nobody waits for it any more.")
+        return [
+            Sample(
+                text=self._text_of(model.tokenizer, tokens),
+                prompt=prompt,
+                cost=self.settings.price,
+                input_tokens=len(before),
+                output_tokens=len(tokens),
+            )
+            for prompt, before, tokens in zip(prompts, asked, written, strict=True)
+        ]
+
+    def _tokens_of(self, tokenizer: Any, prompt: str) -> list[int]:
+        if not self.settings.chat:
+            return list(tokenizer(prompt)["input_ids"])
+        if tokenizer.chat_template is None:
+            raise GenerationError(
+                f"the model {self.settings.model} has no chat template: set 'chat: false'.",
+                retryable=False,
+            )
+        system = self.settings.system
+        turns = [] if system is None else [{"role": "system", "content": system}]
+        turns.append({"role": "user", "content": prompt})
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _write(
+        self, model: LanguageModel, asked: Sequence[list[int]], seeds: Sequence[int], stop: Event
+    ) -> list[list[int]]:
+        """The tokens that follow each prompt, without the one that ends them."""
+        import torch
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        settings, device = self.settings, model.model.device
+        longest = max(map(len, asked))
+        filler = model.tokenizer.pad_token_id
+        if filler is None:
+            filler = min(model.ends, default=0)
+        ids = torch.tensor([[filler] * (longest - len(row)) + row for row in asked], device=device)
+        mask = torch.tensor([[0] * (longest - len(r)) + [1] * len(r) for r in asked], device=device)
+        with torch.inference_mode():
+            out = model.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                do_sample=False,  # the last processor leaves one token to choose
+                num_beams=1,
+                max_new_tokens=settings.max_new_tokens,
+                repetition_penalty=settings.repetition_penalty,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+                eos_token_id=sorted(model.ends) or None,
+                pad_token_id=filler,
+                logits_processor=LogitsProcessorList(self._drawing(seeds)),
+                stopping_criteria=StoppingCriteriaList([_Given(stop), self._said(model, longest)]),
+            )
+        ends = model.ends | {filler} if model.ends and len(asked) > 1 else model.ends
+        return [_until(row, ends) for row in out[:, longest:].tolist()]
+
+    def _said(self, model: LanguageModel, start: int) -> Any:
+        """Ends a row that holds one of the texts to stop at, wherever its tokens are cut."""
+        import torch
+
+        def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
+            rows = input_ids[:, start:].tolist() if self.settings.stop else [()] * len(input_ids)
+            texts = [model.tokenizer.decode(row) if row else "" for row in rows]
+            done = [any(end in text for end in self.settings.stop) for text in texts]
+            return torch.tensor(done, device=input_ids.device)
+
+        return ended
+
+    def _drawing(self, seeds: Sequence[int]) -> list[Any]:
+        """What is done to the scores of the next token until one is left."""
+        from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+        settings = self.settings
+        if settings.temperature == 0:
+            return []
+        steps: list[Any] = [TemperatureLogitsWarper(settings.temperature)]
+        if settings.top_k is not None:
+            steps.append(TopKLogitsWarper(settings.top_k))
+        if settings.top_p < 1:
+            steps.append(TopPLogitsWarper(settings.top_p))
+        return [*steps, _Draw(seeds)]
+
+    def _text_of(self, tokenizer: Any, tokens: list[int]) -> str:
+        text = readable(tokenizer.decode(tokens, skip_special_tokens=True))
+        cuts = [text.find(end) for end in self.settings.stop if end in text]
+        return text[: min(cuts, default=len(text))].strip()
+
+
+class _Draw:
+    """Draws the next token of each row with the row's own randomness; all others become impossible."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        import torch
+
+        self._random = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        import torch
+
+        shares = scores.to("cpu", torch.float64).softmax(-1).cumsum(-1)
+        where = [torch.rand(1, generator=r, dtype=torch.float64) for r in self._random]
+        heights = torch.stack(where) * shares[:, -1:]
+        chosen = (shares <= heights).sum(-1, keepdim=True).to(scores.device)
+        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
+
+
+class _Given:
+    """Ends all rows once ``stop`` is set."""
+
+    def __init__(self, stop: Event) -> None:
+        self._stop = stop
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        return torch.full((len(input_ids),), self._stop.is_set(), device=input_ids.device)
+
+
+def _until(tokens: list[int], ends: frozenset[int]) -> list[int]:
+    return tokens[: next((i for i, token in enumerate(tokens) if token in ends), len(tokens))]
