@@ -139,7 +139,9 @@ def test_running_time_leaves_out_the_time_between_sessions(tmp_path: Path) -> No
     journal = Journal.create(tmp_path, META)
     for at, kind in [(10.0, "start"), (14.0, "retire"), (100.0, "start"), (101.5, "finished")]:
         journal.event(kind)
-        journal._db.execute("UPDATE events SET at = ? WHERE id = (SELECT max(id) FROM events)", (at,))
+        journal._db.execute(
+            "UPDATE events SET at = ? WHERE id = (SELECT max(id) FROM events)", (at,)
+        )
     assert journal.running_time() == pytest.approx(5.5)
 
 
@@ -168,13 +170,17 @@ def test_a_failed_transaction_leaves_nothing_and_says_so(tmp_path: Path) -> None
     assert [found.id for found, _ in journal.unfinished()] == [0]
 
 
+def fill(journal: Journal) -> None:
+    for number in range(1000):
+        journal.event("start", text="x" * 1000, number=number)
+
+
 def test_a_disk_without_room_is_said_in_one_sentence(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path, META)
     (pages,) = journal._db.execute("PRAGMA page_count").fetchone()
     journal._db.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then reports a full disk
     with pytest.raises(JournalError, match=r"disk is full\): make room or mend the disk"):
-        for i in range(1000):
-            journal.event("start", text="x" * 1000, number=i)
+        fill(journal)
     kept = len(journal.events())
     journal.close()
     assert len(Journal.open(tmp_path).events()) == kept

@@ -30,8 +30,8 @@ def make(seeds, letters, pause=0.002):
         out.append("".join(np.random.default_rng(seed).choice(list(letters), 6)))
     return out
 
-def embed(samples):
-    return np.array([[1.0 + s.text.count(c) for c in "abcdefgh"] for s in samples])
+def embed(texts):
+    return np.array([[1.0 + text.count(c) for c in "abcdefgh"] for text in texts])
 """
 
 STUDY = """

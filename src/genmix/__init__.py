@@ -1,5 +1,8 @@
 """genmix: spend a generation budget over several generators so that the samples are the best together."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from genmix.diagnostics import Diagnosis, diagnose
 from genmix.errors import InputError
 from genmix.kernels import Cosine, Gaussian, Kernel, Polynomial
@@ -70,6 +73,7 @@ __all__ = [
     "Precision",
     "Quality",
     "QualityVendi",
+    "Run",
     "Score",
     "ScoreTable",
     "Selector",
@@ -79,8 +83,30 @@ __all__ = [
     "Vendi",
     "__version__",
     "diagnose",
+    "export",
     "optimal_mixture",
     "read_features",
+    "resume",
+    "run",
     "score",
     "solve",
 ]
+
+if TYPE_CHECKING:
+    from genmix.study.export import export
+    from genmix.study.result import Run
+    from genmix.study.run import resume, run
+
+LATE = {
+    "Run": "genmix.study.result",
+    "export": "genmix.study.export",
+    "resume": "genmix.study.run",
+    "run": "genmix.study.run",
+}
+"""Names of studies, which are imported when they are first used: not everybody needs them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LATE:
+        raise AttributeError(f"module 'genmix' has no attribute {name!r}")
+    return getattr(import_module(LATE[name]), name)

@@ -85,7 +85,7 @@ class ArmState:
         self.hopeless = not error.retryable
         if self.hopeless or tried >= self.patience.attempts:
             return None
-        wait = min(self.patience.first_wait * 2 ** (tried - 1), self.patience.longest_wait)
+        wait = min(self.patience.first_wait * 2.0 ** (tried - 1), self.patience.longest_wait)
         wait *= 1 + JITTER * (2 * random.random() - 1)  # not part of the run's randomness
         return max(wait, error.retry_after or 0.0)
 
@@ -97,7 +97,7 @@ class ArmState:
 
     def suspend(self) -> float:
         """Rest for a while, longer each time; how long."""
-        pause = self.patience.probe_after * min(2**self.pauses, LONGEST_PAUSE)
+        pause = self.patience.probe_after * min(2.0**self.pauses, LONGEST_PAUSE)
         self.pauses += 1
         self.strikes = 0
         self.probe_at = time.monotonic() + pause
@@ -128,9 +128,7 @@ class ArmState:
 
 def _one_for_all(error: GenerationError, count: int) -> list[Sample | GenerationError]:
     """The error for every entry, what was paid for it with the first alone."""
-    others = GenerationError(
-        str(error), retryable=error.retryable, retry_after=error.retry_after
-    )
+    others = GenerationError(str(error), retryable=error.retryable, retry_after=error.retry_after)
     return [error, *[others] * (count - 1)]
 
 

@@ -34,7 +34,9 @@ COLUMNS = (
 ROWS_AT_ONCE = 1000
 
 
-def export(run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None) -> Path:
+def export(
+    run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None
+) -> Path:
     """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
     folder = Path(run)
     journal = Journal.open(folder, readonly=True)
@@ -120,7 +122,9 @@ def _schema(arrow: Any, pictures: bool) -> Any:
     }
     fields = [(name, kinds.get(name, arrow.string())) for name in COLUMNS]
     if pictures:
-        fields.append(("image", arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])))
+        fields.append(
+            ("image", arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())]))
+        )
     return arrow.schema(fields)
 
 
@@ -167,6 +171,7 @@ dataset_info:
 
 # {study["name"]}
 
-Samples of {len(study["arms"])} generators, drawn by genmix {journal.meta("genmix")} from the mixture that it learnt meanwhile.
-One row a sample, in the order in which they came; `weights.json` holds the final mixture.
+Samples of {len(study["arms"])} generators, drawn by genmix {journal.meta("genmix")} from the mixture
+that it learnt meanwhile. One row a sample, in the order in which they came;
+`weights.json` holds the final mixture.
 """

@@ -147,7 +147,9 @@ class Journal:
         try:
             (found,) = journal._db.execute("PRAGMA user_version").fetchone()
         except sqlite3.DatabaseError as error:
-            raise JournalError(f"{path} is no journal ({error}): restore it from a copy.") from error
+            raise JournalError(
+                f"{path} is no journal ({error}): restore it from a copy."
+            ) from error
         if found != FORMAT:
             journal.close()
             raise JournalError(

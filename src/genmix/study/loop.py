@@ -403,7 +403,9 @@ class Loop:
 
     def _embed(self, samples: Sequence[Sample]) -> Any:
         if self.encoder is None:
-            raise InputError("an arm gave a text or an image and the study has no encoder: name one.")
+            raise InputError(
+                "an arm gave a text or an image and the study has no encoder: name one."
+            )
         rows = self.encoder.encode(samples)
         if len(rows) != len(samples):
             raise ValueError(f"the encoder gave {len(rows)} vectors for {len(samples)} samples")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genmix.encoders.base import Encoder
+from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Generator
 from genmix.generators.settings import Context
@@ -31,8 +32,11 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
     return found
 
 
-def make_encoder(study: Study, folder: Path) -> Encoder | None:
-    return None if study.encoder is None else study.encoder.build(folder)
+def make_encoder(study: Study, folder: Path, note: Note) -> Encoder | None:
+    """The encoder, which embeds the same content only once, also over several runs."""
+    if study.encoder is None:
+        return None
+    return CachedEncoder(study.encoder.build(folder), cache_folder(), note)
 
 
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:

@@ -127,7 +127,9 @@ def plain_scores(scores: Scores | None) -> Any:
     if scores is None:
         return None
     found = [scores] if isinstance(scores, Score) else list(scores.values())
-    return {score.name: {"value": finite(float(score)), "details": _texts(score)} for score in found}
+    return {
+        score.name: {"value": finite(float(score)), "details": _texts(score)} for score in found
+    }
 
 
 def _texts(score: Score) -> dict[str, str]:

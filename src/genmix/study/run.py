@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -126,14 +127,25 @@ def go_on(folder: Path, options: Options) -> Run:
         journal = Journal.open(folder)
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
-        _check_encoder(journal, parts.encoder)
+        _check_encoder(journal, parts.encoder, options)
         return asyncio.run(parts.closing(_drive(journal, plan, parts, folder, options)))
 
 
-def _check_encoder(journal: Journal, encoder: Encoder | None) -> None:
+def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) -> None:
     before, now = journal.meta("encoder"), None if encoder is None else encoder.name
-    if before != now:
-        raise InputError(f"the run was encoded with {before} and this would use {now}: use the same.")
+    if before == now:
+        return
+    if _without_source(before) != _without_source(now):
+        raise InputError(
+            f"the run was encoded with {before} and this would use {now}: use the same encoder."
+        )
+    options.note("the encoder's source has changed since the run began: older embeddings stay")
+    journal.set_meta("encoder", now)
+
+
+def _without_source(name: str | None) -> str | None:
+    """An encoder's name without the hash of a function's source, which people mend."""
+    return None if name is None else re.sub(r" #[0-9a-f]{12}\b", "", name)
 
 
 @dataclass
@@ -147,7 +159,7 @@ class _Parts:
     @classmethod
     def of(cls, plan: Study, base: Path, note: prepare.Note) -> _Parts:
         generators = prepare.make_generators(plan, base)
-        encoder = prepare.make_encoder(plan, base)
+        encoder = prepare.make_encoder(plan, base, note)
         return cls(generators, encoder, prepare.make_selector(plan, base, encoder, note))
 
     async def closing(self, work: Coroutine[Any, Any, Run]) -> Run:
@@ -180,7 +192,12 @@ async def _play(
 ) -> Loop:
     loop = _make_loop(plan, parts, session, folder)
     live = Live(plan, folder, loop)
-    loop.report = lambda: [callback(live) for callback in options.callbacks] and None
+
+    def report() -> None:
+        for callback in options.callbacks:
+            callback(live)
+
+    loop.report = report
     loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
     _revive_later(loop, session)
     with _signals(loop, options):
@@ -200,7 +217,9 @@ def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Lo
         )
         for label, generator in parts.generators.items()
     }
-    enough = (lambda: None) if plan.stop_when is None else Watch(plan.stop_when, session.selector).enough
+    enough = (
+        (lambda: None) if plan.stop_when is None else Watch(plan.stop_when, session.selector).enough
+    )
     return Loop(
         session,
         arms,
@@ -244,7 +263,7 @@ def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
     )
 
 
-class _signals:  # noqa: N801
+class _signals:
     """Ctrl-C ends a run cleanly; a second one ends it now."""
 
     def __init__(self, loop: Loop, options: Options) -> None:
