@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, modality_of
+from genmix.encoders.rows import BatchEncoder, gist, modality_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.generators.base import Sample
@@ -82,7 +82,7 @@ class CallableRows(BatchEncoder):
             rows = np.asarray(self._function(contents, **self._arguments))
         except Exception as error:
             raise EncodingError(
-                f"the encoder {self._what} failed ({type(error).__name__}: {error}): mend it."
+                f"the encoder {self._what} failed ({type(error).__name__}: {gist(error)}): mend it."
             ) from error
         if rows.ndim != 2 or len(rows) != len(samples) or rows.dtype.kind not in "fiub":
             raise EncodingError(
@@ -131,7 +131,7 @@ def _import(module: str, source: Path, folder: Path, what: str) -> ModuleType:
     except Exception as error:  # it is other people's code
         raise InputError(
             f"the encoder {what}: {source.name} could not be imported "
-            f"({type(error).__name__}: {error}): mend it."
+            f"({type(error).__name__}: {gist(error)}): mend it."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -59,7 +60,8 @@ class BatchEncoder(ABC):
         """Let go of the model."""
 
     def _checked(self, rows: Any, start: int) -> Rows:
-        matrix = np.asarray(rows, np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+            matrix = np.asarray(rows, np.float32)
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if bad.size:
             raise EncodingError(
@@ -124,3 +126,9 @@ def open_image(content: bytes) -> Any:
             f"an image has pixels of mode {image.mode}: save it with 8 bits a channel."
         )
     return image.convert("RGB")
+
+
+def gist(error: object) -> str:
+    """The first sentence of another library's error, fit for the middle of one of ours."""
+    words = re.sub(r"\s+", " ", str(error)).strip()
+    return re.split(r"(?<=\S)[.!?;] ", words + " ")[0].strip(" .:")[:200]
