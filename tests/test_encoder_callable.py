@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +41,17 @@ def test_the_name_has_a_hash_of_the_source_and_the_arguments(tmp_path: Path) -> 
     assert (scaled.encode(TEXTS) == 3 * first.encode(TEXTS)).all()
 
 
-def test_it_may_import_what_lies_beside_it_and_hides_nothing(tmp_path: Path) -> None:
-    """A file of the study with the name of an installed module is its own module."""
+def test_it_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("WIDTH = 3")
-    code = "from beside_it import WIDTH\ndef embed(contents): return [[len(c)] * WIDTH for c in contents]"
-    (tmp_path / "json.py").write_text(code)
-    import json
+    code = "from beside_it import WIDTH\ndef embed(c): return [[len(x)] * WIDTH for x in c]"
+    assert built(tmp_path, code).encode(TEXTS).shape == (5, 3)
 
-    assert built(tmp_path, function="json:embed").encode(TEXTS).shape == (5, 3)
-    assert sys.modules["json"] is json
+
+def test_two_studies_may_have_files_of_one_name(tmp_path: Path) -> None:
+    for width in (2, 4):
+        (tmp_path / str(width)).mkdir()
+        code = f"def embed(c): return [[len(x)] * {width} for x in c]"
+        assert built(tmp_path / str(width), code).encode(TEXTS).shape == (5, width)
 
 
 def test_an_installed_function(tmp_path: Path) -> None:
