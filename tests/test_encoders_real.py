@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_encoders as tiny
 from PIL import Image
 
+import tiny_encoders as tiny
 from genmix.encoders import CachedEncoder
 from genmix.encoders.callable import CallableEncoder
 from genmix.encoders.sentence_transformers import SentenceTransformersEncoder
