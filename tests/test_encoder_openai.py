@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import socket
 import time
 import traceback
 from collections.abc import Iterator
@@ -135,6 +136,15 @@ def test_a_server_that_is_not_there(server: EmbeddingsServer) -> None:
     with pytest.raises(EncodingError, match="cannot be reached after 4 attempts") as late:
         encoder.encode(TEXTS)
     one_sentence(late.value)
+
+
+def test_a_server_that_never_answers(server: EmbeddingsServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        encoder = built(server, base_url=f"http://127.0.0.1:{port}/v1", timeout=0.05)
+        with pytest.raises(EncodingError, match="no answer in time after 4 attempts") as caught:
+            encoder.encode(TEXTS)
+    one_sentence(caught.value)
 
 
 def test_a_server_without_a_list_of_models_is_fine(server: EmbeddingsServer) -> None:

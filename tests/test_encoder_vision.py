@@ -14,6 +14,7 @@ from PIL import Image
 from transformers import AutoTokenizer, CLIPModel, Dinov2Model
 
 import tiny_encoders as tiny
+from genmix.encoders.base import EncodingError
 from genmix.encoders.inception import InceptionEncoder
 from genmix.encoders.vision import ClipEncoder, DinoV2Encoder
 from genmix.errors import InputError
@@ -132,3 +133,15 @@ def test_a_pickle_in_place_of_the_script_is_not_run(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             InceptionEncoder(kind="inception", path=name).build(tmp_path).load()
     assert not (tmp_path / "evidence").exists()
+
+
+def test_a_model_that_fails_is_an_encoding_error(tmp_path: Path) -> None:
+    class Picky(torch.nn.Module):
+        def forward(self, img: torch.Tensor, return_features: bool = False) -> torch.Tensor:
+            return img.float().reshape(img.shape[0], 7)  # no image has seven numbers
+
+    torch.jit.script(Picky()).save(str(tmp_path / "picky.pt"))
+    encoder = InceptionEncoder(kind="inception", path="picky.pt").build(tmp_path)
+    with pytest.raises(EncodingError, match="failed on 5 samples") as caught:
+        encoder.encode(IMAGES)
+    one_sentence(caught.value)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.encoders.base import EncodingError
+from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
 
@@ -35,7 +36,7 @@ class BatchEncoder(ABC):
     def encode(self, samples: Sequence[Sample]) -> Rows:
         """``(n, d)``, a float32 row for each sample."""
         parts = [
-            self._checked(self._embed(samples[start : start + self._batch]), start)
+            self._checked(self._guarded(samples[start : start + self._batch]), start)
             for start in range(0, len(samples), self._batch)
         ]
         if not parts:
@@ -48,6 +49,17 @@ class BatchEncoder(ABC):
             )
         self.dimension = widths[0]
         return np.concatenate(parts)
+
+    def _guarded(self, samples: Sequence[Sample]) -> Any:
+        try:
+            return self._embed(samples)
+        except (EncodingError, InputError):
+            raise
+        except Exception as error:  # a model that runs out of memory, say
+            raise EncodingError(
+                f"{self.name} failed on {len(samples)} samples ({type(error).__name__}: {gist(error)}): "
+                "try a smaller batch, or leave them out."
+            ) from error
 
     @abstractmethod
     def _embed(self, samples: Sequence[Sample]) -> Any:
