@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from genmix.encoders.rows import gist
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
@@ -68,7 +69,7 @@ class Source:
         except Exception as error:  # the libraries raise OSError, ValueError and others
             if not self.on_hub:
                 raise InputError(
-                    f"the model in {self.where} could not be loaded ({_line(error)}): "
+                    f"the model in {self.where} could not be loaded ({gist(error)}): "
                     "check that it is whole and of the right kind."
                 ) from error
         self._reach_hub()
@@ -76,7 +77,7 @@ class Source:
             return load(self.where, local_files_only=False, **options)
         except Exception as error:
             raise InputError(
-                f"the model {self.label} could not be loaded ({_line(error)}): "
+                f"the model {self.label} could not be loaded ({gist(error)}): "
                 "check its name and kind."
             ) from error
 
@@ -168,9 +169,3 @@ def _no_bars() -> Iterator[None]:
     finally:
         if shown:
             logs.enable_progress_bar()
-
-
-def _line(error: Exception) -> str:
-    """The beginning of an error in one line, fit for the middle of a sentence."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"\s+", " ", lines[0]).strip(" .:")[:200]
