@@ -18,7 +18,7 @@ demo: setup ## Run Mixture-Greedy on the scikit-learn digits
 	@$(RUN) genmix demo
 
 test: setup ## Run the tests and measure the coverage
-	$(PYTEST) -m "not drill" --cov
+	$(PYTEST) -m "not drill and not real" --cov
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP

@@ -40,6 +40,7 @@ def play(session: Session, count: int, dtype: Any = np.float32) -> None:
     """Tells, failures, withdrawals, and tickets left in flight."""
     for i in range(count):
         entry = session.ask()
+        session.flush()
         rng = np.random.default_rng(entry.seed)
         row = rng.normal(size=4).astype(dtype) * (1 if entry.arm == "a" else [3, 1, 1, 0.1])
         if i % 7 == 3:
@@ -63,6 +64,7 @@ def test_the_same_steps_give_the_same_selector(tmp_path: Path, snapshot: bool) -
     play(session, 5)
     session.revive("a", why="test")
     play(session, 20)
+    session.flush()
     session.journal.close()
     assert (tmp_path / SNAPSHOT).exists() == snapshot
     back = again(tmp_path)
@@ -101,6 +103,7 @@ def test_places_and_seeds_depend_on_the_arm_and_its_count_alone(tmp_path: Path) 
 def test_what_was_made_but_not_told_is_found_again(tmp_path: Path) -> None:
     session = fresh(tmp_path)
     made, bare = session.ask(), session.ask()
+    session.flush()
     session.journal.made(made.id, Sample(text="hi", quality=0.5, input_tokens=3), None, 1.0)
     session.journal.close()
     (first, row), (second, nothing) = again(tmp_path).journal.unfinished()
@@ -114,6 +117,7 @@ def test_what_was_made_but_not_told_is_found_again(tmp_path: Path) -> None:
 def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
     session = fresh(tmp_path)
     entry = session.ask()
+    session.flush()
     row = np.random.default_rng(0).normal(size=5).astype(dtype)
     session.journal.made(entry.id, Sample(text="x"), None, 0.0)
     session.tell(entry, Sample(text="x"), row)
@@ -124,6 +128,7 @@ def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
 def test_costs_and_tokens_of_samples_and_failures_are_added(tmp_path: Path) -> None:
     session = fresh(tmp_path)
     entry = session.ask()
+    session.flush()
     error = GenerationError("empty", cost=0.03, input_tokens=5, output_tokens=1)
     session.journal.failure(entry, "generate", error)
     session.journal.failure(entry, "encode", ValueError("no"))

@@ -264,6 +264,7 @@ class Loop:
             self._held = entry
             self._reserve(entry)
             self._retire_if_exhausted(self.arms[entry.arm], entry)
+        self.session.flush()
 
     def _retire_if_exhausted(self, arm: ArmState, entry: Entry) -> None:
         available = arm.generator.available()

@@ -42,7 +42,6 @@ def make_encoder(study: Study, folder: Path, note: Note) -> Encoder | None:
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:
     """The selector before its first step, with references read or embedded."""
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
-    check_dimension(objective, encoder)
     return Selector(
         list(study.arms),
         objective,
@@ -53,6 +52,14 @@ def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Not
         resolve_growth=study.resolve_growth,
         encoder=None if encoder is None else encoder.name,
     )
+
+
+def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> None:
+    """Find a bad model or a wrong dimension before anything is paid for."""
+    if encoder is not None:
+        note(f"loading the encoder {encoder.name}")
+        encoder.load()
+    check_dimension(objective, encoder)
 
 
 def check_dimension(objective: Objective, encoder: Encoder | None) -> None:

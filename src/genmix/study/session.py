@@ -35,6 +35,7 @@ class Session:
         self._step = -1
         self._saved_at = 0
         self._places: dict[str, int] = {}
+        self._unwritten: list[Entry] = []
 
     @property
     def _snapshot(self) -> Path:
@@ -43,21 +44,32 @@ class Session:
     # -- steps -----------------------------------------------------------------------------------
 
     def ask(self) -> Entry:
-        """One ticket, drawn and written down."""
+        """One ticket; it is written down by the next ``flush`` or other step."""
         (ticket,) = self.selector.ask()
         place = self._places.get(ticket.arm, 0)
         seed = seed_of(self._seed, ticket.arm, place)
         entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity)
-        self.journal.asked([entry], self._step + 1)
-        self._step += 1
+        self._unwritten.append(entry)
         self._places[ticket.arm] = place + 1
         return entry
 
+    def flush(self) -> None:
+        """Write the tickets asked for into the journal, before anyone works on them."""
+        if self._unwritten:
+            self.journal.asked(self._unwritten, self._step + 1)
+            self._step += len(self._unwritten)
+            self._unwritten = []
+
+    def _next_step(self) -> int:
+        self.flush()
+        return self._step + 1
+
     def tell(self, entry: Entry, sample: Sample, embedding: NDArray[Any]) -> None:
         """A sample that was made and embedded."""
+        step = self._next_step()
         self.selector.tell(entry.id, embedding, sample.quality, sample.cost)
-        self.journal.told(entry.id, embedding, self._step + 1)
-        self._step += 1
+        self.journal.told(entry.id, embedding, step)
+        self._step = step
 
     def fail(self, entry: Entry) -> None:
         """A ticket whose sample will not come."""
@@ -68,21 +80,24 @@ class Session:
         self._end(entry, "withdrawn")
 
     def _end(self, entry: Entry, outcome: str) -> None:
+        step = self._next_step()
         self.selector.fail(entry.id)
-        self.journal.ended(entry.id, outcome, self._step + 1)
-        self._step += 1
+        self.journal.ended(entry.id, outcome, step)
+        self._step = step
 
     def retire(self, arm: str, **why: Any) -> None:
         """Draw from an arm no more."""
+        step = self._next_step()
         self.selector.retire_arm(arm)
-        self.journal.event("retire", arm, self._step + 1, **why)
-        self._step += 1
+        self.journal.event("retire", arm, step, **why)
+        self._step = step
 
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
+        step = self._next_step()
         self.selector.add_arm(arm)
-        self.journal.event("revive", arm, self._step + 1, **why)
-        self._step += 1
+        self.journal.event("revive", arm, step, **why)
+        self._step = step
 
     # -- going on --------------------------------------------------------------------------------
 
@@ -117,6 +132,7 @@ class Session:
         """Write the selector's state beside the journal if that is worth it; the journal has it all."""
         if not at_once and self._step < (1 + SNAPSHOT_GROWTH) * self._saved_at + 1000:
             return
+        self.flush()
         self._saved_at = self._step
         content = {"run": self.journal.meta("run"), "step": self._step}
         try:
