@@ -1,10 +1,10 @@
 """An OpenAI-style server on this machine that can be told to misbehave.
 
-    with Endpoint() as endpoint:
-        endpoint.url                                  # http://127.0.0.1:PORT/v1
-        endpoint.behave([error(429, retry_after=1), HALF, None])    # the next calls; None is well
-        endpoint.behave(lambda call: NOT_JSON if call.number % 3 == 0 else None)
-        endpoint.requests                             # what was asked, as Calls
+with Endpoint() as endpoint:
+    endpoint.url                                  # http://127.0.0.1:PORT/v1
+    endpoint.behave([error(429, retry_after=1), HALF, None])    # the next calls; None is well
+    endpoint.behave(lambda call: NOT_JSON if call.number % 3 == 0 else None)
+    endpoint.requests                             # what was asked, as Calls
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-WORDS = (
-    "amber bay canyon delta ember fjord grove harbour island juniper kestrel lagoon meadow "
-    "north orchard prairie quarry river summit tide upland valley willow yonder"
-).split()
+VOCABULARY = """
+amber bay canyon delta ember fjord grove harbour island juniper kestrel lagoon meadow north
+orchard prairie quarry river summit tide upland valley willow yonder
+"""
+WORDS = VOCABULARY.split()
 
 DIMENSION = 16
 """Of the embeddings."""
@@ -113,7 +114,7 @@ class Endpoint:
         with self._lock:
             call = Call(len(self.requests), route, headers, payload)
             self.requests.append(call)
-            told = self._behaviour(call) or Answer()
+        told = self._behaviour(call) or Answer()
         if told.body is not None:
             return told
         body = _ROUTES[route](payload) if route in _ROUTES else None

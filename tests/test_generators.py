@@ -271,7 +271,9 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             patch.setitem(sys.modules, f"{module}.Image", None)
-            with pytest.raises(InputError, match=rf"needs the package {module}: pip install 'genmix\["):
+            with pytest.raises(
+                InputError, match=rf"needs the package {module}: pip install 'genmix\["
+            ):
                 settings.build(Context(world, 0, "arm"))
 
 

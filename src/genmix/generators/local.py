@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
+from genmix.generators.gate import computing
 from genmix.generators.messages import fault
 from genmix.generators.prompts import PromptSettings
 from genmix.generators.settings import Context
@@ -127,7 +128,9 @@ class LocalGenerator(ABC, Generic[T]):
         try:
             if stop.is_set():
                 raise AbandonedError("nobody waits for it any more.")
-            return [self._worth(sample) for sample in self.make(model, requests, stop)]
+            with computing():
+                samples = self.make(model, requests, stop)
+            return [self._worth(sample) for sample in samples]
         except GenerationError as error:
             return [error] * len(requests)
         except Exception as error:  # out of memory, say
