@@ -408,6 +408,22 @@ def test_a_key_in_the_place_of_its_name(name: str) -> None:
     with pytest.raises(ValidationError) as caught:
         settings_of("http://127.0.0.1:1/v1", api_key_env=name)
     assert "give the NAME of an environment variable" in caught.value.errors()[0]["msg"]
+    assert not name or name not in str(caught.value)
+
+
+def test_a_key_in_a_setting_that_does_not_exist() -> None:
+    with pytest.raises(ValidationError) as caught:
+        settings_of("http://127.0.0.1:1/v1", api_key=KEY)
+    assert KEY not in str(caught.value)
+
+
+def test_without_an_address_the_request_goes_to_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment says: a study says itself where its requests go."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
+    generator = arm_of(None, api_key_env="MY_KEY")
+    assert str(generator._client.base_url) == "https://api.openai.com/v1/"
+    asyncio.run(generator.close())
 
 
 # -- ping and settings ------------------------------------------------------------------------------

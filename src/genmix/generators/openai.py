@@ -22,6 +22,8 @@ from genmix.generators.messages import fault, quotable
 from genmix.generators.prompts import PromptSettings, prompt_for
 from genmix.generators.settings import Context
 
+OPENAI_URL = "https://api.openai.com/v1"
+
 NO_KEY = "none"
 """Sent where the server wants no key; the package does not go without."""
 
@@ -70,6 +72,8 @@ class Example(BaseModel):
 
 class OpenAIArm(PromptSettings):
     """A model behind an OpenAI-compatible endpoint."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)  # a key may stand where its name should
 
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = "openai"
@@ -181,7 +185,7 @@ class OpenAIGenerator:
         self._secrets = () if key is None else (key,)
         self._client = package.AsyncOpenAI(
             api_key=key or NO_KEY,
-            base_url=settings.base_url,
+            base_url=settings.base_url or OPENAI_URL,
             max_retries=0,
             timeout=settings.timeout,
         )
