@@ -307,8 +307,8 @@ def test_odd_waits(header: str, seconds: float | None, endpoint: Endpoint) -> No
         (422, "refuses the request (422: no)"),
         (405, "refuses the request (405: no)"),
         (404, "does not know the model 'tiny', or the address is wrong (404: no)"),
-        (401, "does not accept no key (401: no): set api_key_env"),
-        (403, "does not accept no key (403: no)"),
+        (401, "wants a key (401: no): set api_key_env"),
+        (403, "wants a key (403: no)"),
     ],
 )
 def test_what_waiting_does_not_mend(status: int, said: str, endpoint: Endpoint) -> None:
@@ -357,7 +357,7 @@ def test_the_key_is_sent_and_a_local_server_gets_a_dummy(
     assert sent == [f"Bearer {KEY}", "Bearer none"]
 
 
-@pytest.mark.parametrize("padding", [0, 150, 165, 180, 195])
+@pytest.mark.parametrize("padding", [0, 165, 180])
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
 def test_the_key_is_never_said(
     status: int,
@@ -470,6 +470,7 @@ def test_a_refused_key_is_found_before_it_costs(
         ({"price": {"input": 1}}, "output"),
         ({"price": {"input": -1, "output": 1}}, "greater than or equal to 0"),
         ({"temperature": -1}, "greater than or equal to 0"),
+        ({"timeout": float("inf")}, "finite number"),
         ({"prompts": ["a"], "prompt": "b"}, "only one of"),
         ({"prompt": None}, "there is no prompt"),
     ],

@@ -8,7 +8,7 @@ import json
 import threading
 import warnings
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,9 @@ def test_the_next_token_is_drawn_from_the_model_s_own_distribution(study: Path) 
     count, temperature = 2000, 0.8
     generator = arm_of(study, max_new_tokens=1, temperature=temperature, together=True)
     drawn = Counter(x.text if isinstance(x, Sample) else "" for x in ask(generator, count))
-    shares = next_shares(study / "endless", "the city", temperature)
+    shares: dict[str, float] = defaultdict(float)
+    for word, share in next_shares(study / "endless", "the city", temperature):
+        shares[word] += share
     expected = {word: share * count for word, share in shares.items() if share * count >= 5}
     kept = sum(expected.values())
     rest = sum(number for word, number in drawn.items() if word not in expected)
@@ -80,7 +82,8 @@ def test_the_next_token_is_drawn_from_the_model_s_own_distribution(study: Path) 
     assert statistic < freedom + 5 * (2 * freedom) ** 0.5
 
 
-def next_shares(folder: Path, prompt: str, temperature: float) -> Any:
+def next_shares(folder: Path, prompt: str, temperature: float) -> list[tuple[str, float]]:
+    """Every token with its share, the likeliest first; special tokens are decoded to nothing."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -88,14 +91,12 @@ def next_shares(folder: Path, prompt: str, temperature: float) -> Any:
     with torch.inference_mode():
         scores = model(**tokenizer(prompt, return_tensors="pt")).logits[0, -1]
     shares = (scores.double() / temperature).softmax(-1).tolist()
-    found: Any = Counter()
-    for token, share in enumerate(shares):  # special tokens are all decoded to nothing
-        found[tokenizer.decode([token], skip_special_tokens=True)] += share
-    return found
+    words = [tokenizer.decode([token], skip_special_tokens=True) for token in range(len(shares))]
+    return sorted(zip(words, shares, strict=True), key=lambda pair: -pair[1])
 
 
 def test_top_k_and_top_p_leave_out_the_unlikely(study: Path) -> None:
-    shares = sorted(next_shares(study / "endless", "the city", 1.0).items(), key=lambda x: -x[1])
+    shares = next_shares(study / "endless", "the city", 1.0)
     likeliest = [word for word, _ in shares]
     assert set(texts(arm_of(study, max_new_tokens=1, top_k=2), 40)) == set(likeliest[:2])
     mass = shares[0][1] + shares[1][1] / 2  # reached by the second word

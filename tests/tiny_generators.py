@@ -71,7 +71,7 @@ def save_text_to_image_pipeline(folder: Path, prudish: bool = False) -> Path:
     """A Stable Diffusion for images of 16 by 16 pixels; a prudish one objects to all of them."""
     from diffusers import (
         AutoencoderKL,
-        DDIMScheduler,
+        PNDMScheduler,
         StableDiffusionPipeline,
         UNet2DConditionModel,
     )
@@ -117,7 +117,7 @@ def save_text_to_image_pipeline(folder: Path, prudish: bool = False) -> Path:
         text_encoder=text_encoder,
         tokenizer=tokenizer,
         unet=unet,
-        scheduler=DDIMScheduler(clip_sample=False, steps_offset=1),
+        scheduler=PNDMScheduler(skip_prk_steps=True, steps_offset=1),  # keeps state between steps
         safety_checker=checker,
         feature_extractor=extractor,
         requires_safety_checker=prudish,

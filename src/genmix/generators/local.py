@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, Generic, Literal, TypeVar
@@ -74,6 +76,13 @@ def find_device(name: str, what: str) -> str:
     if (name.startswith("cuda") and not has_cuda) or (name == "mps" and not has_mps):
         raise InputError(f"there is no device {name} here: set 'device: cpu', or auto.")
     return name
+
+
+def hide_progress(*packages: str) -> None:
+    """No bars while they load, which would write into the terminal's live view."""
+    for name in packages:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"{name}.utils.logging").disable_progress_bar()
 
 
 class LocalGenerator(ABC, Generic[T]):
