@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from genmix.encoders.base import Encoder
+from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Generator
+from genmix.generators.base import GenerationError, Generator, Sample
 from genmix.generators.settings import Context
 from genmix.objectives.base import Objective
 from genmix.selector import Selector
@@ -59,6 +60,9 @@ def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> N
     if encoder is not None:
         note(f"loading the encoder {encoder.name}")
         encoder.load()
+        if encoder.dimension is None and objective.dimension is not None:
+            with suppress(EncodingError):  # it may want images, whose first one will tell
+                encoder.encode([Sample(text="a word, for the dimension")])
     check_dimension(objective, encoder)
 
 
