@@ -17,6 +17,7 @@ from genmix.encoders.rows import gist
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
+from genmix.generators.gate import loading
 
 WEIGHED = (".json", ".txt", ".model", ".safetensors", ".bin")
 """Endings of the files that decide what a model computes."""
@@ -64,7 +65,7 @@ class Source:
         """``load(where, …)``, from this machine if the model is here; its own code is never run."""
         options = {"revision": self.revision, "trust_remote_code": False}
         try:
-            with _no_bars():
+            with _no_bars(), loading():
                 return load(self.where, local_files_only=True, **options)
         except Exception as error:  # the libraries raise OSError, ValueError and others
             if not self.on_hub:
@@ -74,7 +75,8 @@ class Source:
                 ) from error
         self._reach_hub()
         try:
-            return load(self.where, local_files_only=False, **options)
+            with loading():
+                return load(self.where, local_files_only=False, **options)
         except Exception as error:
             raise InputError(
                 f"the model {self.label} could not be loaded ({gist(error)}): "
