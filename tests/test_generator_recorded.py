@@ -105,7 +105,7 @@ def test_features_files_that_are_none(tmp_path: Path) -> None:
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}, None], object))
     refused(tmp_path, "pickled.npy", "no .npy of plain numbers")
     np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], object))
-    refused(tmp_path, "pickled.npz", "plain numbers")
+    refused(tmp_path, "pickled.npz", "holds pickled objects")
     (tmp_path / "torn.npy").write_bytes(b"\x93NUMPY\x01")
     refused(tmp_path, "torn.npy", "plain numbers")
     np.save(tmp_path / "flat.npy", np.ones(3))
