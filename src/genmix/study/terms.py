@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 import genmix as gx
 from genmix.errors import InputError
-from genmix.study.messages import Faults, Path, did_you_mean, expected, listed, nearest, shown
+from genmix.study.messages import Faults, Path, did_you_mean, listed, nearest, shown
+from genmix.study.translate import expected
 
 if TYPE_CHECKING:
     from genmix.study.config import Study
@@ -92,6 +93,7 @@ def hyphenated(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
 
 
+@cache
 def parameters_of(cls: type) -> dict[str, Any]:
     """The parameters that a person may give, and their types."""
     hints = get_type_hints(cls)
@@ -130,12 +132,18 @@ def _term(name: str, parameters: dict[str, Any], path: Path, faults: Faults) -> 
     except _Unfit as unfit:
         faults.add((*path, "weight"), f"weight of {name} is {shown(weight)}: give {unfit}.")
         weight = 1.0
+    known = parameters_of(objectives()[name])
     for key, value in own.items():
-        if type(value) is int and value > MOST_NEIGHBOURS and needs_reference(name):
+        if (
+            type(value) is int
+            and value > MOST_NEIGHBOURS
+            and needs_reference(name)
+            and key in known
+        ):
             words = f"{key} of {name} is {value}: give a number of at most {MOST_NEIGHBOURS}."
             faults.add((*path, key), words)
     term = Term(name=name, parameters=own, weight=weight)
-    make_term(term, _stand_in(own), path, faults)
+    make_term(term, stand_in([term]), path, faults)
     return term
 
 
@@ -157,7 +165,7 @@ def _entry(
         ((written, given),) = value.items()
         path = (*path, written)
     elif isinstance(value, dict) and value:
-        faults.add(path, _several_words(what, value))
+        faults.add(path, _several_words(what, value, known))
         return None
     else:
         written, given = value, None
@@ -176,11 +184,17 @@ def _entry(
     return name, given or {}, path
 
 
-def _several_words(what: str, value: Mapping[str, Any]) -> str:
-    names = listed(list(value)[:4])
+def _several_words(what: str, value: Mapping[str, Any], known: Iterable[str]) -> str:
+    names = [key for key in value if hyphenated(key) in known]
+    others = [key for key in value if key not in names]
+    if len(names) == 1:
+        below = f"'{names[0]}: {{{others[0]}: …}}'"
+        return f"{shown(others[0])} stands beside {names[0]}: indent it below, as in {below}."
     if what == "objective":
-        return f"objective is a map of {names}: write a list, '- name: {{parameters}}' a line."
-    return f"{what} is a map of {names}: give one name, with its parameters below it."
+        return f"objective is a map of {listed([*value][:4])}: write a list, '- name' a line."
+    return (
+        f"{what} is a map of {listed([*value][:4])}: give one name, with its parameters below it."
+    )
 
 
 def _example(cls: type) -> str:
@@ -242,7 +256,7 @@ def make_policy(study: Study) -> gx.Policy:
 
 def trial_objective(terms: Iterable[Term]) -> gx.Objective:
     """The objective with stand-ins for references, to ask what it needs."""
-    made = [make_term(term, _stand_in(term.parameters), (), Faults()) for term in terms]
+    made = [make_term(term, stand_in([term]), (), Faults()) for term in terms]
     return total([each for each in made if each is not None])
 
 
@@ -284,7 +298,8 @@ def _make(
     if len(faults.found) > before:
         return None
     try:
-        return cls(**arguments)
+        with np.errstate(all="ignore"):  # weights of 1e308, say, which are then refused
+            return cls(**arguments)
     except InputError as error:
         faults.add(path, f"{name}: {error}")
         return None
@@ -306,6 +321,12 @@ def _arguments(
             faults.add(here, _unknown_words(key, name, [*known], cls))
         elif key == "kernel":
             found[key] = _kernel(value, here, faults)
+        elif (
+            key == "weights"
+            and isinstance(value, dict)
+            and not all(map(_is_number, value.values()))
+        ):
+            faults.add(here, f"weights of {name} is a map: give a map from arm to a number.")
         else:
             try:
                 found[key] = _typed(known[key], value)
@@ -318,9 +339,14 @@ def _arguments(
     return found
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _unknown_words(key: str, name: str, known: list[str], cls: type) -> str:
     names = [*known, "weight"] if issubclass(cls, gx.Objective) else known
-    otherwise = f"its parameters are {listed(names)}" if names else "it has none"
+    several = "its parameters are" if len(names) > 1 else "its only parameter is"
+    otherwise = f"{several} {listed(names)}" if names else "it has none"
     return f"unknown parameter {shown(key)} of {name}: {did_you_mean(key, names, otherwise)}"
 
 
@@ -350,8 +376,8 @@ def _typed(hint: Any, value: Any, finite: bool = False) -> Any:
     return found
 
 
-def _stand_in(parameters: Mapping[str, Any]) -> Any:
+def stand_in(terms: Iterable[Term], dimension: int = 1) -> Any:
     """Reference samples that are enough for every number of neighbours that is asked for."""
-    counts = [value for value in parameters.values() if type(value) is int]
-    rows = 2 + min(max(counts, default=0), MOST_NEIGHBOURS)
-    return np.arange(1.0, max(rows, 2) + 1)[:, None]
+    counts = [value for term in terms for value in term.parameters.values() if type(value) is int]
+    rows = 8 + max(0, min(max(counts, default=0), MOST_NEIGHBOURS))  # beyond every default
+    return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)
