@@ -33,16 +33,10 @@ from genmix.study.config import (
     study_from,
 )
 from genmix.study.messages import listed
+from genmix.study.names import kernels, objectives, policies
 from genmix.study.source import read_source
 from genmix.study.template import EXAMPLE, write_example
-from genmix.study.terms import (
-    kernels,
-    make_objective,
-    make_policy,
-    objectives,
-    policies,
-    reference_paths,
-)
+from genmix.study.terms import make_objective, make_policy, reference_paths
 from genmix.study.translate import kinds_of
 
 SMALL = """\
@@ -753,6 +747,15 @@ def test_plain_data_gets_the_same_sentences_by_path() -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "policy", [{"one-arm-oracle": {"arm": float("nan")}}, {"fixed": {"weights": float("inf")}}]
+)
+def test_a_value_that_is_wrong_twice_is_told_once(policy: dict[str, Any]) -> None:
+    with pytest.raises(StudyError) as caught:
+        study_from(plain_study(policy=policy))
+    assert len(caught.value.problems) == 1
+
+
 @pytest.mark.parametrize("data", [None, [], "vendi", 5])
 def test_what_is_no_map_is_no_study(data: Any) -> None:
     with pytest.raises(StudyError, match="give a map of keys and values"):
@@ -969,7 +972,7 @@ BAD_TERMS: list[tuple[str, str]] = [
     ("policy: {uniform: {x: 1}}", "unknown parameter 'x' of uniform: it has none."),
     (
         "policy: {fixed: {weights: [1, 2]}}",
-        "fixed: the weights are [1, 2]: give a map from arm to weight.",
+        "weights of fixed is a list: give a map from arm to number.",
     ),
     (
         "policy: {fixed: {weights: {one: 2, two: 3}}}",
@@ -977,7 +980,7 @@ BAD_TERMS: list[tuple[str, str]] = [
     ),
     (
         "policy: {fixed: {weights: {one: x}}}",
-        "weights of fixed is a map: give a map from arm to a number.",
+        "weights of fixed is a map: give a map from arm to number.",
     ),
 ]
 

@@ -32,6 +32,11 @@ class Faults:
     def add(self, path: Path, sentence: str) -> None:
         self.found.setdefault(path, sentence)
 
+    def take(self, others: Faults) -> None:
+        """Add what others have found."""
+        for path, sentence in others.found.items():
+            self.add(path, sentence)
+
     def raise_by_path(self) -> None:
         """For a study that came as plain data: every sentence says which key it is about."""
         if self.found:
