@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from genmix.study.messages import Faults, Path, StudyError, readable, shown, subject
+from genmix.study.secrets import ADVICE, lines_with_secrets
 
 LARGEST_FILE = 2**20
 MOST_VALUES = 100_000
@@ -37,6 +38,7 @@ class Source:
 
     name: str
     """What errors call the file."""
+    text: str
     data: dict[str, Any]
     places: dict[Path, Place] = field(default_factory=dict)
     """Of every key, and of every item of a list."""
@@ -49,9 +51,14 @@ class Source:
 
     def raise_by_line(self, faults: Faults) -> None:
         """Every sentence with its line, first line first."""
-        found = sorted((self.place(path), words) for path, words in faults.found.items())
+        found = [(self.place(path), words) for path, words in faults.found.items()]
+        lines = {place.line for place, _ in found}
+        for line in lines_with_secrets(self.text):
+            if line not in lines:  # a comment, or within a text
+                found.append((Place(line, 1), f"the line holds a secret: {ADVICE}."))
         if found:
-            raise StudyError([f"{self.name}, line {place.line}: {words}" for place, words in found])
+            told = [f"{self.name}, line {place.line}: {words}" for place, words in sorted(found)]
+            raise StudyError(told)
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -61,7 +68,7 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     root = _Reader(name, text).read()
     unfolded = _Unfolded(name)
     data = unfolded.value(root, ())
-    return Source(name, data, unfolded.places)
+    return Source(name, text, data, unfolded.places)
 
 
 def _read_text(path: File) -> str:
@@ -111,6 +118,8 @@ class _Reader:
         """The one document, which is a map."""
         try:
             root = self._document()
+        except StudyError:
+            raise
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Place(1, 1) if mark is None else _place(mark)
