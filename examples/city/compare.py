@@ -1,4 +1,4 @@
-"""What a learnt mixture is worth: scores at equal numbers of samples, all taken from one run."""
+"""What a learnt mixture is worth: scores of data sets of one size, made in several ways."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 import genmix as gx
 
-CHOICES = 40
-"""How often samples are chosen anew for one figure."""
+CHOICES = 100
+"""How often samples are chosen anew for a figure with ±."""
 
 Pools = dict[str, NDArray[np.float64]]
+"""By arm, as many embeddings of each."""
 
 
 @dataclass(frozen=True)
@@ -28,57 +29,39 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One arm, and as many samples of the mixture and of all arms evenly; None where they are too few."""
+class Comparison:
+    """Vendi scores of data sets of one size: each arm alone, the mixture, all arms in equal shares."""
 
-    arm: str
-    weight: float
-    samples: int
-    alone: float
-    mixture: Spread | None
-    evenly: Spread | None
+    size: int
+    alone: dict[str, float]
+    mixture: Spread
+    evenly: Spread
 
     @property
-    def gain(self) -> float:
-        """By which share the mixture is better than this arm."""
-        return -np.inf if self.mixture is None else self.mixture.mean / self.alone - 1
+    def best(self) -> str:
+        return max(self.alone, key=self.alone.__getitem__)
 
 
-def compare(pools: Pools, weights: Mapping[str, float], seed: int = 0) -> list[Row]:
+def compare(pools: Pools, weights: Mapping[str, float], seed: int = 0) -> Comparison:
     rng = np.random.default_rng(seed)
-    learnt = np.array([weights.get(arm, 0.0) for arm in pools])
-    even = np.full(len(pools), 1 / len(pools))
-    return [
-        Row(
-            arm,
-            weights.get(arm, 0.0),
-            len(pool),
-            vendi(pool),
-            expected(pools, learnt, len(pool), rng),
-            expected(pools, even, len(pool), rng),
-        )
-        for arm, pool in pools.items()
-    ]
+    (size,) = {len(pool) for pool in pools.values()}
+    return Comparison(
+        size,
+        alone={arm: vendi(pool) for arm, pool in pools.items()},
+        mixture=mixed(pools, [weights.get(arm, 0.0) for arm in pools], size, rng),
+        evenly=mixed(pools, [1.0] * len(pools), size, rng),
+    )
 
 
-def expected(
-    pools: Pools, shares: NDArray[np.float64], size: int, rng: np.random.Generator
-) -> Spread | None:
-    """The Vendi score of ``size`` samples in these shares, chosen without replacement."""
-    counts = apportion(shares, size)
-    if any(count > len(pool) for count, pool in zip(counts, pools.values(), strict=True)):
-        return None
-    scores = [
-        vendi(
-            np.concatenate(
-                [
-                    rng.choice(pool, count, replace=False)
-                    for pool, count in zip(pools.values(), counts, strict=True)
-                ]
-            )
-        )
-        for _ in range(CHOICES)
-    ]
+def mixed(pools: Pools, shares: list[float], size: int, rng: np.random.Generator) -> Spread:
+    """The score of ``size`` samples in these shares, chosen from the pools without replacement."""
+    counts = dict(zip(pools, apportion(np.array(shares), size), strict=True))
+
+    def choose() -> NDArray[np.float64]:
+        chosen = [rng.choice(pools[arm], n, replace=False) for arm, n in counts.items()]
+        return np.concatenate(chosen)
+
+    scores = [vendi(choose()) for _ in range(CHOICES)]
     return Spread(float(np.mean(scores)), float(np.std(scores, ddof=1)))
 
 

@@ -2,8 +2,8 @@
 
     make demo-llm       # or, with the packages of requirements-real.lock: python examples/city/demo.py
 
-Serves the models on free ports of this machine, runs study.yaml against them, and shows what mixing them
-was worth. Nothing is downloaded and nothing leaves the machine.
+Serves the models on free ports of this machine, runs study.yaml against them, then draws fresh sentences to
+show what the mixture is worth. Nothing is downloaded and nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from compare import CHOICES, Pools, Row, compare
+from compare import CHOICES, Comparison, Pools, compare
 from rich.console import Console
 from rich.table import Table
 from serve import FREE, serving
@@ -26,28 +26,33 @@ from genmix.study.journal import Journal, embedding_of
 from genmix.study.view import make_view
 
 STUDY = Path(__file__).with_name("study.yaml")
+FRESH = 60
+"""Fresh sentences of each arm, and the size of the data sets that are compared."""
 
 CAPTION = f"""\
-Each row compares equal numbers of sentences, all of them from this run. "alone": those of the arm.
-"mixture", "evenly": as many, chosen from all arms without replacement, in the shares of the learnt
-weights or in equal shares; mean ± standard deviation over {CHOICES} choices. Vendi grows with the number of
-sentences: compare along the rows, not down the columns. The weights were learnt on the same sentences."""
+Vendi says how many different sentences a data set holds, in effect. It grows with the size of the
+set, so all sets here have {FRESH}. They come from {FRESH} fresh sentences of each arm, none of which the
+mixture was learnt on. An arm: its {FRESH}. Evenly, and the mixture: {FRESH} chosen from all arms without
+replacement, in equal shares or by the weights; mean ± standard deviation of {CHOICES} choices."""
 
 
 def main() -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the encoder's weights come with a package
-    folder = unused(Path("runs"), "city")
-    with serving(FREE) as addresses, make_view(Console(stderr=True)) as view:
-        run = gx.run(study_at(addresses), folder, callbacks=[view], note=view.note)
-    if run.status != "finished":
-        ports = " ".join(
-            address.split(":")[2].removesuffix("/v1") for address in addresses.values()
-        )
-        print(f"{run.status}; to go on: python examples/city/serve.py {ports} &")
-        print(f"                genmix resume {run.folder}")
-        return 130 if run.status == "interrupted" else 3
-    show(run)
-    return 0
+    folder = unused(Path("runs"), "city-demo")
+    with serving(FREE) as addresses:
+        study = study_at(addresses)
+        learnt = watched(study, folder / "mixture")
+        if learnt.status == "finished":
+            print(
+                f"\n{FRESH} fresh sentences of each arm, to see what this is worth:",
+                file=sys.stderr,
+            )
+            fresh = watched(evenly(study), folder / "fresh")
+            if fresh.status == "finished":
+                show(learnt, compare(embeddings(fresh), learnt.weights))
+                return 0
+            learnt = fresh
+    return stopped(learnt, addresses)
 
 
 def unused(parent: Path, name: str) -> Path:
@@ -67,22 +72,16 @@ def study_at(addresses: dict[str, str]) -> dict[str, Any]:
     return study
 
 
-def show(run: gx.Run) -> None:
-    console, summary = Console(), run.summary
-    rows = compare(embeddings(run), run.weights)
-    console.print("\nOne sentence of each arm:")
-    for arm, text in first_texts(run).items():
-        console.print(f"  {arm:12} {text}", highlight=False, markup=False)
-    console.print()
-    console.print(table(rows))
-    console.print(CAPTION, style="dim", highlight=False, soft_wrap=True)
-    console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
-    console.print(
-        f"{summary['samples']} sentences, {summary['output_tokens']} tokens, "
-        f"{summary['seconds']:.0f} seconds; everything is in {run.folder}",
-        highlight=False,
-        soft_wrap=True,
-    )
+def evenly(study: dict[str, Any]) -> dict[str, Any]:
+    """The same arms with other seeds, FRESH sentences of each, on both servers at a time."""
+    arms = sum(len(arm["variants"]) for arm in study["arms"].values())
+    plan = {"seed": study["seed"] + 1, "warm_start": FRESH, "in_flight": arms}
+    return {**study, **plan, "budget": {"samples": FRESH * arms}}
+
+
+def watched(study: dict[str, Any], folder: Path) -> gx.Run:
+    with make_view(Console(stderr=True)) as view:
+        return gx.run(study, folder, callbacks=[view], note=view.note)
 
 
 def embeddings(run: gx.Run) -> Pools:
@@ -95,6 +94,21 @@ def embeddings(run: gx.Run) -> Pools:
     return {arm: np.array(found[arm], dtype=float) for arm in run.counts}
 
 
+def show(run: gx.Run, scores: Comparison) -> None:
+    console, summary = Console(highlight=False, soft_wrap=True), run.summary
+    console.print("\nA sentence of each arm:")
+    for arm, text in first_texts(run).items():
+        console.print(f"  {arm:10}  {text}", markup=False)
+    console.print()
+    console.print(table(run, scores), soft_wrap=False)
+    console.print(f"\n{CAPTION}\n", style="dim")
+    console.print(verdict(scores), style="bold")
+    console.print(
+        f"The mixture was learnt on {summary['samples']} sentences in {summary['seconds']:.0f} "
+        f"seconds; they and everything else are in {run.folder}."
+    )
+
+
 def first_texts(run: gx.Run) -> dict[str, str]:
     found: dict[str, str] = {}
     for sample in run.samples():
@@ -102,25 +116,33 @@ def first_texts(run: gx.Run) -> dict[str, str]:
     return found
 
 
-def table(rows: list[Row]) -> Table:
-    made = Table(title="Vendi: how many different sentences there are, in effect", box=None)
-    for column in ("arm", "weight", "sentences", "alone", "mixture", "evenly"):
+def table(run: gx.Run, scores: Comparison) -> Table:
+    made = Table(box=None, pad_edge=False)
+    for column in ("arm", "weight", "drawn", f"Vendi of {scores.size}"):
         made.add_column(column, justify="left" if column == "arm" else "right")
-    for row in rows:
-        taken = [str(spread or "–") for spread in (row.mixture, row.evenly)]
-        made.add_row(row.arm, f"{row.weight:.2f}", f"{row.samples}", f"{row.alone:.1f}", *taken)
+    for arm, alone in scores.alone.items():
+        made.add_row(arm, f"{run.weights[arm]:.2f}", f"{run.counts[arm]}", f"{alone:.1f}      ")
+    made.add_row("evenly", "", "", str(scores.evenly))
+    made.add_row(
+        "the mixture", "", f"{sum(run.counts.values())}", str(scores.mixture), style="bold"
+    )
     return made
 
 
-def verdict(rows: list[Row]) -> str:
-    """The mixture against the arm that comes nearest to it, and against all arms evenly."""
-    best = min((row for row in rows if row.mixture and row.evenly), key=lambda row: row.gain)
-    evenly = best.mixture.mean / best.evenly.mean - 1
+def verdict(scores: Comparison) -> str:
+    best, mixture = scores.alone[scores.best], scores.mixture.mean
     return (
-        f"{best.samples} sentences of the learnt mixture: Vendi {best.mixture.mean:.1f}, "
-        f"{best.gain:+.0%} against the best single arm ({best.arm}, {best.alone:.1f}) "
-        f"and {evenly:+.0%} against drawing evenly ({best.evenly.mean:.1f})."
+        f"The mixture scores {mixture:.1f}: {mixture / best - 1:+.0%} against the best single arm "
+        f"({scores.best}, {best:.1f}), {mixture / scores.evenly.mean - 1:+.0%} against drawing evenly."
     )
+
+
+def stopped(run: gx.Run, addresses: dict[str, str]) -> int:
+    ports = " ".join(address.split(":")[2].removesuffix("/v1") for address in addresses.values())
+    print(f"{run.summary['reason']}; to go on, serve the models again and resume:")
+    print(f"  python examples/city/serve.py {ports} &")
+    print(f"  genmix resume {run.folder}")
+    return 130 if run.status == "interrupted" else 3
 
 
 if __name__ == "__main__":
