@@ -2,26 +2,35 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
+REAL := $(VENV)/.installed-real
 
 # Two test workers on two cores: one thread each, or they fight for them.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
 
-.PHONY: help setup demo test test-drills bench bench-quick lint format clean
+.PHONY: help setup setup-real demo demo-llm test test-drills test-real bench bench-quick lint format clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: $(STAMP) ## Build the environment in .venv from requirements.lock
 
+setup-real: $(REAL) ## Add the real models of requirements-real.lock (500 MB)
+
 demo: setup ## Run Mixture-Greedy on the scikit-learn digits
 	@$(RUN) genmix demo
+
+demo-llm: setup-real ## Mix two real language models, served here (minutes)
+	@$(VENV)/bin/python examples/city/demo.py
 
 test: setup ## Run the tests and measure the coverage
 	$(PYTEST) -m "not drill and not real" --cov
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
+
+test-real: setup-real ## Run the end-to-end tests on real models
+	HF_HUB_OFFLINE=1 $(ONE_THREAD) $(RUN) pytest -q -m real
 
 bench: setup ## Run all benchmarks at full size (about 45 minutes)
 	$(RUN) bench all
@@ -54,4 +63,9 @@ $(STAMP): pyproject.toml requirements.lock
 	@echo "Installing requirements.lock into $(VENV) (minutes the first time) ..."
 	@$(RUN) pip install -qq --disable-pip-version-check -r requirements.lock
 	@$(RUN) pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(REAL): $(STAMP) requirements-real.lock
+	@echo "Installing requirements-real.lock into $(VENV) (minutes the first time) ..."
+	@$(RUN) pip install -qq --disable-pip-version-check --no-deps -r requirements-real.lock
 	@touch $@

@@ -1,0 +1,154 @@
+"""The city experiment for real: two small language models, six ways to ask them, one mixture.
+
+    make demo-llm       # or, with the packages of requirements-real.lock: python examples/city/demo.py
+
+Serves the models on free ports of this machine, runs study.yaml against them, then draws fresh sentences to
+show what the mixture is worth. Nothing is downloaded and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from compare import CHOICES, Comparison, Pools, compare
+from rich.console import Console
+from rich.table import Table
+from serve import FREE, serving
+
+import genmix as gx
+from genmix.study.journal import Journal, embedding_of
+from genmix.study.view import make_view
+
+STUDY = Path(__file__).with_name("study.yaml")
+FRESH = 60
+"""Fresh sentences of each arm, and the size of the data sets that are compared."""
+
+CAPTION = f"""\
+Vendi says how many different sentences a data set holds, in effect. It grows with the size of the
+set, so all sets here have {FRESH}. They come from {FRESH} fresh sentences of each arm, none of which the
+mixture was learnt on. An arm: its {FRESH}. Evenly, and the mixture: {FRESH} chosen from all arms without
+replacement, in equal shares or by the weights; mean ± standard deviation of {CHOICES} choices."""
+
+
+def main() -> int:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the encoder's weights come with a package
+    folder = unused(Path("runs"), "city-demo")
+    with serving(FREE) as addresses:
+        study = study_at(addresses)
+        learnt = watched(study, folder / "mixture")
+        if learnt.status == "finished":
+            print(
+                f"\n{FRESH} fresh sentences of each arm, to see what this is worth:",
+                file=sys.stderr,
+            )
+            fresh = watched(evenly(study), folder / "fresh")
+            if fresh.status == "finished":
+                show(learnt, compare(embeddings(fresh), learnt.weights))
+                return 0
+            learnt = fresh
+    return stopped(learnt, addresses)
+
+
+def unused(parent: Path, name: str) -> Path:
+    """The first of NAME, NAME-2, NAME-3 … that is not there yet."""
+    folder, number = parent / name, 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{name}-{number}"
+    return folder
+
+
+def study_at(addresses: dict[str, str]) -> dict[str, Any]:
+    """study.yaml, with the models where they are served now."""
+    study: dict[str, Any] = yaml.safe_load(STUDY.read_text("utf-8"))
+    for arm in study["arms"].values():
+        arm["base_url"] = addresses[arm["model"]]
+    return study
+
+
+def evenly(study: dict[str, Any]) -> dict[str, Any]:
+    """The same arms with other seeds, FRESH sentences of each, on both servers at a time."""
+    arms = sum(len(arm["variants"]) for arm in study["arms"].values())
+    plan = {"seed": study["seed"] + 1, "warm_start": FRESH, "in_flight": arms}
+    return {**study, **plan, "budget": {"samples": FRESH * arms}}
+
+
+def watched(study: dict[str, Any], folder: Path) -> gx.Run:
+    with make_view(Console(stderr=True)) as view:
+        return gx.run(study, folder, callbacks=[view], note=view.note)
+
+
+def embeddings(run: gx.Run) -> Pools:
+    """The embeddings of each arm's sentences, as the run's journal has them."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    journal = Journal.open(run.folder, readonly=True)
+    for row in journal.told_rows():
+        found[row["arm"]].append(embedding_of(row))
+    journal.close()
+    return {arm: np.array(found[arm], dtype=float) for arm in run.counts}
+
+
+def show(run: gx.Run, scores: Comparison) -> None:
+    console, summary = Console(highlight=False, soft_wrap=True), run.summary
+    console.print("\nA sentence of each arm:")
+    for arm, text in first_texts(run).items():
+        console.print(f"  {arm:10}  {text}", markup=False)
+    console.print()
+    console.print(table(run, scores), soft_wrap=False)
+    console.print(f"\n{CAPTION}\n", style="dim")
+    console.print(verdict(scores), style="bold")
+    console.print(
+        f"The mixture was learnt on {summary['samples']} sentences in {summary['seconds']:.0f} "
+        f"seconds; they and everything else are in {run.folder}."
+    )
+
+
+def first_texts(run: gx.Run) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for sample in run.samples():
+        found.setdefault(sample["model_name"], sample["text"])
+    return found
+
+
+def table(run: gx.Run, scores: Comparison) -> Table:
+    made = Table(box=None, pad_edge=False)
+    for column in ("arm", "weight", "drawn", f"Vendi of {scores.size}"):
+        made.add_column(column, justify="left" if column == "arm" else "right")
+    for arm, alone in scores.alone.items():
+        made.add_row(arm, f"{run.weights[arm]:.2f}", f"{run.counts[arm]}", f"{alone:.1f}      ")
+    made.add_row("evenly", "", "", str(scores.evenly))
+    made.add_row(
+        "the mixture", "", f"{sum(run.counts.values())}", str(scores.mixture), style="bold"
+    )
+    return made
+
+
+def verdict(scores: Comparison) -> str:
+    best, mixture = scores.alone[scores.best], scores.mixture.mean
+    return (
+        f"The mixture scores {mixture:.1f}: {mixture / best - 1:+.0%} against the best single arm "
+        f"({scores.best}, {best:.1f}), {mixture / scores.evenly.mean - 1:+.0%} against drawing evenly."
+    )
+
+
+def stopped(run: gx.Run, addresses: dict[str, str]) -> int:
+    ports = " ".join(address.split(":")[2].removesuffix("/v1") for address in addresses.values())
+    print(f"{run.summary['reason']}; to go on, serve the models again and resume:")
+    print(f"  python examples/city/serve.py {ports} &")
+    print(f"  genmix resume {run.folder}")
+    return 130 if run.status == "interrupted" else 3
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except gx.InputError as error:
+        sys.exit(f"genmix: {error}")
