@@ -33,7 +33,7 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
     return found
 
 
-def make_encoder(study: Study, folder: Path, note: Note) -> Encoder | None:
+def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
     """The encoder, which embeds the same content only once, also over several runs."""
     if study.encoder is None:
         return None
