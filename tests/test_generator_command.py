@@ -6,13 +6,13 @@ import asyncio
 import base64
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from tests.asking import ask, use
 
 from genmix.errors import InputError
 from genmix.generators import CommandArm, Context, GenerationError, Request, Sample
@@ -33,21 +33,6 @@ def arm_of(folder: Path, body: str, **settings: Any) -> Any:
     (folder / "program.py").write_text(LOOP + indented)
     settings = {"kind": "command", "command": [sys.executable, "program.py"], **settings}
     return CommandArm.model_validate(settings).build(Context(folder, 0, "arm"))
-
-
-def use(generator: Any, work: Callable[[Any], Any]) -> Any:
-    async def session() -> Any:
-        try:
-            return await work(generator)
-        finally:
-            await generator.close()
-
-    return asyncio.run(session())
-
-
-def ask(generator: Any, count: int = 1) -> list[Any]:
-    requests = [Request(index, 100 + index) for index in range(count)]
-    return use(generator, lambda g: g.generate(requests))
 
 
 def failure(generator: Any) -> GenerationError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from pydantic import ValidationError
+from tests.asking import ask
 
 from genmix.errors import InputError
 from genmix.generators import Context, DiffusersArm, GenerationError, Request, Sample
@@ -36,21 +36,6 @@ def arm_of(folder: Path, model: str, **settings: Any) -> Any:
 
 def text_arm(folder: Path, **settings: Any) -> Any:
     return arm_of(folder, "sd", **{"prompt": "a city", "height": 16, "width": 16, **settings})
-
-
-def use(generator: Any, work: Callable[[Any], Any]) -> Any:
-    async def session() -> Any:
-        try:
-            return await work(generator)
-        finally:
-            await generator.close()
-
-    return asyncio.run(session())
-
-
-def ask(generator: Any, count: int = 1) -> list[Any]:
-    requests = [Request(index, 100 + index) for index in range(count)]
-    return use(generator, lambda g: g.generate(requests))
 
 
 def pixels(sample: Any) -> Any:

@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.asking import ask, use
 
 from endpoint import (
     EMPTY,
@@ -53,21 +54,6 @@ def settings_of(url: str | None, **settings: Any) -> OpenAIArm:
 
 def arm_of(url: str | None, **settings: Any) -> Any:
     return settings_of(url, **settings).build(Context(Path(), 0, "arm"))
-
-
-def use(generator: Any, work: Callable[[Any], Any]) -> Any:
-    async def session() -> Any:
-        try:
-            return await work(generator)
-        finally:
-            await generator.close()
-
-    return asyncio.run(session())
-
-
-def ask(generator: Any, count: int = 1) -> list[Any]:
-    requests = [Request(index, 100 + index) for index in range(count)]
-    return use(generator, lambda g: g.generate(requests))
 
 
 def failure(endpoint: Endpoint, answer: Answer, **settings: Any) -> GenerationError:

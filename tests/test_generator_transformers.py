@@ -9,13 +9,13 @@ import threading
 import warnings
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from pydantic import ValidationError
+from tests.asking import ask, use
 
 from genmix.errors import InputError
 from genmix.generators import Context, GenerationError, Request, Sample, TransformersArm
@@ -36,21 +36,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def arm_of(folder: Path, model: str = "endless", **settings: Any) -> Any:
     plain = {"kind": "transformers", "model": model, "prompt": "the city", "max_new_tokens": 6}
     return TransformersArm.model_validate({**plain, **settings}).build(Context(folder, 0, "arm"))
-
-
-def use(generator: Any, work: Callable[[Any], Any]) -> Any:
-    async def session() -> Any:
-        try:
-            return await work(generator)
-        finally:
-            await generator.close()
-
-    return asyncio.run(session())
-
-
-def ask(generator: Any, count: int = 1) -> list[Any]:
-    requests = [Request(index, 100 + index) for index in range(count)]
-    return use(generator, lambda g: g.generate(requests))
 
 
 def texts(generator: Any, count: int) -> list[str]:
