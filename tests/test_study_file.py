@@ -416,9 +416,9 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
         ],
     ),
     "an impossible escape": (
-        'a: "\\UFFFFFFFF"\n',
+        'a: "\\U0001F600"\nb: "\\UFFFFFFFF"\n',
         [
-            "study.yaml, line 1: an escaped character does not exist: mend the text after the "
+            "study.yaml, line 2: an escaped character does not exist: mend the text after the "
             "backslash."
         ],
     ),

@@ -104,7 +104,7 @@ class _Check:
             except Exception as error:  # of one arm, which must not hide the others
                 arm.problem = _words(error)
         try:
-            self.encoder = prepare.make_encoder(self.study, self.folder)
+            self.encoder = prepare.make_encoder(self.study, self.folder, _say_nothing)
             self.report.encoder = None if self.encoder is None else self.encoder.name
         except InputError as error:
             self._complain(error)
@@ -123,10 +123,10 @@ class _Check:
         try:
             sound = [arm for arm in self.report.arms if arm.arm in self.generators]
             await asyncio.gather(*(self._look_at(arm, draw) for arm in sound))
-            broken = self.encoder is None and self.study.encoder is not None
-            for arm in sound:
-                if arm.arm in self.drawn and not broken:
-                    await asyncio.to_thread(self._embed, arm)
+            if draw and await asyncio.to_thread(self._load):
+                for arm in sound:
+                    if arm.arm in self.drawn:
+                        await asyncio.to_thread(self._embed, arm)
             self._judge()
         finally:
             await prepare.close_all(self.generators, self.encoder)
@@ -158,6 +158,17 @@ class _Check:
             arm.sample = described(outcome)
         else:
             arm.problem = str(outcome)
+
+    def _load(self) -> bool:
+        """Whether the encoder, if the study has one, is fit for use."""
+        if self.encoder is None:
+            return self.study.encoder is None
+        try:
+            self.encoder.load()
+        except Exception as error:  # it may be other people's code
+            self.report.others.append(_words(error))
+            return False
+        return True
 
     def _embed(self, arm: ArmCheck) -> None:
         try:
@@ -206,7 +217,7 @@ class _Check:
         place = self.folder / Path(path).expanduser()
         if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
             return stand_in(self.study.objective, dimension or 1)
-        return read_reference(path, self.folder, self.encoder, lambda line: None)
+        return read_reference(path, self.folder, self.encoder, _say_nothing)
 
     def _check_dimension(self, objective: Objective, dimension: int | None) -> None:
         prepare.check_dimension(objective, self.encoder)
@@ -223,6 +234,10 @@ class _Check:
             objective.check(batch, "its sample")
         except InputError as error:
             arm.problem = str(error)
+
+
+def _say_nothing(line: str) -> None:
+    """Progress is not worth showing here."""
 
 
 def _words(error: Exception) -> str:

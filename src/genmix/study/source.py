@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -130,10 +131,15 @@ class _Reader:
             raise self._error([(Place(line, 1), words)]) from None
         except (ValueError, OverflowError):  # an escape such as \\UFFFFFFFF
             words = "an escaped character does not exist: mend the text after the backslash."
-            raise self._error([(Place(1, 1), words)]) from None
+            raise self._error([(self._place_of_escape(), words)]) from None
         if self.faults:
             raise self._error(self.faults)
         return root
+
+    def _place_of_escape(self) -> Place:
+        escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", self.text)
+        bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
+        return Place(self.text.count("\n", 0, bad) + 1, 1)
 
     def _error(self, faults: list[tuple[Place, str]]) -> StudyError:
         return StudyError([f"{self.name}, line {p.line}: {words}" for p, words in sorted(faults)])
