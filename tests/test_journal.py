@@ -50,7 +50,7 @@ def play(session: Session, count: int, dtype: Any = np.float32) -> None:
         elif i % 5 != 4:
             sample = Sample(text=f"{entry.arm}{entry.place}", cost=0.25)
             session.journal.made(entry.id, sample, None, 0.0)
-            session.tell(entry, sample, row.astype(dtype))
+            session.tell([(entry, sample, row.astype(dtype))])
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -72,6 +72,21 @@ def test_the_same_steps_give_the_same_selector(tmp_path: Path, snapshot: bool) -
     ahead = back.ask()
     (expected,) = session.selector.ask()
     assert (ahead.id, ahead.arm) == (expected.id, expected.arm)
+
+
+def test_samples_told_at_once_are_told_at_once_again(tmp_path: Path) -> None:
+    session = fresh(tmp_path)
+    for size in (6, 1, 9, 20, 4):
+        entries = [session.ask() for _ in range(size)]
+        session.flush()
+        told = []
+        for entry in entries:
+            sample = Sample(text="x")
+            session.journal.made(entry.id, sample, None, 0.0)
+            told.append((entry, sample, np.random.default_rng(entry.seed).normal(size=4)))
+        session.tell(told)
+    session.journal.close()
+    assert_same_bits(again(tmp_path).selector.state_dict(), session.selector.state_dict())
 
 
 def test_a_torn_or_foreign_snapshot_is_ignored(tmp_path: Path) -> None:
@@ -120,7 +135,7 @@ def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
     session.flush()
     row = np.random.default_rng(0).normal(size=5).astype(dtype)
     session.journal.made(entry.id, Sample(text="x"), None, 0.0)
-    session.tell(entry, Sample(text="x"), row)
+    session.tell([(entry, Sample(text="x"), row)])
     (found,) = session.journal.told_rows()
     np.testing.assert_array_equal(embedding_of(found), row)
 

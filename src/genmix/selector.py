@@ -218,13 +218,20 @@ class Selector:
         cost: float | None = None,
     ) -> None:
         """Take in the sample of a ticket: its embedding ``(d,)``, and quality and cost if there are any."""
-        issued = self._find(ticket)
-        told = self._checked(issued, embedding, quality, cost)
+        self.tell_all([(ticket, embedding, quality, cost)])
+
+    def tell_all(
+        self, samples: Iterable[tuple[Ticket | int, Array, float | None, float | None]]
+    ) -> None:
+        """As ``tell`` for each of several samples, all or none; the mixture is solved for once, after."""
         with self._all_or_nothing():
-            self._land(issued)
-            self._told[told.arm] += 1
-            self._pending.append(told)
-            self._sample = told.row[:0, :]
+            for ticket, embedding, quality, cost in samples:
+                issued = self._find(ticket)
+                told = self._checked(issued, embedding, quality, cost)
+                self._land(issued)
+                self._told[told.arm] += 1
+                self._pending.append(told)
+                self._sample = told.row[:0, :]
             self._fix_objective()
             if self._is_due():
                 self._solve()

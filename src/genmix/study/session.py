@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from genmix import state
 from genmix.errors import InputError
 from genmix.generators.base import Sample
 from genmix.selector import Selector
-from genmix.study.journal import Entry, Journal, JournalError
+from genmix.study.journal import Entry, Journal, JournalError, Step
 
 SNAPSHOT = "selector.npz"
 
@@ -64,12 +66,13 @@ class Session:
         self.flush()
         return self._step + 1
 
-    def tell(self, entry: Entry, sample: Sample, embedding: NDArray[Any]) -> None:
-        """A sample that was made and embedded."""
-        step = self._next_step()
-        self.selector.tell(entry.id, embedding, sample.quality, sample.cost)
-        self.journal.told(entry.id, embedding, step)
-        self._step = step
+    def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
+        """Samples that were made and embedded: the mixture is solved for once, a transaction for each."""
+        first = self._next_step()
+        self.selector.tell_all((e.id, row, sample.quality, sample.cost) for e, sample, row in told)
+        for entry, _, row in told:
+            self.journal.told(entry.id, row, self._step + 1, first)
+            self._step += 1
 
     def fail(self, entry: Entry) -> None:
         """A ticket whose sample will not come."""
@@ -105,20 +108,29 @@ class Session:
         """Bring the selector to where the journal ends: from the last snapshot, then step by step."""
         self._load_snapshot()
         self._places = self.journal.places()
-        for step in self.journal.steps(self._step):
-            if step.kind == "ask":
-                self._ask_again(step.ticket, step.arm)
-            elif step.kind == "told":
-                assert step.ticket is not None
-                self.selector.tell(step.ticket, step.embedding, step.quality, step.cost)
-            elif step.kind in ("failed", "withdrawn"):
-                assert step.ticket is not None
-                self.selector.fail(step.ticket)
-            elif step.kind == "retire":
-                self.selector.retire_arm(step.arm)
-            else:
-                self.selector.add_arm(step.arm)
-            self._step = step.number
+        steps = self.journal.steps(self._step)
+        for group, together in groupby(steps, lambda step: step.group):
+            if group is not None:
+                self._tell_again(list(together))
+                continue
+            for step in together:
+                self._do_again(step)
+
+    def _tell_again(self, told: list[Step]) -> None:
+        self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
+        self._step = told[-1].number
+
+    def _do_again(self, step: Step) -> None:
+        if step.kind == "ask":
+            self._ask_again(step.ticket, step.arm)
+        elif step.kind == "retire":
+            self.selector.retire_arm(step.arm)
+        elif step.kind == "revive":
+            self.selector.add_arm(step.arm)
+        else:  # failed or withdrawn
+            assert step.ticket is not None
+            self.selector.fail(step.ticket)
+        self._step = step.number
 
     def _ask_again(self, number: int | None, arm: str) -> None:
         (ticket,) = self.selector.ask()
