@@ -16,6 +16,7 @@ BENCHMARKS = {
     "growth": ("bench.growth", "time and memory against samples, dimensions and arms"),
     "score": ("bench.score", "scores against vendi-score and the textbook's matrix root"),
     "solvers": ("bench.solvers", "Newton, EG, SLSQP and CVXPY on the same static losses"),
+    "studies": ("bench.studies", "what a whole study costs a sample beside generating"),
     "startup": ("bench.startup", "import genmix against import numpy"),
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
     "gpu": ("bench.gpu", "solves, kernel sums and runs on a CUDA device"),

@@ -20,32 +20,11 @@ from typing import Any
 
 import numpy as np
 
-WORDS = [
-    "amber",
-    "bay",
-    "canyon",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "harbour",
-    "island",
-    "juniper",
-    "kestrel",
-    "lagoon",
-    "meadow",
-    "north",
-    "orchard",
-    "prairie",
-    "quarry",
-    "river",
-    "summit",
-    "tide",
-    "upland",
-    "valley",
-    "willow",
-    "yonder",
-]
+VOCABULARY = """
+amber bay canyon delta ember fjord grove harbour island juniper kestrel lagoon meadow north
+orchard prairie quarry river summit tide upland valley willow yonder
+"""
+WORDS = VOCABULARY.split()
 
 DIMENSION = 16
 """Of the embeddings."""
@@ -135,7 +114,7 @@ class Endpoint:
         with self._lock:
             call = Call(len(self.requests), route, headers, payload)
             self.requests.append(call)
-            told = self._behaviour(call) or Answer()
+        told = self._behaviour(call) or Answer()
         if told.body is not None:
             return told
         body = _ROUTES[route](payload) if route in _ROUTES else None

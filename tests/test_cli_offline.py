@@ -219,6 +219,18 @@ def test_every_kind_of_objective_is_diagnosed(case: str, folder: Path) -> None:
     assert found == json.loads(json.dumps(expected.as_dict()))
 
 
+def test_the_table_shows_what_is_lost_without_an_arm(folder: Path) -> None:
+    options = ("--objective", "fd", *WITH_REAL)
+    table = invoke("mixture", *FILES, *options, "--leave-one-out").stdout.splitlines()
+    expected = gx.optimal_mixture(ARMS, gx.FrechetDistance(REAL))
+    assert table[0].endswith("loss rises without  active")
+    for line, (name, rise) in zip(table[1:3], expected.leave_one_out.items(), strict=True):
+        *_, shown, active = line.split()
+        assert float(shown) == pytest.approx(max(rise, 0), rel=1e-3)
+        assert active == ("yes" if name in expected.active else "no")
+    assert "without" not in invoke("mixture", *FILES, *options).stdout
+
+
 def test_a_reference_brings_its_neighbours_along(folder: Path) -> None:
     for options in (("--objective", "vendi"), ("--objective", "fd")):
         found = told("score", *options, *WITH_REAL, "--k", "2")

@@ -315,6 +315,15 @@ def test_quality_and_cost_go_along() -> None:
     assert set(found.as_dict()["scores"]) == {"vendi", "quality"}
 
 
+def test_an_arm_without_which_nothing_is_worth_anything() -> None:
+    """Quality-weighted Vendi is −∞ on a logarithmic scale where no sample has quality."""
+    arms = named(orthonormal_blocks((2, 2)))
+    quality = {"arm0": 1.0, "arm1": 0.0}
+    found = gx.diagnose(arms, gx.QualityVendi(), quality=quality, gamma=0.0)
+    assert (found.arms["arm0"].leave_one_out, found.arms["arm0"].margin) == (math.inf, math.inf)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
 def test_progress_is_told() -> None:
     done: list[int] = []
     gx.diagnose(random_arms(0), gx.RKE(gx.Cosine()), repeats=3, progress=done.append)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import genmix as gx
-from genmix.files import Statistics, read_file, write_statistics
+from genmix.files import Statistics, _stacked, read_file, write_statistics
 from genmix.reference import Moments, Samples
 from test_bad_input import refused
 
@@ -276,6 +276,20 @@ def test_what_cannot_be_read_is_one_sentence(case: str, tmp_path: Path) -> None:
     write, parts = BAD[case]
     path = write(tmp_path)
     refused(lambda: gx.read_features(path), path.name, *parts)
+
+
+def test_chunks_of_a_column_are_one_matrix() -> None:
+    """Arrow splits large columns as it likes; an empty piece has no width."""
+    kind = pa.list_(pa.float64())
+    pieces = [
+        lists(kind, ROWS[:0]),
+        lists(kind, ROWS[:4]),
+        lists(kind, ROWS[:0]),
+        lists(kind, ROWS[4:]),
+    ]
+    np.testing.assert_array_equal(_stacked(pieces, "x"), ROWS)
+    np.testing.assert_array_equal(_stacked([lists(kind, ROWS)[2:5]], "x"), ROWS[2:5])
+    refused(lambda: _stacked([*pieces, lists(kind, ROWS[:2, :2])], "x"), "row 7 has 2", "have 3")
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet", "x.pt", "x.jsonl", "x", "x.csv"])

@@ -40,6 +40,7 @@ def play(session: Session, count: int, dtype: Any = np.float32) -> None:
     """Tells, failures, withdrawals, and tickets left in flight."""
     for i in range(count):
         entry = session.ask()
+        session.flush()
         rng = np.random.default_rng(entry.seed)
         row = rng.normal(size=4).astype(dtype) * (1 if entry.arm == "a" else [3, 1, 1, 0.1])
         if i % 7 == 3:
@@ -49,7 +50,7 @@ def play(session: Session, count: int, dtype: Any = np.float32) -> None:
         elif i % 5 != 4:
             sample = Sample(text=f"{entry.arm}{entry.place}", cost=0.25)
             session.journal.made(entry.id, sample, None, 0.0)
-            session.tell(entry, sample, row.astype(dtype))
+            session.tell([(entry, sample, row.astype(dtype))])
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -63,6 +64,7 @@ def test_the_same_steps_give_the_same_selector(tmp_path: Path, snapshot: bool) -
     play(session, 5)
     session.revive("a", why="test")
     play(session, 20)
+    session.flush()
     session.journal.close()
     assert (tmp_path / SNAPSHOT).exists() == snapshot
     back = again(tmp_path)
@@ -70,6 +72,21 @@ def test_the_same_steps_give_the_same_selector(tmp_path: Path, snapshot: bool) -
     ahead = back.ask()
     (expected,) = session.selector.ask()
     assert (ahead.id, ahead.arm) == (expected.id, expected.arm)
+
+
+def test_samples_told_at_once_are_told_at_once_again(tmp_path: Path) -> None:
+    session = fresh(tmp_path)
+    for size in (6, 1, 9, 20, 4):
+        entries = [session.ask() for _ in range(size)]
+        session.flush()
+        told = []
+        for entry in entries:
+            sample = Sample(text="x")
+            session.journal.made(entry.id, sample, None, 0.0)
+            told.append((entry, sample, np.random.default_rng(entry.seed).normal(size=4)))
+        session.tell(told)
+    session.journal.close()
+    assert_same_bits(again(tmp_path).selector.state_dict(), session.selector.state_dict())
 
 
 def test_a_torn_or_foreign_snapshot_is_ignored(tmp_path: Path) -> None:
@@ -101,6 +118,7 @@ def test_places_and_seeds_depend_on_the_arm_and_its_count_alone(tmp_path: Path) 
 def test_what_was_made_but_not_told_is_found_again(tmp_path: Path) -> None:
     session = fresh(tmp_path)
     made, bare = session.ask(), session.ask()
+    session.flush()
     session.journal.made(made.id, Sample(text="hi", quality=0.5, input_tokens=3), None, 1.0)
     session.journal.close()
     (first, row), (second, nothing) = again(tmp_path).journal.unfinished()
@@ -114,9 +132,10 @@ def test_what_was_made_but_not_told_is_found_again(tmp_path: Path) -> None:
 def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
     session = fresh(tmp_path)
     entry = session.ask()
+    session.flush()
     row = np.random.default_rng(0).normal(size=5).astype(dtype)
     session.journal.made(entry.id, Sample(text="x"), None, 0.0)
-    session.tell(entry, Sample(text="x"), row)
+    session.tell([(entry, Sample(text="x"), row)])
     (found,) = session.journal.told_rows()
     np.testing.assert_array_equal(embedding_of(found), row)
 
@@ -124,6 +143,7 @@ def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
 def test_costs_and_tokens_of_samples_and_failures_are_added(tmp_path: Path) -> None:
     session = fresh(tmp_path)
     entry = session.ask()
+    session.flush()
     error = GenerationError("empty", cost=0.03, input_tokens=5, output_tokens=1)
     session.journal.failure(entry, "generate", error)
     session.journal.failure(entry, "encode", ValueError("no"))

@@ -981,3 +981,22 @@ def test_while_a_new_arm_warms_up_the_run_goes_on_with_the_weights_before() -> N
         selector.fail(ticket) if ticket.arm == "late" else selector.tell(ticket, np.eye(6)[0])
     assert selector.failures["late"] == 4 + later.count("late")
     assert np.isinf(selector.gap)
+
+
+def test_samples_told_at_once_are_solved_for_once() -> None:
+    rng = np.random.default_rng(0)
+    one, many = (gx.Selector(["a", "b"], gx.Vendi(), warm_start=4, seed=0) for _ in range(2))
+    rows = rng.normal(size=(8, 3))
+    for ticket, row in zip(one.ask(8), rows, strict=True):
+        one.tell(ticket, row)
+    many.tell_all((ticket, row, None, None) for ticket, row in zip(many.ask(8), rows, strict=True))
+    assert many.weights == one.weights
+    before = many.weights
+    tickets = many.ask(5)
+    with pytest.raises(gx.InputError, match=f"ticket {tickets[4].id}"):
+        many.tell_all(
+            (t, np.full(3, np.nan if t is tickets[4] else 1.0), None, None) for t in tickets
+        )
+    assert len(many.in_flight) == 5
+    assert sum(many.counts.values()) == 8
+    assert many.weights == before

@@ -82,16 +82,15 @@ def outcome(folder: Path) -> tuple[list[tuple[Any, ...]], dict[str, float]]:
     return rows, json.loads((folder / "run" / "weights.json").read_text())["weights"]
 
 
-def kill_at_random_until_done(folder: Path, rng: random.Random) -> int:
-    """How often it was killed."""
+def kill_at_random_until_done(folder: Path, rng: random.Random, whole: float = 2.0) -> int:
+    """How often it was killed; ``whole`` is about how long a run takes, which grows with its kills."""
     kills = 0
     while True:
         begun = (folder / "run" / "journal.sqlite").exists()
         command = ("resume", "run") if begun else ("run", "study.yaml", "--out", "run")
         process = start(folder, *command, "--quiet")
-        wait = rng.uniform(0.0, 0.3) if rng.random() < 0.2 else rng.uniform(0.5, 1.6)
         try:
-            process.wait(timeout=wait)
+            process.wait(timeout=rng.uniform(0.0, 1.1 * whole * 1.2**kills))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             kills += 1
@@ -110,9 +109,10 @@ def test_runs_killed_at_random_end_as_if_nothing_had_happened(tmp_path: Path, pa
         whole, cut = tmp_path / f"whole{number}", tmp_path / f"cut{number}"
         for folder in (whole, cut):
             study(folder, seed=100 * part + number)
+        begun = time.monotonic()
         code, _, err = finish(start(whole, "run", "study.yaml", "--out", "run", "--quiet"))
         assert code == 0, err
-        kills += kill_at_random_until_done(cut, rng)
+        kills += kill_at_random_until_done(cut, rng, time.monotonic() - begun)
         expected, found = outcome(whole), outcome(cut)
         assert len({row[0] for row in found[0]}) == 90
         assert found == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -66,11 +67,11 @@ def save_unconditional_pipeline(folder: Path) -> Path:
     return folder
 
 
-def save_text_to_image_pipeline(folder: Path) -> Path:
-    """A Stable Diffusion that makes images of 16 by 16 pixels."""
+def save_text_to_image_pipeline(folder: Path, prudish: bool = False) -> Path:
+    """A Stable Diffusion for images of 16 by 16 pixels; a prudish one objects to all of them."""
     from diffusers import (
         AutoencoderKL,
-        DDIMScheduler,
+        PNDMScheduler,
         StableDiffusionPipeline,
         UNet2DConditionModel,
     )
@@ -110,14 +111,28 @@ def save_text_to_image_pipeline(folder: Path) -> Path:
             pad_token_id=vocabulary["<|endoftext|>"],
         )
     )
+    checker, extractor = _checker_of_all() if prudish else (None, None)
     StableDiffusionPipeline(
         vae=vae,
         text_encoder=text_encoder,
         tokenizer=tokenizer,
         unet=unet,
-        scheduler=DDIMScheduler(clip_sample=False, steps_offset=1),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
+        scheduler=PNDMScheduler(skip_prk_steps=True, steps_offset=1),  # keeps state between steps
+        safety_checker=checker,
+        feature_extractor=extractor,
+        requires_safety_checker=prudish,
     ).save_pretrained(folder)
     return folder
+
+
+def _checker_of_all() -> tuple[Any, Any]:
+    """A safety checker to which every image is too near to something."""
+    from diffusers.pipelines.stable_diffusion import StableDiffusionSafetyChecker
+    from transformers import CLIPConfig
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    vision = {**small, "num_attention_heads": 2, "image_size": 16, "patch_size": 8}
+    checker = StableDiffusionSafetyChecker(CLIPConfig(vision_config=vision, projection_dim=8))
+    checker.concept_embeds_weights.data.fill_(-2.0)  # no cosine is below
+    return checker, CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size=16)

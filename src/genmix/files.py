@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +166,9 @@ def _holds_samples(name: str) -> bool:
 def _read_torch(path: Path, key: str | None) -> Content:
     torch = need("torch", "torch", f"reading {path.name}")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it finds odd is read or refused below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can raise anything
         raise InputError(
             f"{path} holds no plain tensor: write it with torch.save(tensor, path); "
@@ -194,15 +197,18 @@ def _read_parquet(path: Path, key: str | None) -> Content:
         raise
     except Exception as error:  # a damaged file can raise anything
         raise InputError(f"{path} is no Parquet file that can be read: write it anew.") from error
-    blocks: list[Any] = []
+    return as_matrix(_stacked(chunks, f"{path} ({column})"), f"{path} ({column})")
+
+
+def _stacked(chunks: Sequence[Any], where: str) -> Any:
+    """All chunks of lists as one matrix."""
+    blocks, rows = [np.empty((0, 0))], 0
     for chunk in chunks:
-        first = sum(len(block) for block in blocks)
-        blocks.append(_matrix_of(chunk, f"{path} ({column})", first))
-        if blocks[-1].shape[1] != blocks[0].shape[1]:
-            raise _ragged(
-                f"{path} ({column}), row {first}", blocks[-1].shape[1], blocks[0].shape[1]
-            )
-    return as_matrix(np.concatenate(blocks) if blocks else np.empty((0, 0)), f"{path} ({column})")
+        if len(chunk):
+            blocks.append(_matrix_of(chunk, where, rows))
+            _check_width(f"{where}, row {rows}", blocks[-1].shape[1], blocks[1].shape[1])
+            rows += len(chunk)
+    return np.concatenate(blocks[1:] or blocks)
 
 
 def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> str:
@@ -233,18 +239,17 @@ def _matrix_of(chunk: Any, where: str, first: int) -> Any:
         row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"{where}, row {row} is null: leave that row out.")
     lengths = compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
-    other = np.flatnonzero(lengths != lengths[:1])
-    if len(other):
-        raise _ragged(f"{where}, row {first + other[0]}", lengths[other[0]], lengths[0])
-    columns = int(lengths[0]) if len(lengths) else 0
-    return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), columns)
+    other = int(np.argmax(lengths != lengths[0]))
+    _check_width(f"{where}, row {first + other}", lengths[other], lengths[0])
+    return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), int(lengths[0]))
 
 
-def _ragged(where: str, found: int, before: int) -> InputError:
-    return InputError(
-        f"{where} has {found} numbers and the rows before it have {before}: "
-        "embed all with the same encoder."
-    )
+def _check_width(where: str, found: int, before: int) -> None:
+    if found != before:
+        raise InputError(
+            f"{where} has {found} numbers and the rows before it have {before}: "
+            "embed all with the same encoder."
+        )
 
 
 # -- JSON lines --------------------------------------------------------------------------------------
@@ -259,8 +264,7 @@ def _read_jsonl(path: Path, key: str | None) -> Content:
                 if not line.strip():
                     continue
                 rows.append(np.array(_embedding_in(line, field, path, number)))
-                if len(rows[-1]) != len(rows[0]):
-                    raise _ragged(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
+                _check_width(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no UTF-8 text that can be read: write it anew.") from error
     return as_matrix(np.array(rows), str(path))

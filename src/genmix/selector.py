@@ -135,6 +135,11 @@ class Selector:
         return tuple(self._labels[i] for i in self._indices)
 
     @property
+    def is_warm(self) -> bool:
+        """Whether the warm start is complete, so that there is a mixture."""
+        return self._alpha is not None
+
+    @property
     def weights(self) -> dict[str, float]:
         """The mixture from which arms are drawn now; uniform until the warm start is complete."""
         return dict(zip(self.arms, self._weights.tolist(), strict=True))
@@ -213,13 +218,20 @@ class Selector:
         cost: float | None = None,
     ) -> None:
         """Take in the sample of a ticket: its embedding ``(d,)``, and quality and cost if there are any."""
-        issued = self._find(ticket)
-        told = self._checked(issued, embedding, quality, cost)
+        self.tell_all([(ticket, embedding, quality, cost)])
+
+    def tell_all(
+        self, samples: Iterable[tuple[Ticket | int, Array, float | None, float | None]]
+    ) -> None:
+        """As ``tell`` for each of several samples, all or none; the mixture is solved for once, after."""
         with self._all_or_nothing():
-            self._land(issued)
-            self._told[told.arm] += 1
-            self._pending.append(told)
-            self._sample = told.row[:0, :]
+            for ticket, embedding, quality, cost in samples:
+                issued = self._find(ticket)
+                told = self._checked(issued, embedding, quality, cost)
+                self._land(issued)
+                self._told[told.arm] += 1
+                self._pending.append(told)
+                self._sample = told.row[:0, :]
             self._fix_objective()
             if self._is_due():
                 self._solve()
@@ -301,7 +313,7 @@ class Selector:
         return self._tally
 
     @property
-    def _is_warm(self) -> bool:
+    def _has_warm_start(self) -> bool:
         return all(self._told[i] >= self._warm_start for i in self._indices)
 
     def _arm(self, label: str) -> int:
@@ -389,12 +401,12 @@ class Selector:
 
     def _fix_objective(self) -> None:
         """Fix bandwidths as soon as every arm has its warm start."""
-        if self._resolved is None and self._is_warm:
+        if self._resolved is None and self._has_warm_start:
             rows = [[told.row for told in self._pending if told.arm == i] for i in self._indices]
             self._resolved = self._objective.resolve([_stack(group) for group in rows])
 
     def _is_due(self) -> bool:
-        if not self._is_warm:
+        if not self._has_warm_start:
             return False
         grown = sum(self._told) - self._solved_at
         return self._alpha is None or grown >= max(1.0, self._growth * self._solved_at)
@@ -435,7 +447,7 @@ class Selector:
         """After the arms changed: solve anew, or wait for the warm start of a new arm."""
         kept = np.array([before.get(name, 0.0) for name in self.arms])
         self._loss, self._alpha, self._gap, self._curvature = None, None, np.inf, None
-        if not self._is_warm:
+        if not self._has_warm_start:
             return
         self._fix_objective()
         if kept.sum() > 0:

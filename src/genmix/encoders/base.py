@@ -20,8 +20,10 @@ class Encoder(Protocol):
     name: str
     """Printed with every score: kind, model, and what is done to the vectors."""
 
-    dimension: int | None
-    """Of the vectors, if it is known before the first one."""
+    @property
+    def dimension(self) -> int | None:
+        """Of the vectors, if it is known before the first one."""
+        ...
 
     def encode(self, samples: Sequence[Sample]) -> NDArray[Any]:
         """``(n, d)``, float32 or float64, a row for each sample, whatever else is in the batch."""

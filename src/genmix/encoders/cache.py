@@ -7,6 +7,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -159,6 +160,17 @@ class _Store:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as error:
+                # Two that create the file at once: SQLite does not wait there by itself.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+
+    def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=PATIENCE, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")

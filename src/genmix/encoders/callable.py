@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import importlib.util
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field, JsonValue
 
+from genmix.arrays import to_numpy
 from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, modality_of
+from genmix.encoders.models import file_hash
+from genmix.encoders.rows import BatchEncoder, gist, modality_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.generators.base import Sample
+from genmix.generators.functions import load_function
 
 
 class CallableEncoder(EncoderSettings):
@@ -45,44 +43,28 @@ class CallableRows(BatchEncoder):
 
     def __init__(self, settings: CallableEncoder, folder: Path) -> None:
         self._what = settings.function
-        module, self._function_name = settings.function.split(":")
-        self._module, self._folder = module, folder
-        self._source = _find(module, folder, settings.function)
-        self._arguments = settings.arguments
+        self._folder, self._arguments = folder, settings.arguments
         self._function: Callable[..., Any] | None = None
         super().__init__(
-            self._describe(),
+            _describe(settings, folder),
             batch=settings.batch,
             normalise=settings.normalise,
             dimension=settings.dimension,
         )
 
-    def _describe(self) -> str:
-        digest = hashlib.sha256(self._source.read_bytes()).hexdigest()[:12]
-        written = json.dumps(self._arguments, sort_keys=True, ensure_ascii=False)
-        return f"callable {self._what} #{digest}{' ' + written if self._arguments else ''}"
-
     def load(self) -> None:
-        if self._function is not None:
-            return
-        module = _import(self._module, self._source, self._folder, self._what)
-        found = getattr(module, self._function_name, None)
-        if not callable(found):
-            raise InputError(
-                f"the encoder {self._what}: {self._source.name} has no function "
-                f"{self._function_name}: check the name."
-            )
-        self._function = found
+        if self._function is None:
+            self._function = load_function(self._what, self._folder)
 
     def _embed(self, samples: Sequence[Sample]) -> Any:
         self.load()
         assert self._function is not None
         contents = [_content(sample, self._what) for sample in samples]
         try:
-            rows = np.asarray(self._function(contents, **self._arguments))
+            rows = to_numpy(self._function(contents, **self._arguments))
         except Exception as error:
             raise EncodingError(
-                f"the encoder {self._what} failed ({type(error).__name__}: {error}): mend it."
+                f"the encoder {self._what} failed ({type(error).__name__}: {gist(error)}): mend it."
             ) from error
         if rows.ndim != 2 or len(rows) != len(samples) or rows.dtype.kind not in "fiub":
             raise EncodingError(
@@ -102,11 +84,21 @@ def _content(sample: Sample, what: str) -> str | bytes:
     return content
 
 
+def _describe(settings: CallableEncoder, folder: Path) -> str:
+    source = _find(settings.function.partition(":")[0], folder, settings.function)
+    written = json.dumps(settings.arguments, sort_keys=True, ensure_ascii=False)
+    return (
+        f"callable {settings.function} #{file_hash(source)[:12]}"
+        f"{' ' + written if settings.arguments else ''}"
+    )
+
+
 def _find(module: str, folder: Path, what: str) -> Path:
     """The module's file: beside the study, else where it is installed. Nothing of it is run."""
-    beside = _beside(module, folder)
-    if beside.is_file():
-        return beside
+    beside = folder.resolve().joinpath(*module.split("."))
+    for file in (beside.with_suffix(".py"), beside / "__init__.py"):
+        if file.is_file():
+            return file
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):  # a parent that is not there, a module without a spec
@@ -117,36 +109,3 @@ def _find(module: str, folder: Path, what: str) -> Path:
             "check the name."
         )
     return Path(spec.origin)
-
-
-def _beside(module: str, folder: Path) -> Path:
-    return folder.resolve().joinpath(*module.split(".")).with_suffix(".py")
-
-
-def _import(module: str, source: Path, folder: Path, what: str) -> ModuleType:
-    try:
-        if source == _beside(module, folder):
-            return _run_file(module, source, folder)
-        return importlib.import_module(module)
-    except Exception as error:  # it is other people's code
-        raise InputError(
-            f"the encoder {what}: {source.name} could not be imported "
-            f"({type(error).__name__}: {error}): mend it."
-        ) from error
-
-
-def _run_file(module: str, source: Path, folder: Path) -> ModuleType:
-    """The file as a module of its own, so that it neither hides nor is hidden by an installed one."""
-    if str(folder.resolve()) not in sys.path:
-        sys.path.append(str(folder.resolve()))  # for what lies beside it
-    name = f"genmix_study_{hashlib.sha256(str(source).encode()).hexdigest()[:12]}_{module}"
-    spec = importlib.util.spec_from_file_location(name, source)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = made = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(made)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return made

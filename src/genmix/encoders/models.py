@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from genmix.encoders.rows import gist
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
+from genmix.generators.gate import loading
 
 WEIGHED = (".json", ".txt", ".model", ".safetensors", ".bin")
 """Endings of the files that decide what a model computes."""
@@ -63,20 +65,21 @@ class Source:
         """``load(where, …)``, from this machine if the model is here; its own code is never run."""
         options = {"revision": self.revision, "trust_remote_code": False}
         try:
-            with _no_bars():
+            with _no_bars(), loading():
                 return load(self.where, local_files_only=True, **options)
         except Exception as error:  # the libraries raise OSError, ValueError and others
             if not self.on_hub:
                 raise InputError(
-                    f"the model in {self.where} could not be loaded ({_line(error)}): "
+                    f"the model in {self.where} could not be loaded ({gist(error)}): "
                     "check that it is whole and of the right kind."
                 ) from error
         self._reach_hub()
         try:
-            return load(self.where, local_files_only=False, **options)
+            with loading():
+                return load(self.where, local_files_only=False, **options)
         except Exception as error:
             raise InputError(
-                f"the model {self.label} could not be loaded ({_line(error)}): "
+                f"the model {self.label} could not be loaded ({gist(error)}): "
                 "check its name and kind."
             ) from error
 
@@ -168,9 +171,3 @@ def _no_bars() -> Iterator[None]:
     finally:
         if shown:
             logs.enable_progress_bar()
-
-
-def _line(error: Exception) -> str:
-    """The beginning of an error in one line, fit for the middle of a sentence."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"\s+", " ", lines[0]).strip(" .:")[:200]

@@ -6,7 +6,6 @@ import contextlib
 import email.utils
 import math
 import os
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, texts_of
+from genmix.encoders.rows import BatchEncoder, gist, texts_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
@@ -166,8 +165,12 @@ class OpenAIEmbeddings(BatchEncoder):
                 "check model, base_url and the variable that api_key_env names."
             )
         if status in (408, 409, 429) or status >= 500:
-            return _TryAgain(f"{self.name} answered HTTP {status}", _retry_after(error.response))
-        said = re.sub(r"\s+", " ", str(error.message)).replace(self._key, "***").strip(" .")[:200]
+            return _TryAgain(
+                f"{self.name} answered HTTP {status}",
+                _retry_after(error.response.headers.get("retry-after", "")),
+            )
+        said = str(error.message)
+        said = gist(said if self._key == NO_KEY else said.replace(self._key, "***"))
         return EncodingError(f"{self.name} refused the texts (HTTP {status}, {said}): mend them.")
 
     def close(self) -> None:
@@ -205,9 +208,8 @@ def _vectors(answer: Any, count: int) -> Any:
     return matrix
 
 
-def _retry_after(response: Any) -> float | None:
+def _retry_after(given: str) -> float | None:
     """Seconds that the server asks to wait, given as a number or as a date."""
-    given = response.headers.get("retry-after", "")
     with contextlib.suppress(ValueError):
         seconds = float(given)
         return seconds if 0 <= seconds < math.inf else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.encoders.base import EncodingError
+from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
 
@@ -34,7 +36,7 @@ class BatchEncoder(ABC):
     def encode(self, samples: Sequence[Sample]) -> Rows:
         """``(n, d)``, a float32 row for each sample."""
         parts = [
-            self._checked(self._embed(samples[start : start + self._batch]), start)
+            self._checked(self._guarded(samples[start : start + self._batch]), start)
             for start in range(0, len(samples), self._batch)
         ]
         if not parts:
@@ -48,6 +50,17 @@ class BatchEncoder(ABC):
         self.dimension = widths[0]
         return np.concatenate(parts)
 
+    def _guarded(self, samples: Sequence[Sample]) -> Any:
+        try:
+            return self._embed(samples)
+        except (EncodingError, InputError):
+            raise
+        except Exception as error:  # a model that runs out of memory, say
+            raise EncodingError(
+                f"{self.name} failed on {len(samples)} samples ({type(error).__name__}: {gist(error)}): "
+                "try a smaller batch, or leave them out."
+            ) from error
+
     @abstractmethod
     def _embed(self, samples: Sequence[Sample]) -> Any:
         """The rows of one batch, ``(n, d)``, of any real dtype."""
@@ -59,7 +72,8 @@ class BatchEncoder(ABC):
         """Let go of the model."""
 
     def _checked(self, rows: Any, start: int) -> Rows:
-        matrix = np.asarray(rows, np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+            matrix = np.asarray(rows, np.float32)
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if bad.size:
             raise EncodingError(
@@ -124,3 +138,9 @@ def open_image(content: bytes) -> Any:
             f"an image has pixels of mode {image.mode}: save it with 8 bits a channel."
         )
     return image.convert("RGB")
+
+
+def gist(error: object) -> str:
+    """The first sentence of another library's error, fit for the middle of one of ours."""
+    words = re.sub(r"\s+", " ", str(error)).strip()
+    return re.split(r"(?<=\S)[.!?;] ", words + " ")[0].strip(" .:")[:200]

@@ -12,6 +12,7 @@ from genmix.encoders.models import ModelSettings, find_model, pick_device
 from genmix.encoders.rows import BatchEncoder, texts_of
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.gate import computing
 
 WHAT = "the sentence-transformers encoder"
 EXTRA = "sentence-transformers"
@@ -58,9 +59,10 @@ class SentenceTransformers(BatchEncoder):
     def _embed(self, samples: Sequence[Sample]) -> Any:
         texts = texts_of(samples, WHAT)
         self.load()
-        rows = self._model.encode(
-            texts, batch_size=self._batch, convert_to_tensor=True, show_progress_bar=False
-        )
+        with computing():
+            rows = self._model.encode(
+                texts, batch_size=self._batch, convert_to_tensor=True, show_progress_bar=False
+            )
         return rows.float().cpu().numpy()
 
     def close(self) -> None:

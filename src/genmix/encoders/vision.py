@@ -15,6 +15,7 @@ from genmix.encoders.rows import BatchEncoder, Rows, images_of, modality_of, tex
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.gate import computing
 
 EXTRA = "transformers"
 
@@ -111,7 +112,7 @@ class VisionModel(BatchEncoder):
 
     def _embed_images(self, images: Sequence[Any]) -> Rows:
         found = self._processor(images, return_tensors="pt", **self._squeeze())
-        with self._torch.inference_mode():
+        with computing(), self._torch.inference_mode():
             pixels = found["pixel_values"].to(device=self._model.device, dtype=self._model.dtype)
             return _rows(self._features(pixels))
 
@@ -161,7 +162,7 @@ class Clip(VisionModel):
 
     def _embed_texts(self, texts: list[str]) -> Rows:
         found = self._tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-        with self._torch.inference_mode():
+        with computing(), self._torch.inference_mode():
             tokens = found.to(self._model.device)
             return _rows(self._model.get_text_features(**tokens).pooler_output)
 

@@ -11,7 +11,13 @@ from pydantic import Field, model_validator
 
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.local import AbandonedError, LocalGenerator, LocalModelSettings, find_device
+from genmix.generators.local import (
+    AbandonedError,
+    LocalGenerator,
+    LocalModelSettings,
+    find_device,
+    hide_progress,
+)
 from genmix.generators.png import as_png
 from genmix.generators.prompts import prompt_for
 from genmix.generators.settings import Context
@@ -38,7 +44,7 @@ class DiffusersArm(LocalModelSettings):
     kind: Literal["diffusers"]
     steps: int | None = Field(None, ge=1, description="Denoising steps; by default the pipeline's.")
     guidance: float | None = Field(
-        None, ge=0, description="Guidance scale; by default the pipeline's."
+        None, ge=0, allow_inf_nan=False, description="Guidance scale; by default the pipeline's."
     )
     height: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
     width: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
@@ -69,7 +75,7 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> Any:
     import torch
 
     package = need("diffusers", extra="diffusers", what=WHAT)
-    package.utils.logging.disable_progress_bar()  # it would write into the terminal's live view
+    hide_progress("diffusers", "transformers")
     pipeline = package.DiffusionPipeline.from_pretrained(
         name,
         revision=revision,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, Generic, Literal, TypeVar
@@ -13,6 +15,7 @@ from pydantic import Field, model_validator
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
+from genmix.generators.gate import computing
 from genmix.generators.messages import fault
 from genmix.generators.prompts import PromptSettings
 from genmix.generators.settings import Context
@@ -75,6 +78,13 @@ def find_device(name: str, what: str) -> str:
     return name
 
 
+def hide_progress(*packages: str) -> None:
+    """No bars while they load, which would write into the terminal's live view."""
+    for name in packages:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"{name}.utils.logging").disable_progress_bar()
+
+
 class LocalGenerator(ABC, Generic[T]):
     """Makes samples one after the other in a thread, with a model that arms may share.
 
@@ -127,7 +137,9 @@ class LocalGenerator(ABC, Generic[T]):
         try:
             if stop.is_set():
                 raise AbandonedError("nobody waits for it any more.")
-            return [self._worth(sample) for sample in self.make(model, requests, stop)]
+            with computing():
+                samples = self.make(model, requests, stop)
+            return [self._worth(sample) for sample in samples]
         except GenerationError as error:
             return [error] * len(requests)
         except Exception as error:  # out of memory, say

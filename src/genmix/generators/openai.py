@@ -22,6 +22,8 @@ from genmix.generators.messages import fault, quotable
 from genmix.generators.prompts import PromptSettings, prompt_for
 from genmix.generators.settings import Context
 
+OPENAI_URL = "https://api.openai.com/v1"
+
 NO_KEY = "none"
 """Sent where the server wants no key; the package does not go without."""
 
@@ -71,6 +73,8 @@ class Example(BaseModel):
 class OpenAIArm(PromptSettings):
     """A model behind an OpenAI-compatible endpoint."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # a key may stand where its name should
+
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = "openai"
     prompt_required: ClassVar[bool] = True
@@ -91,7 +95,9 @@ class OpenAIArm(PromptSettings):
     examples: tuple[Example, ...] = Field(
         (), description="Turns shown before the prompt, each with user and assistant (chat)."
     )
-    temperature: float | None = Field(None, ge=0, description="By default the server's.")
+    temperature: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="By default the server's."
+    )
     top_p: float | None = Field(None, gt=0, le=1, description="By default the server's.")
     max_tokens: int | None = Field(None, ge=1, description="The longest reply, in tokens.")
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = Field(
@@ -102,7 +108,9 @@ class OpenAIArm(PromptSettings):
     price: Price | None = Field(
         None, description="Money for 1000 input and 1000 output tokens; without it the arm is free."
     )
-    timeout: float = Field(120.0, gt=0, description="Seconds to wait for the server.")
+    timeout: float = Field(
+        120.0, gt=0, allow_inf_nan=False, description="Seconds to wait for the server."
+    )
     extra_body: dict[str, JsonValue] = Field(
         default_factory=dict, description="Further keys of the request, sent as they are."
     )
@@ -181,7 +189,7 @@ class OpenAIGenerator:
         self._secrets = () if key is None else (key,)
         self._client = package.AsyncOpenAI(
             api_key=key or NO_KEY,
-            base_url=settings.base_url,
+            base_url=settings.base_url or OPENAI_URL,
             max_retries=0,
             timeout=settings.timeout,
         )
@@ -201,16 +209,16 @@ class OpenAIGenerator:
 
     def _send(self, prompt: str, seed: int) -> Any:
         settings = self._settings
+        stop = settings.stop
         wanted = {
             "model": settings.model,
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             settings.max_tokens_name: settings.max_tokens,
-            "stop": settings.stop if settings.stop is None or isinstance(settings.stop, str)
-            else list(settings.stop),
+            "stop": list(stop) if isinstance(stop, tuple) and stop else stop or None,
             "seed": seed if settings.seed else None,
             "extra_body": settings.extra_body or None,
-        }  # fmt: skip
+        }
         given = {name: value for name, value in wanted.items() if value is not None}
         if settings.mode == "completion":
             return self._client.completions.with_raw_response.create(prompt=prompt, **given)
@@ -280,9 +288,11 @@ class OpenAIGenerator:
         said = f"{status}: {quotable(reason, self._secrets)}" if reason else f"{status}"
         variable = self._settings.api_key_env
         if status in (401, 403):
-            key = "no key" if variable is None else f"the key in {variable}"
-            hope = "set api_key_env" if variable is None else "correct it"
-            return _final(f"{self._where} does not accept {key} ({said}): {hope}.")
+            if variable is None:
+                return _final(f"{self._where} wants a key ({said}): set api_key_env.")
+            return _final(
+                f"{self._where} does not accept the key in {variable} ({said}): correct it."
+            )
         if code in FILTERED:
             return GenerationError(f"the filter of {self._where} refused it ({said}).", cost=0.0)
         if code == "insufficient_quota":

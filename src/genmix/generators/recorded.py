@@ -20,7 +20,7 @@ from genmix.generators.settings import ArmSettings, Context
 from genmix.generators.threads import in_thread
 from genmix.reference import Moments, read_features
 
-CHECKED_AT_ONCE = 1 << 24
+CHECKED_AT_ONCE = 1 << 20
 """Numbers of a features file that are looked at in one go."""
 
 CARRIED = ("prompt", "quality", "cost", "input_tokens", "output_tokens")

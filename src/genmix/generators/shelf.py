@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from genmix.generators.gate import loading
+
 T = TypeVar("T")
 
 
@@ -22,7 +24,8 @@ class Shared(Generic[T]):
         """The thing, loaded if this is the first time; a failed load is tried again."""
         with self.lock:
             if self._thing is None:
-                self._thing = self._load()
+                with loading():
+                    self._thing = self._load()
             return self._thing
 
 

@@ -12,7 +12,13 @@ from pydantic import Field, model_validator
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
 from genmix.generators.fields import readable
-from genmix.generators.local import AbandonedError, LocalGenerator, LocalModelSettings, find_device
+from genmix.generators.local import (
+    AbandonedError,
+    LocalGenerator,
+    LocalModelSettings,
+    find_device,
+    hide_progress,
+)
 from genmix.generators.prompts import prompt_for
 from genmix.generators.settings import Context
 from genmix.generators.shelf import Shared, Shelf
@@ -33,14 +39,18 @@ class TransformersArm(LocalModelSettings):
     )
     system: str | None = Field(None, description="The system prompt (with chat).")
     max_new_tokens: int = Field(128, ge=1, description="The longest text, in tokens.")
-    temperature: float = Field(1.0, ge=0, description="0 always takes the most likely token.")
+    temperature: float = Field(
+        1.0, ge=0, allow_inf_nan=False, description="0 always takes the most likely token."
+    )
     top_p: float = Field(
         1.0, gt=0, le=1, description="Draw from the likeliest tokens of this mass."
     )
     top_k: int | None = Field(
         None, ge=1, description="Draw from this many of the likeliest tokens."
     )
-    repetition_penalty: float = Field(1.0, gt=0, description="Above 1: avoid what was said before.")
+    repetition_penalty: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="Above 1: avoid what was said before."
+    )
     stop: tuple[str, ...] = Field((), description="Texts at which to end; they are cut off.")
     together: bool = Field(
         False,
@@ -78,7 +88,7 @@ _models: Shelf[LanguageModel] = Shelf()
 
 def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageModel:
     package = need("transformers", extra="transformers", what=WHAT)
-    package.utils.logging.disable_progress_bar()  # it would write into the terminal's live view
+    hide_progress("transformers")
     source = {"pretrained_model_name_or_path": name, "revision": revision or "main"}
     tokenizer = package.AutoTokenizer.from_pretrained(**source, trust_remote_code=False)
     model = package.AutoModelForCausalLM.from_pretrained(

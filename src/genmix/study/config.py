@@ -24,19 +24,13 @@ from genmix.encoders import ENCODER_KINDS
 from genmix.encoders.settings import EncoderSettings
 from genmix.generators import ARM_KINDS
 from genmix.generators.settings import ArmSettings
-from genmix.study.messages import (
-    Faults,
-    StudyError,
-    add_errors,
-    odd_numbers,
-    shown,
-    subject,
-)
+from genmix.study.messages import Faults, Path, StudyError, shown, subject
 from genmix.study.sanity import check_whole
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets
 from genmix.study.source import plain_data, read_source
 from genmix.study.terms import Named, Term, read_policy, read_terms
+from genmix.study.translate import add_errors, with_numbers
 from genmix.study.variants import Variants
 
 __all__ = ["Study", "StudyError", "json_schema", "read_study", "study_from"]
@@ -252,9 +246,12 @@ def _validated(data: dict[str, Any], faults: Faults) -> Study | None:
         parts["objective"] = read_terms(data["objective"], faults) or (Term(name="vendi"),)
     if "policy" in data:
         parts["policy"] = read_policy(data["policy"], faults) or Named(name="uniform")
-    for path, words in odd_numbers(Study, parts):
+
+    def report(path: Path, words: str) -> None:
         here = variants.origin(path)
         faults.add(here, f"{subject(here)} {words}")
+
+    parts = with_numbers(Study, parts, report)
     try:
         return Study.model_validate(parts)
     except ValidationError as error:

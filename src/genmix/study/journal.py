@@ -42,6 +42,7 @@ CREATE TABLE tickets (
     asked_at REAL NOT NULL,
     ended_step INTEGER UNIQUE,
     ended_at REAL,
+    told_with INTEGER,              -- the first step of those told at once
     outcome TEXT CHECK (outcome IN ('told', 'failed', 'withdrawn')),
     UNIQUE (arm, place)
 ) STRICT;
@@ -110,6 +111,8 @@ class Step:
     embedding: NDArray[Any] | None = None
     quality: float | None = None
     cost: float | None = None
+    group: int | None = None
+    """The first step of the samples told at once with this one."""
 
 
 class Journal:
@@ -229,13 +232,14 @@ class Journal:
                 ),
             )
 
-    def told(self, ticket: int, embedding: NDArray[Any], step: int) -> None:
+    def told(self, ticket: int, embedding: NDArray[Any], step: int, group: int) -> None:
         row = _stored(embedding)
         with self.transaction():
             self._db.execute(
                 "UPDATE samples SET embedding = ?, dtype = ? WHERE ticket = ?",
                 (row.tobytes(), row.dtype.str, ticket),
             )
+            self._db.execute("UPDATE tickets SET told_with = ? WHERE id = ?", (group, ticket))
             self._end(ticket, "told", step)
 
     def failure(self, entry: Entry, stage: str, error: Exception) -> None:
@@ -283,20 +287,21 @@ class Journal:
         """What was done to the selector, in order, from the step after this one."""
         rows = self._db.execute(
             """
-            SELECT asked_step, 'ask', id, arm, NULL, NULL, NULL, NULL FROM tickets
+            SELECT asked_step, 'ask', id, arm, NULL, NULL, NULL, NULL, NULL FROM tickets
                 WHERE asked_step > :after
             UNION ALL
-            SELECT ended_step, outcome, id, arm, embedding, dtype, quality, cost
+            SELECT ended_step, outcome, id, arm, embedding, dtype, quality, cost, told_with
                 FROM tickets LEFT JOIN samples ON ticket = id WHERE ended_step > :after
             UNION ALL
-            SELECT step, kind, NULL, arm, NULL, NULL, NULL, NULL FROM events WHERE step > :after
+            SELECT step, kind, NULL, arm, NULL, NULL, NULL, NULL, NULL FROM events
+                WHERE step > :after
             ORDER BY 1
             """,
             {"after": after},
         )
-        for number, kind, ticket, arm, blob, dtype, quality, cost in rows:
+        for number, kind, ticket, arm, blob, dtype, quality, cost, group in rows:
             embedding = _read(blob, dtype) if kind == "told" else None
-            yield Step(number, kind, ticket, arm, embedding, quality, cost)
+            yield Step(number, kind, ticket, arm, embedding, quality, cost, group)
 
     def last_step(self) -> int:
         (found,) = self._db.execute(

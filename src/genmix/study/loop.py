@@ -264,6 +264,7 @@ class Loop:
             self._held = entry
             self._reserve(entry)
             self._retire_if_exhausted(self.arms[entry.arm], entry)
+        self.session.flush()
 
     def _retire_if_exhausted(self, arm: ArmState, entry: Entry) -> None:
         available = arm.generator.available()
@@ -367,26 +368,28 @@ class Loop:
         while self._to_encode and not self._encoding:
             pairs = self._next_batch()
             if pairs[0][1].vector is not None:  # needs no encoder
-                entry, sample = pairs[0]
-                self._tell(entry, sample, np.asarray(sample.vector))
+                self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
                 continue
             self._encoding = len(pairs)
             self._spawn(self._encode(pairs))
 
     def _next_batch(self) -> list[tuple[Entry, Sample]]:
+        """The next samples that can be embedded, or told, together."""
         pairs = [self._to_encode.popleft()]
-        if self._goes_alone(pairs[0]):
-            return pairs
+        way = self._way_of(pairs[0])
         while (
             self._to_encode
+            and way != "alone"
             and len(pairs) < ENCODED_AT_ONCE
-            and not self._goes_alone(self._to_encode[0])
+            and self._way_of(self._to_encode[0]) == way
         ):
             pairs.append(self._to_encode.popleft())
         return pairs
 
-    def _goes_alone(self, pair: tuple[Entry, Sample]) -> bool:
-        return pair[0].id in self._alone or pair[1].vector is not None
+    def _way_of(self, pair: tuple[Entry, Sample]) -> str:
+        if pair[1].vector is not None:
+            return "told"
+        return "alone" if pair[0].id in self._alone else "embedded"
 
     async def _encode(self, pairs: Sequence[tuple[Entry, Sample]]) -> None:
         samples = [sample for _, sample in pairs]
@@ -414,8 +417,7 @@ class Loop:
     def _encoded(self, event: Encoded) -> None:
         self._encoding = 0
         if not isinstance(event.result, Exception):
-            for (entry, sample), row in zip(event.pairs, event.result, strict=True):
-                self._tell(entry, sample, np.asarray(row))
+            self._tell(event.pairs, [np.asarray(row) for row in event.result])
         elif isinstance(event.result, InputError):
             self._give_up(str(event.result).rstrip("."))
         elif len(event.pairs) > 1:  # one of them may be the cause
@@ -424,14 +426,18 @@ class Loop:
         else:
             self._refuse(event.pairs[0][0], event.result)
 
-    def _tell(self, entry: Entry, sample: Sample, row: Any) -> None:
-        if not np.all(np.isfinite(row)):
-            self._refuse(entry, ValueError("the embedding is not finite"))
-            return
-        self._fail_refused()
-        self._alone.discard(entry.id)
-        self.session.tell(entry, sample, row)
-        self.session.save_snapshot()
+    def _tell(self, pairs: Sequence[tuple[Entry, Sample]], rows: Sequence[Any]) -> None:
+        told = []
+        for (entry, sample), row in zip(pairs, rows, strict=True):
+            if np.all(np.isfinite(row)):
+                told.append((entry, sample, row))
+                self._alone.discard(entry.id)
+            else:
+                self._refuse(entry, ValueError("the embedding is not finite"))
+        if told:
+            self._fail_refused()
+            self.session.tell(told)
+            self.session.save_snapshot()
 
     def _refuse(self, entry: Entry, error: Exception) -> None:
         """A sample that could not be embedded stays in the journal, but is not counted."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from genmix.encoders.base import Encoder
+from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Generator
+from genmix.generators.base import GenerationError, Generator, Sample
 from genmix.generators.settings import Context
 from genmix.objectives.base import Objective
 from genmix.selector import Selector
@@ -32,7 +33,7 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
     return found
 
 
-def make_encoder(study: Study, folder: Path, note: Note) -> Encoder | None:
+def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
     """The encoder, which embeds the same content only once, also over several runs."""
     if study.encoder is None:
         return None
@@ -42,7 +43,6 @@ def make_encoder(study: Study, folder: Path, note: Note) -> Encoder | None:
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:
     """The selector before its first step, with references read or embedded."""
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
-    check_dimension(objective, encoder)
     return Selector(
         list(study.arms),
         objective,
@@ -53,6 +53,17 @@ def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Not
         resolve_growth=study.resolve_growth,
         encoder=None if encoder is None else encoder.name,
     )
+
+
+def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> None:
+    """Find a bad model or a wrong dimension before anything is paid for."""
+    if encoder is not None:
+        note(f"loading the encoder {encoder.name}")
+        encoder.load()
+        if encoder.dimension is None and objective.dimension is not None:
+            with suppress(EncodingError):  # it may want images, whose first one will tell
+                encoder.encode([Sample(text="a word, for the dimension")])
+    check_dimension(objective, encoder)
 
 
 def check_dimension(objective: Objective, encoder: Encoder | None) -> None:

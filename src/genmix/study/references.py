@@ -15,13 +15,13 @@ from genmix.errors import InputError
 from genmix.generators.base import Sample
 from genmix.reference import Moments, read_features
 
-FEATURES = (".npy", ".npz")
-TEXTS = (".jsonl", ".txt")
+FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
+LINES = (".jsonl", ".ndjson")
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 AT_ONCE = 64
 """Samples handed to the encoder in one call; what it has embedded then is in the cache."""
-LINES = 20
-"""Notes of progress, at most."""
+NOTES = 20
+"""Lines about progress, at most."""
 
 Note = Callable[[str], None]
 Item = tuple[str, Callable[[], Sample]]
@@ -36,19 +36,19 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
     place = folder / Path(path).expanduser()
     if not place.exists():
         raise InputError(
-            f"there is no reference {path} in {folder}: check the path, which is relative to the study."
+            f"there is no reference {path}: check the path, which is relative to the study's folder."
         )
     if place.is_dir():
         return _embed(_images(place), path, "images", encoder, note)
     ending = place.suffix.lower()
-    if ending in FEATURES:
+    if ending in FEATURES or (ending in LINES and not _holds_texts(place)):
         found = read_features(place)
         return found if isinstance(found, Moments) else found.points
-    if ending in TEXTS:
+    if ending in LINES or ending == ".txt":
         return _embed(_texts(place), path, "texts", encoder, note)
     raise InputError(
         f"the reference {path} is of no known kind: give features ({', '.join(FEATURES)}), texts "
-        f"({', '.join(TEXTS)}) or a folder of images."
+        "(.jsonl, .txt) or a folder of images."
     )
 
 
@@ -63,8 +63,8 @@ def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None,
     rows, total = [], len(items)
     told = -1
     for start in range(0, total, AT_ONCE):
-        if start * LINES // total > told:
-            told = start * LINES // total
+        if start * NOTES // total > told:
+            told = start * NOTES // total
             note(f"embedding the reference: {start}/{total}")
         rows.append(_encoded(items[start : start + AT_ONCE], path, encoder))
     note(f"embedding the reference: {total}/{total}")
@@ -85,34 +85,49 @@ def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
         raise InputError(f"the reference {path}: {error}") from error
 
 
+def _holds_texts(file: Path) -> bool:
+    """Whether the first line has no embedding, so that there must be a text."""
+    for _, line in _lines(file):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return True
+        return not isinstance(record, dict) or "text" in record or "embedding" not in record
+    return True
+
+
 def _texts(file: Path) -> list[Item]:
-    """Texts of a file, in order; empty lines are left out."""
+    """Texts of a file, in order."""
+    plain = file.suffix.lower() == ".txt"
+    return [
+        (f"line {number}", _constant(line.strip() if plain else _text_in(line, file, number)))
+        for number, line in _lines(file)
+    ]
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Lines that are not empty, with their numbers."""
     try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")  # JSON may hold other line ends
+        with file.open(encoding="utf-8-sig") as lines:
+            yield from ((n, line) for n, line in enumerate(lines, 1) if line.strip())
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read as UTF-8: check the file.") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            text = _field(line, file, number) if file.suffix.lower() == ".jsonl" else line.strip()
-            found.append((f"line {number}", _constant(Sample(text=text))))
-    return found
+        raise InputError(f"{file} is no UTF-8 text that can be read: write it anew.") from error
 
 
-def _constant(sample: Sample) -> Callable[[], Sample]:
-    return lambda: sample
+def _constant(text: str) -> Callable[[], Sample]:
+    return lambda: Sample(text=text)
 
 
-def _field(line: str, file: Path, number: int) -> str:
+def _text_in(line: str, file: Path, number: int) -> str:
     try:
         text = json.loads(line)["text"]
-        if isinstance(text, str) and text.strip():
-            return text
     except (ValueError, LookupError, TypeError, RecursionError):
-        pass
-    raise InputError(
-        f'{file}, line {number}: there is no text: give an object such as {{"text": "…"}}.'
-    )
+        text = None
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(
+            f'{file}, line {number} has no text: give an object such as {{"text": "…"}}.'
+        )
+    return text
 
 
 def _images(folder: Path) -> list[Item]:

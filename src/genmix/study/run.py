@@ -100,6 +100,7 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
         )
     parts = _Parts.of(plan, base, options.note)
     prepare.check_supply(plan, parts.generators)
+    prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
 
     async def begin() -> Run:
         await prepare.ping_all(parts.generators)

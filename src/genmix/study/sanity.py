@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genmix.errors import InputError
-from genmix.study.messages import Faults, Path, did_you_mean, listed
+from genmix.study.messages import Faults, did_you_mean, listed
+from genmix.study.names import needs_reference
 from genmix.study.terms import (
     make_policy,
-    needs_reference,
     reference_of,
     reference_paths,
+    term_path,
     trial_objective,
 )
 
@@ -52,7 +53,7 @@ def _check_references(study: Study, faults: Faults) -> None:
     for position, term in enumerate(study.objective):
         if needs_reference(term.name) and not reference_of(term, study.reference):
             faults.add(
-                _term_path(study, position),
+                term_path(study, position),
                 f"{term.name} needs a reference and the study has none: add 'reference:' with a "
                 "features file, a file of texts or a folder of images.",
             )
@@ -62,10 +63,6 @@ def _check_references(study: Study, faults: Faults) -> None:
             "reference is given and no objective uses it: leave it out, or add one such as "
             "frechet-distance.",
         )
-
-
-def _term_path(study: Study, position: int) -> Path:
-    return ("objective", position) if len(study.objective) > 1 else ("objective",)
 
 
 def _check_objective(study: Study, faults: Faults) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from genmix.study.terms import kernels, objectives, parameters_of, policies
+from genmix.study.names import kernels, objectives, parameters_of, policies
 
 Schema = dict[str, Any]
 

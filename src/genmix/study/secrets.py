@@ -7,14 +7,18 @@ from typing import Any
 
 from genmix.study.messages import Faults, Path, subject
 
+ADVICE = "put it in an environment variable and give its name as api_key_env"
 SECRET_KEY = re.compile(
     r"(.*_)?(api_?key|apikey|secret|secret_key|password|passwd|passphrase|credentials?|authorization)"
     r"|((access|auth|api|hf|bearer|secret)_)?token"
 )
+PREFIXES = r"(sk-|sk_|hf_|gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|r8_|gsk_)"
+"""With which well-known services begin their keys."""
+SECRET_ANYWHERE = re.compile(rf"(?<![\w-]){PREFIXES}(?=[\w-]*[0-9])[\w-]{{16,}}")
 SECRET_VALUE = re.compile(
-    r"(Bearer )?(sk-|sk_|hf_|gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|r8_|gsk_)[\w-]{12,}"
+    rf"(Bearer )?{PREFIXES}[\w-]{{12,}}"
     r"|Bearer \S{12,}"
-    r"|\w+://[^/\s:@]*:[^/\s@]+@.*"
+    r"|(\w+://)?[^/\s:@]*:[^/\s@]+@\S*"
     r"|\w+://\S*[?&](api[-_]?key|key|token|access_token)=\S+"
 )
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -29,11 +33,16 @@ def find_secrets(data: Any, faults: Faults, path: Path = ()) -> None:
     elif isinstance(data, list):
         for position, value in enumerate(data):
             find_secrets(value, faults, (*path, position))
-    elif isinstance(data, str) and data:
-        _look_at_text(data, faults, path)
+    elif data not in (None, "") and not isinstance(data, bool):
+        _look_at_value(str(data), faults, path)
 
 
-def _look_at_text(text: str, faults: Faults, path: Path) -> None:
+def lines_with_secrets(text: str) -> list[int]:
+    """Numbers of the lines, comments included, that hold what can only be a secret."""
+    return [n for n, line in enumerate(text.split("\n"), 1) if SECRET_ANYWHERE.search(line)]
+
+
+def _look_at_value(text: str, faults: Faults, path: Path) -> None:
     names = [part for part in path if isinstance(part, str)]
     key = names[-1].lower().replace("-", "_") if names else ""
     if key == "env" or key.endswith("_env"):
@@ -46,12 +55,10 @@ def _look_at_text(text: str, faults: Faults, path: Path) -> None:
     elif SECRET_KEY.fullmatch(key):
         faults.add(
             path,
-            "secrets do not belong in a study: put it in an environment variable and give its name as "
-            "api_key_env.",
+            f"secrets do not belong in a study: {ADVICE}.",
         )
     elif SECRET_VALUE.fullmatch(text):
         faults.add(
             path,
-            f"{subject(path)} looks like a secret, which does not belong in a study: put it in an "
-            "environment variable and give its name as api_key_env.",
+            f"{subject(path)} looks like a secret, which does not belong in a study: {ADVICE}.",
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from genmix import state
 from genmix.errors import InputError
 from genmix.generators.base import Sample
 from genmix.selector import Selector
-from genmix.study.journal import Entry, Journal, JournalError
+from genmix.study.journal import Entry, Journal, JournalError, Step
 
 SNAPSHOT = "selector.npz"
 
@@ -35,6 +37,7 @@ class Session:
         self._step = -1
         self._saved_at = 0
         self._places: dict[str, int] = {}
+        self._unwritten: list[Entry] = []
 
     @property
     def _snapshot(self) -> Path:
@@ -43,21 +46,33 @@ class Session:
     # -- steps -----------------------------------------------------------------------------------
 
     def ask(self) -> Entry:
-        """One ticket, drawn and written down."""
+        """One ticket; it is written down by the next ``flush`` or other step."""
         (ticket,) = self.selector.ask()
         place = self._places.get(ticket.arm, 0)
         seed = seed_of(self._seed, ticket.arm, place)
         entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity)
-        self.journal.asked([entry], self._step + 1)
-        self._step += 1
+        self._unwritten.append(entry)
         self._places[ticket.arm] = place + 1
         return entry
 
-    def tell(self, entry: Entry, sample: Sample, embedding: NDArray[Any]) -> None:
-        """A sample that was made and embedded."""
-        self.selector.tell(entry.id, embedding, sample.quality, sample.cost)
-        self.journal.told(entry.id, embedding, self._step + 1)
-        self._step += 1
+    def flush(self) -> None:
+        """Write the tickets asked for into the journal, before anyone works on them."""
+        if self._unwritten:
+            self.journal.asked(self._unwritten, self._step + 1)
+            self._step += len(self._unwritten)
+            self._unwritten = []
+
+    def _next_step(self) -> int:
+        self.flush()
+        return self._step + 1
+
+    def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
+        """Samples that were made and embedded: the mixture is solved for once, a transaction for each."""
+        first = self._next_step()
+        self.selector.tell_all((e.id, row, sample.quality, sample.cost) for e, sample, row in told)
+        for entry, _, row in told:
+            self.journal.told(entry.id, row, self._step + 1, first)
+            self._step += 1
 
     def fail(self, entry: Entry) -> None:
         """A ticket whose sample will not come."""
@@ -68,21 +83,24 @@ class Session:
         self._end(entry, "withdrawn")
 
     def _end(self, entry: Entry, outcome: str) -> None:
+        step = self._next_step()
         self.selector.fail(entry.id)
-        self.journal.ended(entry.id, outcome, self._step + 1)
-        self._step += 1
+        self.journal.ended(entry.id, outcome, step)
+        self._step = step
 
     def retire(self, arm: str, **why: Any) -> None:
         """Draw from an arm no more."""
+        step = self._next_step()
         self.selector.retire_arm(arm)
-        self.journal.event("retire", arm, self._step + 1, **why)
-        self._step += 1
+        self.journal.event("retire", arm, step, **why)
+        self._step = step
 
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
+        step = self._next_step()
         self.selector.add_arm(arm)
-        self.journal.event("revive", arm, self._step + 1, **why)
-        self._step += 1
+        self.journal.event("revive", arm, step, **why)
+        self._step = step
 
     # -- going on --------------------------------------------------------------------------------
 
@@ -90,20 +108,29 @@ class Session:
         """Bring the selector to where the journal ends: from the last snapshot, then step by step."""
         self._load_snapshot()
         self._places = self.journal.places()
-        for step in self.journal.steps(self._step):
-            if step.kind == "ask":
-                self._ask_again(step.ticket, step.arm)
-            elif step.kind == "told":
-                assert step.ticket is not None
-                self.selector.tell(step.ticket, step.embedding, step.quality, step.cost)
-            elif step.kind in ("failed", "withdrawn"):
-                assert step.ticket is not None
-                self.selector.fail(step.ticket)
-            elif step.kind == "retire":
-                self.selector.retire_arm(step.arm)
-            else:
-                self.selector.add_arm(step.arm)
-            self._step = step.number
+        steps = self.journal.steps(self._step)
+        for group, together in groupby(steps, lambda step: step.group):
+            if group is not None:
+                self._tell_again(list(together))
+                continue
+            for step in together:
+                self._do_again(step)
+
+    def _tell_again(self, told: list[Step]) -> None:
+        self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
+        self._step = told[-1].number
+
+    def _do_again(self, step: Step) -> None:
+        if step.kind == "ask":
+            self._ask_again(step.ticket, step.arm)
+        elif step.kind == "retire":
+            self.selector.retire_arm(step.arm)
+        elif step.kind == "revive":
+            self.selector.add_arm(step.arm)
+        else:  # failed or withdrawn
+            assert step.ticket is not None
+            self.selector.fail(step.ticket)
+        self._step = step.number
 
     def _ask_again(self, number: int | None, arm: str) -> None:
         (ticket,) = self.selector.ask()
@@ -117,6 +144,7 @@ class Session:
         """Write the selector's state beside the journal if that is worth it; the journal has it all."""
         if not at_once and self._step < (1 + SNAPSHOT_GROWTH) * self._saved_at + 1000:
             return
+        self.flush()
         self._saved_at = self._step
         content = {"run": self.journal.meta("run"), "step": self._step}
         try:

@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from genmix.study.messages import Faults, Path, StudyError, readable, shown, subject
+from genmix.study.secrets import ADVICE, lines_with_secrets
 
 LARGEST_FILE = 2**20
 MOST_VALUES = 100_000
@@ -37,6 +39,7 @@ class Source:
 
     name: str
     """What errors call the file."""
+    text: str
     data: dict[str, Any]
     places: dict[Path, Place] = field(default_factory=dict)
     """Of every key, and of every item of a list."""
@@ -49,9 +52,14 @@ class Source:
 
     def raise_by_line(self, faults: Faults) -> None:
         """Every sentence with its line, first line first."""
-        found = sorted((self.place(path), words) for path, words in faults.found.items())
+        found = [(self.place(path), words) for path, words in faults.found.items()]
+        lines = {place.line for place, _ in found}
+        for line in lines_with_secrets(self.text):
+            if line not in lines:  # a comment, or within a text
+                found.append((Place(line, 1), f"the line holds a secret: {ADVICE}."))
         if found:
-            raise StudyError([f"{self.name}, line {place.line}: {words}" for place, words in found])
+            told = [f"{self.name}, line {place.line}: {words}" for place, words in sorted(found)]
+            raise StudyError(told)
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -61,7 +69,7 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     root = _Reader(name, text).read()
     unfolded = _Unfolded(name)
     data = unfolded.value(root, ())
-    return Source(name, data, unfolded.places)
+    return Source(name, text, data, unfolded.places)
 
 
 def _read_text(path: File) -> str:
@@ -111,6 +119,8 @@ class _Reader:
         """The one document, which is a map."""
         try:
             root = self._document()
+        except StudyError:
+            raise
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Place(1, 1) if mark is None else _place(mark)
@@ -121,10 +131,15 @@ class _Reader:
             raise self._error([(Place(line, 1), words)]) from None
         except (ValueError, OverflowError):  # an escape such as \\UFFFFFFFF
             words = "an escaped character does not exist: mend the text after the backslash."
-            raise self._error([(Place(1, 1), words)]) from None
+            raise self._error([(self._place_of_escape(), words)]) from None
         if self.faults:
             raise self._error(self.faults)
         return root
+
+    def _place_of_escape(self) -> Place:
+        escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", self.text)
+        bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
+        return Place(self.text.count("\n", 0, bad) + 1, 1)
 
     def _error(self, faults: list[tuple[Place, str]]) -> StudyError:
         return StudyError([f"{self.name}, line {p.line}: {words}" for p, words in sorted(faults)])

@@ -17,24 +17,29 @@ class Rule(Protocol):
     over: int
 
 
+LOOKS = 10
+"""Times that scores, which cost more than weights, are looked at while ``over`` samples come."""
+
+
 class Watch:
     """Looks at the selector at every told sample of the last ``over``."""
 
     def __init__(self, rule: Rule, selector: Selector) -> None:
         self._rule, self.selector = rule, selector
         self._seen: deque[tuple[int, dict[str, float]]] = deque()
+        self._scored_at = 0
 
     def enough(self) -> str | None:
         """A reason to stop, if every part of the rule holds."""
         told = sum(self.selector.counts.values())
-        if self.selector.score is None or (self._seen and self._seen[-1][0] == told):
+        if not self.selector.is_warm or (self._seen and self._seen[-1][0] == told):
             return None
         self._seen.append((told, self.selector.weights))
         while len(self._seen) > 1 and told - self._seen[1][0] >= self._rule.over:
             self._seen.popleft()
         if told - self._seen[0][0] < self._rule.over or not self._weights_are_stable():
             return None
-        if not self._score_is_near():
+        if not self._score_is_near(told):
             return None
         return f"weights and score have settled over the last {self._rule.over} samples"
 
@@ -48,10 +53,13 @@ class Watch:
             for _, then in self._seen
         )
 
-    def _score_is_near(self) -> bool:
+    def _score_is_near(self, told: int) -> bool:
         """Whether the samples in hand score as well as the current mixture does."""
         if self._rule.score_within is None:
             return True
+        if told - self._scored_at < self._rule.over / LOOKS:
+            return False
+        self._scored_at = told
         pairs = zip(_values(self.selector.pooled_score), _values(self.selector.score), strict=True)
         return all(
             abs(pooled - best) <= self._rule.score_within * max(abs(best), 1e-12)

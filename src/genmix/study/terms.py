@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
-from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 import genmix as gx
 from genmix.errors import InputError
-from genmix.study.messages import Faults, Path, did_you_mean, expected, listed, nearest, shown
+from genmix.study.messages import Faults, Path, did_you_mean, listed, shown
+from genmix.study.names import (
+    kernels,
+    needs_reference,
+    objectives,
+    parameters_of,
+    policies,
+    read_name,
+)
+from genmix.study.translate import expected
 
 if TYPE_CHECKING:
     from genmix.study.config import Study
@@ -22,24 +29,6 @@ Read = Callable[[str], Any]
 """Gives the reference of a path: an array ``(n, d)`` or moments."""
 
 MOST_NEIGHBOURS = 100_000
-
-OTHER_NAMES = {
-    "fd": "frechet-distance",
-    "fid": "frechet-distance",
-    "kd": "kernel-distance",
-    "kid": "kernel-distance",
-    "mmd": "kernel-distance",
-    "is": "inception-score",
-    "rbf": "gaussian",
-    "linear": "cosine",
-    "greedy": "mixture-greedy",
-    "ucb": "mixture-ucb",
-    "random": "uniform",
-}
-"""What people call some of them elsewhere."""
-
-REPORTED = ("recall", "coverage")
-EXAMPLES = {"objective": "vendi", "policy": "mixture-greedy", "kernel": "gaussian"}
 
 
 class Named(BaseModel):
@@ -63,45 +52,6 @@ class Term(Named):
         return {self.name: {**self.parameters, "weight": self.weight}}
 
 
-# -- what there is -----------------------------------------------------------------------------------
-
-
-@cache
-def objectives() -> dict[str, type]:
-    return {hyphenated(each.name): each for each in _public(gx.Objective)}
-
-
-@cache
-def kernels() -> dict[str, type]:
-    return {hyphenated(each.__name__): each for each in _public(gx.Kernel)}
-
-
-@cache
-def policies() -> dict[str, type]:
-    return {hyphenated(each.__name__): each for each in _public(gx.Policy)}
-
-
-def _public(base: type) -> list[Any]:
-    """The classes of a family that genmix offers."""
-    found = [value for value in vars(gx).values() if isinstance(value, type)]
-    return [each for each in found if issubclass(each, base) and each is not base]
-
-
-def hyphenated(name: str) -> str:
-    """``MixtureUCB`` and ``mixture_ucb`` as ``mixture-ucb``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
-
-
-def parameters_of(cls: type) -> dict[str, Any]:
-    """The parameters that a person may give, and their types."""
-    hints = get_type_hints(cls)
-    return {each.name: hints[each.name] for each in fields(cls) if each.repr}
-
-
-def needs_reference(name: str) -> bool:
-    return "reference" in parameters_of(objectives()[name])
-
-
 # -- reading what was written ------------------------------------------------------------------------
 
 
@@ -116,7 +66,7 @@ def read_terms(value: Any, faults: Faults) -> tuple[Term, ...]:
         faults.add(("objective",), "objective is empty: give a name such as vendi.")
     found = []
     for path, item in items:
-        entry = _entry(item, path, objectives(), "objective", faults)
+        entry = read_name(item, path, objectives(), "objective", faults)
         if entry is not None:
             found.append(_term(*entry, faults))
     return tuple(found)
@@ -130,72 +80,27 @@ def _term(name: str, parameters: dict[str, Any], path: Path, faults: Faults) -> 
     except _Unfit as unfit:
         faults.add((*path, "weight"), f"weight of {name} is {shown(weight)}: give {unfit}.")
         weight = 1.0
-    for key, value in own.items():
-        if type(value) is int and value > MOST_NEIGHBOURS and needs_reference(name):
-            words = f"{key} of {name} is {value}: give a number of at most {MOST_NEIGHBOURS}."
-            faults.add((*path, key), words)
+    known = parameters_of(objectives()[name]) if needs_reference(name) else ()
+    for key in [key for key in own if key in known and _is_huge(own[key])]:
+        words = f"{key} of {name} is {own[key]}: give a number of at most {MOST_NEIGHBOURS}."
+        faults.add((*path, key), words)
     term = Term(name=name, parameters=own, weight=weight)
-    make_term(term, _stand_in(own), path, faults)
+    make_term(term, stand_in([term]), path, faults)
     return term
+
+
+def _is_huge(value: Any) -> bool:
+    return type(value) is int and value > MOST_NEIGHBOURS
 
 
 def read_policy(value: Any, faults: Faults) -> Named | None:
     """A name, or a name with parameters."""
-    entry = _entry(value, ("policy",), policies(), "policy", faults)
+    entry = read_name(value, ("policy",), policies(), "policy", faults)
     if entry is None:
         return None
     name, parameters, path = entry
     _make(policies()[name], name, parameters, path, faults)
     return Named(name=name, parameters=parameters)
-
-
-def _entry(
-    value: Any, path: Path, known: Mapping[str, type], what: str, faults: Faults
-) -> tuple[str, dict[str, Any], Path] | None:
-    """Name, parameters and where these stand, from ``name`` or ``{name: {parameters}}``."""
-    if isinstance(value, dict) and len(value) == 1:
-        ((written, given),) = value.items()
-        path = (*path, written)
-    elif isinstance(value, dict) and value:
-        faults.add(path, _several_words(what, value))
-        return None
-    else:
-        written, given = value, None
-    if not isinstance(written, str) or not written:
-        advice = f"give a name such as {EXAMPLES[what]}, or {{{EXAMPLES[what]}: {{parameters}}}}"
-        faults.add(path, f"{what} is {shown(written)}: {advice}.")
-        return None
-    name = hyphenated(written)
-    if name not in known:
-        faults.add(path, f"unknown {what} {shown(written)}: {_guess(written, name, known)}")
-        return None
-    if given is not None and not isinstance(given, dict):
-        words = f"the parameters of {name} are {shown(given)}: give a map, {_example(known[name])}."
-        faults.add(path, words)
-        return None
-    return name, given or {}, path
-
-
-def _several_words(what: str, value: Mapping[str, Any]) -> str:
-    names = listed(list(value)[:4])
-    if what == "objective":
-        return f"objective is a map of {names}: write a list, '- name: {{parameters}}' a line."
-    return f"{what} is a map of {names}: give one name, with its parameters below it."
-
-
-def _example(cls: type) -> str:
-    names = list(parameters_of(cls))
-    return f"such as {{{names[0]}: …}}" if names else "or nothing: it has none"
-
-
-def _guess(written: str, name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    if name in REPORTED and "precision" in names:
-        return f"{name} is reported but not optimised, use precision or density."
-    if OTHER_NAMES.get(name) in names:
-        return f"did you mean {OTHER_NAMES[name]!r}?"
-    close = nearest(written, names)
-    return f"did you mean {close!r}?" if close else f"use one of {listed(names, 'or')}."
 
 
 # -- making them -------------------------------------------------------------------------------------
@@ -206,14 +111,16 @@ def make_objective(study: Study, read: Read) -> gx.Objective:
     content = {path: read(path) for path in reference_paths(study)}
     faults = Faults()
     made = [
-        make_term(term, content.get(reference_of(term, study.reference)), _path(study, i), faults)
+        make_term(
+            term, content.get(reference_of(term, study.reference)), term_path(study, i), faults
+        )
         for i, term in enumerate(study.objective)
     ]
     faults.raise_by_path()
     return total([each for each in made if each is not None])
 
 
-def _path(study: Study, position: int) -> Path:
+def term_path(study: Study, position: int) -> Path:
     return ("objective", position) if len(study.objective) > 1 else ("objective",)
 
 
@@ -242,7 +149,7 @@ def make_policy(study: Study) -> gx.Policy:
 
 def trial_objective(terms: Iterable[Term]) -> gx.Objective:
     """The objective with stand-ins for references, to ask what it needs."""
-    made = [make_term(term, _stand_in(term.parameters), (), Faults()) for term in terms]
+    made = [make_term(term, stand_in([term]), (), Faults()) for term in terms]
     return total([each for each in made if each is not None])
 
 
@@ -279,12 +186,14 @@ def _make(
     cls: type, name: str, given: Mapping[str, Any], path: Path, faults: Faults, **more: Any
 ) -> Any:
     """An object from written parameters; None, and faults, if they do not fit."""
-    before = len(faults.found)
-    arguments = _arguments(cls, name, given, path, faults, more)
-    if len(faults.found) > before:
+    own = Faults()
+    arguments = _arguments(cls, name, given, path, own, more)
+    faults.take(own)
+    if own:
         return None
     try:
-        return cls(**arguments)
+        with np.errstate(all="ignore"):  # weights of 1e308, say, which are then refused
+            return cls(**arguments)
     except InputError as error:
         faults.add(path, f"{name}: {error}")
         return None
@@ -306,6 +215,8 @@ def _arguments(
             faults.add(here, _unknown_words(key, name, [*known], cls))
         elif key == "kernel":
             found[key] = _kernel(value, here, faults)
+        elif key == "weights" and not _are_weights(value):
+            faults.add(here, f"weights of {name} is {shown(value)}: give a map from arm to number.")
         else:
             try:
                 found[key] = _typed(known[key], value)
@@ -318,14 +229,19 @@ def _arguments(
     return found
 
 
+def _are_weights(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(share) in (int, float) for share in value.values())
+
+
 def _unknown_words(key: str, name: str, known: list[str], cls: type) -> str:
     names = [*known, "weight"] if issubclass(cls, gx.Objective) else known
-    otherwise = f"its parameters are {listed(names)}" if names else "it has none"
+    several = "its parameters are" if len(names) > 1 else "its only parameter is"
+    otherwise = f"{several} {listed(names)}" if names else "it has none"
     return f"unknown parameter {shown(key)} of {name}: {did_you_mean(key, names, otherwise)}"
 
 
 def _kernel(value: Any, path: Path, faults: Faults) -> Any:
-    entry = _entry(value, path, kernels(), "kernel", faults)
+    entry = read_name(value, path, kernels(), "kernel", faults)
     if entry is None:
         return None
     name, parameters, here = entry
@@ -350,8 +266,8 @@ def _typed(hint: Any, value: Any, finite: bool = False) -> Any:
     return found
 
 
-def _stand_in(parameters: Mapping[str, Any]) -> Any:
+def stand_in(terms: Iterable[Term], dimension: int = 1) -> Any:
     """Reference samples that are enough for every number of neighbours that is asked for."""
-    counts = [value for value in parameters.values() if type(value) is int]
-    rows = 2 + min(max(counts, default=0), MOST_NEIGHBOURS)
-    return np.arange(1.0, max(rows, 2) + 1)[:, None]
+    counts = [value for term in terms for value in term.parameters.values() if type(value) is int]
+    rows = 8 + max(0, min(max(counts, default=0), MOST_NEIGHBOURS))  # beyond every default
+    return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)

@@ -16,6 +16,8 @@ class Variants:
     arms: Any
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Arm and variant of every label that was made here."""
+    changes: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """What every variant of every arm says itself."""
 
     @classmethod
     def of(cls, written: Any, faults: Faults) -> Variants:
@@ -39,6 +41,7 @@ class Variants:
             faults.add(path, f"variants of arm {label!r} is {shown(variants)}: {advice}.")
             self.arms[label] = base
             return
+        self.changes[label] = {n: v if isinstance(v, dict) else {} for n, v in variants.items()}
         for name, own in variants.items():
             full = f"{label}/{name}"
             if own is not None and not isinstance(own, dict):
@@ -47,7 +50,7 @@ class Variants:
             if full in self.arms or full in self.written:
                 words = f"there are two arms {full!r}: give this variant another name."
                 faults.add((*path, name), words)
-            self.arms[full] = {**base, **(own if isinstance(own, dict) else {})}
+            self.arms[full] = base | self.changes[label][name]
             self.sources[full] = (label, name)
 
     def origin(self, path: Path) -> Path:
@@ -59,10 +62,10 @@ class Variants:
         if len(path) < 2 or path[0] != "arms" or path[1] not in self.sources:
             return path
         label, name = self.sources[str(path[1])]
-        variants, rest = self.written[label]["variants"], path[2:]
+        changes, rest = self.changes[label], path[2:]
         here: Path = ("arms", label, "variants", name, *rest)
-        if not rest or rest[0] in (variants[name] or {}):
+        if not rest or rest[0] in changes[name]:
             return here
-        elsewhere = any(rest[0] in (own or {}) for own in variants.values())
-        in_base = rest[0] in self.written[label]
-        return here if elsewhere and not in_base else ("arms", label, *rest)
+        only_in_others = any(rest[0] in own for own in changes.values())
+        in_arm = rest[0] in self.written[label]
+        return here if only_in_others and not in_arm else ("arms", label, *rest)

@@ -47,7 +47,7 @@ class Scoreboard:
             return "warm start"
         best = best_single(self.singles)
         alone = "" if best is None else f" (best arm alone {brief(best[1])}, {best[0]})"
-        return f"{brief(self.pooled)}{alone}"
+        return f"all samples: {brief(self.pooled)}{alone}"
 
 
 def brief(scores: Scores) -> str:
@@ -179,13 +179,13 @@ class LiveTable(Lines):
 
     def picture(self, live: Live) -> Any:
         budget = live.study.budget
-        parts: list[Any] = []
-        if budget.samples is not None:
-            parts.append(ProgressBar(total=budget.samples, completed=live.told, width=60))
-        parts.append(Text(", ".join(self._tracker.facts(live))))
-        parts.append(Text(self._tracker.board.words()))
-        parts.append(arm_table(live))
-        return Group(*parts)
+        facts = Text(", ".join(self._tracker.facts(live)))
+        head = Table.grid(padding=(0, 2))
+        if budget.samples is None:
+            head.add_row(facts)
+        else:
+            head.add_row(ProgressBar(total=budget.samples, completed=live.told, width=30), facts)
+        return Group(head, Text(self._tracker.board.words()), arm_table(live))
 
 
 def arm_table(live: Live) -> Table:

@@ -1,0 +1,215 @@
+"""What is installed here, what a study needs that is not, and how to get it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from genmix import __version__
+from genmix.encoders import ENCODER_KINDS
+from genmix.generators import ARM_KINDS
+from genmix.study.config import Study, read_study
+from genmix.study.messages import listed
+from genmix.study.terms import reference_paths
+from genmix.study.translate import kinds_of
+
+State = Literal["ok", "missing", "note"]
+STYLES = {"ok": "green", "missing": "red", "note": "dim"}
+FILE_KEYS = ("path", "file", "folder")
+FULL = 100 * 2**20
+"""Free bytes below which the disk counts as full."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    detail: str
+
+    @property
+    def is_missing(self) -> bool:
+        return self.state == "missing"
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def examine(study: str | Path | None = None) -> list[Finding]:
+    """What is here; with a study, all that it needs and nothing else."""
+    found = list(_base())
+    if study is None:
+        found += packages([*ARM_KINDS, *ENCODER_KINDS], "note")
+    else:
+        plan, folder = read_study(study), Path(study).resolve().parent
+        settings = _settings(plan)
+        found += packages([type(each) for each in settings.values()], "missing")
+        found += _variables(settings)
+        found += _files(plan, settings, folder)
+    return [*found, _disk()]
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for finding in findings:
+        state = Text(finding.state if finding.state != "note" else "", STYLES[finding.state])
+        table.add_row(Text(finding.what), state, Text(finding.detail))
+    Console().print(table)
+
+
+# -- this machine ------------------------------------------------------------------------------------
+
+
+def _base() -> Iterator[Finding]:
+    yield Finding("genmix", "ok", __version__)
+    yield Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield Finding("numpy", "ok", f"{np.__version__}, {_threads()}")
+
+
+def _threads() -> str:
+    """How many threads linear algebra uses."""
+    if _is_installed("threadpoolctl"):
+        pools = importlib.import_module("threadpoolctl").threadpool_info()
+        counts = {pool["num_threads"] for pool in pools if pool.get("user_api") == "blas"}
+        if counts:
+            return f"{max(counts)} BLAS threads"
+    return f"OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'unset')}, {os.cpu_count()} cores"
+
+
+def _disk() -> Finding:
+    here = Path.cwd()
+    free = shutil.disk_usage(here).free
+    words = f"{free / 2**30:.1f} GiB free in {here}"
+    if free < FULL:
+        return Finding("disk", "missing", f"{words}: make room, a run writes there.")
+    return Finding("disk", "ok", words)
+
+
+# -- packages ----------------------------------------------------------------------------------------
+
+
+def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
+    """One finding for every module that some kind needs, and the GPU if torch is among them."""
+    users: dict[str, list[type[Any]]] = {}
+    for kind in dict.fromkeys(kinds):
+        for module in kind.needs:
+            users.setdefault(module, []).append(kind)
+    found = [_package(module, using, absent) for module, using in sorted(users.items())]
+    if "torch" in users and _is_installed("torch"):
+        found.append(_gpu(absent))
+    return found
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _package(module: str, users: list[type[Any]], absent: State) -> Finding:
+    purpose = f"for {listed(dict.fromkeys(kind for user in users for kind in kinds_of(user)))}"
+    if not _is_installed(module):
+        how = f"not installed: pip install 'genmix[{users[0].extra}]' ({purpose})"
+        return Finding(module, absent, how)
+    names = metadata.packages_distributions().get(module, [])
+    version = metadata.version(names[0]) if names else "installed"
+    return Finding(module, "ok", f"{version} ({purpose})")
+
+
+def _gpu(absent: State) -> Finding:
+    try:
+        torch = importlib.import_module("torch")
+        if not torch.cuda.is_available():
+            return Finding("GPU", "note", "no CUDA device: models run on the CPU")
+        name, total = (
+            torch.cuda.get_device_name(0),
+            torch.cuda.get_device_properties(0).total_memory,
+        )
+    except Exception as error:  # a broken installation fails in many ways
+        return Finding("GPU", absent, f"torch does not work ({type(error).__name__}: {error})")
+    return Finding("GPU", "ok", f"{name}, {total / 2**30:.0f} GiB")
+
+
+# -- what a study names ------------------------------------------------------------------------------
+
+
+def _settings(study: Study) -> dict[str, BaseModel]:
+    """The settings of arms and encoder by what they are called."""
+    found: dict[str, BaseModel] = {f"arm {label!r}": arm for label, arm in study.arms.items()}
+    return found if study.encoder is None else found | {"encoder": study.encoder}
+
+
+def _variables(settings: Mapping[str, BaseModel]) -> list[Finding]:
+    """Environment variables that are named, and whether they are set; never what they hold."""
+    users: dict[str, list[str]] = {}
+    for owner, each in settings.items():
+        for key, value in each.model_dump().items():
+            if key == "env" or key.endswith("_env"):
+                for name in [value] if isinstance(value, str) else value or ():
+                    users.setdefault(name, []).append(owner)
+    return [_variable(name, using) for name, using in users.items()]
+
+
+def _variable(name: str, users: list[str]) -> Finding:
+    if os.environ.get(name):
+        return Finding(f"${name}", "ok", f"set ({listed(users)})")
+    return Finding(f"${name}", "missing", f"not set: put the secret into it ({listed(users)})")
+
+
+def _files(study: Study, settings: Mapping[str, BaseModel], folder: Path) -> list[Finding]:
+    """Files, folders, programs and modules that are named."""
+    found = [_file("reference", path, folder) for path in reference_paths(study)]
+    for owner, each in settings.items():
+        for key, value in each.model_dump().items():
+            what = f"{key} of {owner}"
+            if _is_path(key, value):
+                found.append(_file(what, value, folder))
+            elif key == "function":
+                found.append(_module(what, value, folder))
+            elif key == "command":
+                found.append(_program(what, value[0], folder))
+    return found
+
+
+def _is_path(key: str, value: Any) -> bool:
+    if key == "model":  # which may also be a name at a hub or an endpoint
+        return str(value).startswith(("./", "../", "/", "~"))
+    return isinstance(value, str) and (key in FILE_KEYS or key.endswith("_file"))
+
+
+def _file(what: str, path: str, folder: Path) -> Finding:
+    place = (folder / Path(path).expanduser()).resolve()
+    if place.exists():
+        return Finding(what, "ok", path)
+    return Finding(what, "missing", f"there is no {place}: check the path")
+
+
+def _module(what: str, function: str, folder: Path) -> Finding:
+    top = function.partition(":")[0].partition(".")[0]
+    if any(place.exists() for place in (folder / f"{top}.py", folder / top)) or _is_installed(top):
+        return Finding(what, "ok", function)
+    return Finding(what, "missing", f"there is no module {top} in {folder}, and none is installed")
+
+
+def _program(what: str, program: str, folder: Path) -> Finding:
+    found = shutil.which(folder / program if os.sep in program else program)
+    if found is not None:
+        return Finding(what, "ok", str(found))
+    return Finding(what, "missing", f"there is no program {program}: install it, or mend the name")

@@ -1,0 +1,327 @@
+"""Whole studies: what a run leaves behind, what it refuses, and what it never writes down."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from tests.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error
+from typer.testing import CliRunner
+
+import genmix as gx
+from genmix.cli import app
+from genmix.generators.png import as_png
+from genmix.study.journal import Journal
+from genmix.study.lock import FolderLock
+
+SECRET = "sk-very-secret-4711"
+
+
+@pytest.fixture
+def features(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    for arm, scale in (("flat", [1, 1, 0.1, 0.1]), ("tall", [0.1, 0.1, 1, 1]), ("dot", [0.01] * 4)):
+        np.save(tmp_path / f"{arm}.npy", 1 + rng.normal(size=(200, 4)) * scale)
+    np.savez(tmp_path / "real.npz", reps=1 + rng.normal(size=(300, 4)))
+    return tmp_path
+
+
+def recorded(folder: Path, **more: Any) -> dict[str, Any]:
+    arms = {
+        name: {"kind": "recorded", "path": str(folder / f"{name}.npy")}
+        for name in ("flat", "tall", "dot")
+    }
+    return {"name": "t", "arms": arms, "objective": "vendi", "budget": {"samples": 80}, **more}
+
+
+def texts(url: str, **more: Any) -> dict[str, Any]:
+    """Two arms behind an endpoint, with prices, embedded by it as well."""
+    arm = {
+        "kind": "openai",
+        "model": "m",
+        "base_url": url,
+        "max_tokens": 12,
+        "price": {"input": 0.5, "output": 2.0},
+    }
+    return {
+        "name": "texts",
+        "arms": {"a": {**arm, "prompt": "say a"}, "b": {**arm, "prompt": "say b"}},
+        "encoder": {"kind": "openai", "model": "e", "base_url": url},
+        "objective": "vendi",
+        "budget": {"samples": 40},
+        "warm_start": 5,
+        "retries": {"attempts": 12, "first_wait": 0.001, "longest_wait": 0.01, "timeout": 5.0},
+        **more,
+    }
+
+
+def test_a_run_leaves_data_weights_and_what_happened(features: Path) -> None:
+    seen = []
+    run = gx.run(
+        recorded(features), features / "run", callbacks=[lambda live: seen.append(live.told)]
+    )
+    assert run.status == "finished"
+    assert sum(run.counts.values()) == 80 == seen[-1]
+    rows = [json.loads(line) for line in (features / "run" / "samples.jsonl").open()]
+    assert rows == list(run.samples())
+    assert Counter(row["model_name"] for row in rows) == run.counts
+    assert [row["round"] for row in rows] == list(range(1, 81))
+    weights = json.loads((features / "run" / "weights.json").read_text())
+    assert weights["weights"] == run.weights
+    assert weights["probabilities"] == [weights["weights"][arm] for arm in weights["arms"]]
+    assert run.summary["gap"] < 1e-7
+    assert set(run.summary["single_scores"]) == {"flat", "tall", "dot"}
+
+
+def test_recorded_rows_are_drawn_without_replacement_and_told_as_they_are(features: Path) -> None:
+    gx.run(recorded(features), features / "run")
+    journal = Journal.open(features / "run", readonly=True)
+    found: dict[str, list[bytes]] = {}
+    for row in journal.told_rows():
+        found.setdefault(row["arm"], []).append(row["embedding"])
+    for arm, rows in found.items():
+        given = {row.tobytes() for row in np.load(features / f"{arm}.npy")}
+        assert len(set(rows)) == len(rows)
+        assert set(rows) <= given
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(features: Path) -> None:
+    one, same, other = (
+        [
+            row["sample_id"]
+            for row in sorted(run.samples(), key=lambda r: (r["model_name"], r["round"]))
+        ]
+        for run in (
+            gx.run(recorded(features, seed=seed), features / name)
+            for name, seed in (("one", 1), ("same", 1), ("other", 2))
+        )
+    )
+    assert one == same != other
+
+
+def test_a_finished_run_resumes_to_itself(features: Path) -> None:
+    before = gx.run(recorded(features), features / "run").summary
+    after = gx.resume(features / "run").summary
+    for key in ("status", "samples", "weights", "pooled_score", "counts"):
+        assert before[key] == after[key]
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(features: Path) -> None:
+    gx.run(recorded(features), features / "run")
+    with pytest.raises(gx.InputError, match="holds a run already: 'genmix resume"):
+        gx.run(recorded(features), features / "run")
+    with FolderLock(features / "run"), pytest.raises(gx.InputError, match="in use by process"):
+        gx.resume(features / "run")
+
+
+def test_stopping_early(features: Path) -> None:
+    rule = {"weights_within": 0.5, "score_within": 0.9, "over": 20}
+    run = gx.run(recorded(features, stop_when=rule), features / "run")
+    assert run.summary["reason"] == "weights and score have settled over the last 20 samples"
+    assert 50 <= run.summary["samples"] < 80
+
+
+def test_an_objective_with_a_reference_and_a_policy(features: Path) -> None:
+    study = recorded(
+        features,
+        objective=[{"frechet-distance": {}}, {"precision": {"k": 3, "weight": 0.1}}],
+        reference=str(features / "real.npz"),
+        policy={"mixture-ucb": {"delta": 0.1}},
+    )
+    run = gx.run(study, features / "run")
+    assert set(run.summary["score"]) == {"frechet_distance", "precision"}
+
+
+def test_exports(features: Path) -> None:
+    run = gx.run(recorded(features), features / "run")
+    rows = list(run.samples())
+    path = gx.export(features / "run", "parquet")
+    assert pyarrow.parquet.read_table(path).to_pylist() == rows
+    assert gx.export(features / "run", "jsonl", features / "x.jsonl").read_text().count("\n") == 80
+    with pytest.raises(gx.InputError, match="could not be written"):
+        gx.export(features / "run", "parquet", features / "no" / "x.parquet")
+
+
+def test_images_go_into_the_folder_and_into_a_data_set(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rng = np.random.default_rng(0)
+    for arm in ("dark", "light"):
+        (tmp_path / arm).mkdir()
+        for i in range(20):
+            pixels = rng.integers(0, 100, (8, 8, 3)) + (0 if arm == "dark" else 150)
+            (tmp_path / arm / f"{i}.png").write_bytes(as_png(pixels.astype(np.uint8)))
+    arms = {
+        arm: {"kind": "recorded", "path": str(tmp_path / arm), "exhausted": "retire"}
+        for arm in ("dark", "light")
+    }
+    study = {
+        "name": "images",
+        "arms": arms,
+        "encoder": {"kind": "pixels", "size": 4},
+        "objective": "vendi",
+        "budget": {"samples": 24},
+        "warm_start": 4,
+    }
+    run = gx.run(study, tmp_path / "run")
+    for row in run.samples():
+        assert (tmp_path / "run" / row["image_path"]).read_bytes().startswith(b"\x89PNG")
+    out = gx.export(tmp_path / "run", "hf")
+    loaded = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path / "hf-cache"))
+    assert len(loaded) == 24
+    assert loaded[0]["image"].size == (8, 8)
+    with pytest.raises(gx.InputError, match="is there already"):
+        gx.export(tmp_path / "run", "hf")
+
+
+def test_a_secret_is_nowhere_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setenv("MY_KEY", SECRET)
+    with Endpoint() as endpoint:
+        endpoint.behave(
+            lambda call: (
+                Answer(500, call.headers.get("authorization", "").encode())
+                if call.number % 4 == 1
+                else None
+            )
+        )
+        study = texts(endpoint.url)
+        for arm in study["arms"].values():
+            arm["api_key_env"] = "MY_KEY"
+        gx.run(study, tmp_path / "run")
+        assert any(SECRET in call.headers["authorization"] for call in endpoint.requests)
+    assert SECRET not in caplog.text
+    for path in (tmp_path / "run").rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+
+
+def bad(call: Call) -> Answer | None:
+    """A third of the calls go wrong, in seven ways."""
+    ways = [
+        error(429, retry_after=0),
+        error(503),
+        HALF,
+        NOT_JSON,
+        EMPTY,
+        Answer(delay=0.02),
+        error(500, "x" * 1000),
+    ]
+    luck = np.random.default_rng([call.number, 5]).random()
+    if call.route == "/models" or luck > 0.3:
+        return None
+    return ways[int(luck / 0.3 * len(ways)) % len(ways)]
+
+
+@pytest.mark.parametrize("in_flight", [1, 8])
+def test_a_bad_endpoint_changes_neither_the_count_nor_the_bill(
+    tmp_path: Path, in_flight: int
+) -> None:
+    with Endpoint() as endpoint:
+        endpoint.behave(bad)
+        study = texts(endpoint.url, in_flight=in_flight, budget={"samples": 120})
+        run = gx.run(study, tmp_path / "run")
+    rows = list(run.samples())
+    assert len(rows) == 120 == len({row["sample_id"] for row in rows})
+    journal = Journal.open(tmp_path / "run", readonly=True)
+    failures = journal.failures()
+    assert len(failures) > 10
+    expected = math.fsum(
+        (row["input_tokens"] * 0.5 + row["output_tokens"] * 2.0) / 1000 for row in rows
+    )
+    wasted = [f for f in failures if f["cost"]]
+    expected += math.fsum(
+        (f["input_tokens"] * 0.5 + f["output_tokens"] * 2.0) / 1000 for f in wasted
+    )
+    assert wasted
+    assert run.summary["cost"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_cost_budget_holds_with_a_bad_endpoint(tmp_path: Path) -> None:
+    with Endpoint() as endpoint:
+        endpoint.behave(bad)
+        run = gx.run(texts(endpoint.url, in_flight=6, budget={"cost": 0.9}), tmp_path / "run")
+    assert 0.5 < run.summary["cost"] <= 0.9 + 1e-9
+    assert run.status == "finished"
+
+
+# --- what is refused before anything is spent -----------------------------------------------------
+
+runner = CliRunner()
+
+
+def refused(folder: Path, study: dict[str, Any], code: int = 2) -> str:
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study))  # JSON is YAML
+    result = runner.invoke(app, ["run", str(path), "--out", str(folder / "run"), "--quiet"])
+    assert result.exit_code == code, result.output
+    assert not (folder / "run").exists()
+    sentence = result.stderr.strip()
+    assert "\n" not in sentence
+    return sentence
+
+
+def test_a_typo(features: Path) -> None:
+    study = recorded(features, bugdet={"samples": 3})
+    assert "did you mean 'budget'" in refused(features, study)
+
+
+def test_a_missing_file(features: Path) -> None:
+    study = recorded(features)
+    study["arms"]["flat"]["path"] = "nowhere.npy"
+    assert "nowhere.npy" in refused(features, study)
+
+
+def test_an_unreachable_endpoint(tmp_path: Path) -> None:
+    said = refused(tmp_path, texts("http://127.0.0.1:9/v1"))
+    assert "127.0.0.1:9" in said
+    assert "cannot be reached" in said
+
+
+def test_a_wrong_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", SECRET)
+    with Endpoint() as endpoint:
+        endpoint.behave(
+            lambda call: error(401, "bad") if SECRET in call.headers["authorization"] else None
+        )
+        study = texts(endpoint.url)
+        study["arms"]["a"]["api_key_env"] = "MY_KEY"
+        said = refused(tmp_path, study)
+        assert not any("completions" in call.route for call in endpoint.requests)
+    assert "does not accept the key in MY_KEY" in said
+    assert SECRET not in said
+
+
+def test_a_key_that_is_not_set(tmp_path: Path) -> None:
+    study = texts("http://127.0.0.1:9/v1")
+    study["arms"]["a"]["api_key_env"] = "GENMIX_NO_SUCH_KEY"
+    assert "GENMIX_NO_SUCH_KEY is not set" in refused(tmp_path, study)
+
+
+def test_an_encoder_of_another_dimension_than_the_reference(tmp_path: Path) -> None:
+    np.save(tmp_path / "real.npy", np.random.default_rng(0).normal(size=(50, 3)))
+    with Endpoint() as endpoint:
+        study = texts(endpoint.url, objective="frechet-distance", reference="real.npy")
+        said = refused(tmp_path, study)
+        assert not any("completions" in call.route for call in endpoint.requests)
+    assert "gives 16 dimensions and the reference has 3" in said
+
+
+def test_arms_with_too_few_samples(features: Path) -> None:
+    said = refused(features, recorded(features, budget={"samples": 300}))
+    assert "has 200 samples and the budget may need 280" in said
+    said = refused(features, recorded(features, budget={"samples": 700}))
+    assert "have 600 samples together and the budget asks for 700" in said
+
+
+def test_a_pickled_npz_is_not_opened(features: Path) -> None:
+    np.savez(features / "evil.npz", reps=np.array([print], dtype=object))
+    study = recorded(features)
+    study["arms"]["flat"]["path"] = str(features / "evil.npz")
+    assert "evil.npz" in refused(features, study)
