@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-
 from examples.city.serve import FREE, serving
+
 from genmix.errors import InputError
 from genmix.study.journal import Journal, embedding_of
 
