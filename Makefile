@@ -4,7 +4,7 @@ RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 REAL := $(VENV)/.installed-real
 
-# Two test workers on two cores: one thread each, or they fight for them.
+# Two test workers, or two model servers, on two cores: one thread each, or they fight for them.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
 
@@ -21,7 +21,7 @@ demo: setup ## Run Mixture-Greedy on the scikit-learn digits
 	@$(RUN) genmix demo
 
 demo-llm: setup-real ## Mix two real language models, served here (minutes)
-	@$(VENV)/bin/python examples/city/demo.py
+	@$(ONE_THREAD) $(VENV)/bin/python examples/city/demo.py
 
 test: setup ## Run the tests and measure the coverage
 	$(PYTEST) -m "not drill and not real" --cov

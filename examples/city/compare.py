@@ -24,8 +24,9 @@ class Spread:
     mean: float
     deviation: float
 
-    def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.deviation:.1f}"
+    @property
+    def cells(self) -> tuple[str, str]:
+        return f"{self.mean:.1f}", f"± {self.deviation:.1f}"
 
 
 @dataclass(frozen=True)

