@@ -110,6 +110,7 @@ class Stage:
         self.give_up = options.pop("give_up", 5.0)
         self.objective = options.pop("objective", gx.Vendi())
         self.after: Callable[[Loop], None] = options.pop("after", lambda loop: None)
+        self.policy: gx.Policy = gx.MixtureGreedy()
         assert not options
 
     def go(self) -> Loop:
@@ -119,7 +120,7 @@ class Stage:
         new = not (self.folder / "journal.sqlite").exists()
         make = Journal.create if new else lambda folder, meta: Journal.open(folder)
         journal = make(self.folder, {"run": "r"})
-        selector = gx.Selector(list(self.makers), self.objective, warm_start=4, seed=3)
+        selector = gx.Selector(list(self.makers), self.objective, self.policy, warm_start=4, seed=3)
         session = Session(selector, journal, 11)
         session.restore()
         arms = {
@@ -252,7 +253,7 @@ def test_an_arm_that_recovers_is_found_by_a_probe(tmp_path: Path) -> None:
     arms = {"a": Maker(text("ab"), pause=0.002), "b": Maker(recovers)}
     loop = Stage(tmp_path, arms, samples=120).go()
     kinds = [e["kind"] for e in loop.session.journal.events()]
-    assert kinds[:2] == ["retire", "revive"]
+    assert kinds == ["retire", "suspend", "suspend", "revive"]  # two probes in vain, one that came
     assert loop.session.selector.counts["b"] >= 4
     assert loop.session.selector.arms == ("a", "b")
 
@@ -437,3 +438,116 @@ def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
     other.mkdir()
     loop = Stage(other, makers(a=text("ab")), encoder=None).go()
     assert loop.trouble == ("an arm gave a text or an image and the study has no encoder: name one")
+
+
+def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """It hangs until the time-out; the others fill the budget meanwhile."""
+    arms = makers(a=text("ab"), b=broken, c=text("cdef"))
+    calls = Counter[str]()
+
+    async def hang(requests: Sequence[Request]) -> list[Outcome]:
+        calls["b"] += 1
+        if calls["b"] > 1:
+            await asyncio.sleep(1000)
+        return [broken()]
+
+    arms["b"].generate = hang  # type: ignore[method-assign]
+    patience = {"timeout": 30.0, "attempts": 1, "suspend_after": 1, "probe_after": 0.001}
+    seen: list[tuple[int, int]] = []
+
+    def after(loop: Loop) -> None:
+        seen.append((sum(loop.session.selector.counts.values()), calls["b"]))
+        if seen[-1][0] == 59:
+            loop.stop(INTERRUPTED)
+
+    stage = Stage(tmp_path, arms, in_flight=3, concurrency=3, patience=patience, after=after)
+    arms["a"].pause = arms["c"].pause = 0.001
+    task = asyncio.wait_for(stage.play(), 20)
+    with pytest.raises(TimeoutError):  # because the trial still hangs when all else is done
+        asyncio.run(task)
+    assert max(told for told, _ in seen) >= 55
+    assert calls["b"] == 2
+
+
+def test_a_held_ticket_ends_the_run_as_soon_as_nothing_can_free_money(tmp_path: Path) -> None:
+    arms = {"a": Maker(text("ab", cost=1.0), most=1.0)}
+    loop = asyncio.run(asyncio.wait_for(Stage(tmp_path, arms, samples=None, cost=20.5).play(), 20))
+    assert loop.money.paid == 20.0
+
+
+def test_an_arm_whose_samples_the_encoder_refuses_is_suspended(tmp_path: Path) -> None:
+    arms = makers(a=text("ab", cost=1.0), b=text("h", cost=1.0), c=text("cdef", cost=1.0))
+    stage = Stage(tmp_path, arms, encoder=Picky("hhh"), patience={"probe_after": 100.0})
+    loop = stage.go()
+    assert loop.session.selector.arms == ("a", "c")
+    assert loop.money.paid == 60 + 2
+    assert loop.session.selector.score is not None
+
+
+def test_an_arm_that_is_used_up_waits_for_one_that_is_suspended(tmp_path: Path) -> None:
+    calls = Counter[str]()
+
+    def recovers(request: Request) -> Outcome:
+        calls["b"] += 1
+        return broken() if calls["b"] <= 6 else text("cdef")(request)
+
+    arms = makers(a=text("ab"), b=recovers)
+    arms["a"].count = 12
+    stage = Stage(tmp_path, arms, samples=60)
+    assert stage.go().reason == "the budget of 60 samples is spent"
+    assert stage.loop.session.selector.counts == {"a": 12, "b": 48}
+
+
+def test_an_arm_that_comes_back_relieves_a_last_one_that_is_out(tmp_path: Path) -> None:
+    calls = Counter[str]()
+
+    def dies(request: Request) -> Outcome:
+        calls["a"] += 1
+        return text("ab")(request) if calls["a"] <= 10 else broken()
+
+    def recovers(request: Request) -> Outcome:
+        calls["b"] += 1
+        return broken() if calls["b"] <= 10 else text("cdef")(request)
+
+    loop = Stage(tmp_path, makers(a=dies, b=recovers)).go()
+    assert loop.reason == "the budget of 60 samples is spent"
+    assert loop.session.selector.counts["b"] >= 49
+
+
+def test_a_cancellation_inside_a_generator_is_a_failure_like_others(tmp_path: Path) -> None:
+    arms = makers(a=text("ab"), b=text("cd"))
+    plain, calls = arms["a"].generate, Counter[str]()
+
+    async def odd(requests: Sequence[Request]) -> list[Outcome]:
+        calls["a"] += 1
+        if calls["a"] == 5:
+            raise asyncio.CancelledError
+        if calls["a"] == 6:
+            raise SystemExit(3)
+        return await plain(requests)
+
+    arms["a"].generate = odd  # type: ignore[method-assign]
+    stage = Stage(tmp_path, arms)
+    asyncio.run(asyncio.wait_for(stage.play(), 20))
+    assert len(stage.told()) == 60
+    messages = [f["message"] for f in stage.loop.session.journal.failures()]
+    assert messages == ["it was cancelled from inside.", "SystemExit: 3"]
+
+
+def test_a_long_retry_after_suspends_the_arm_instead_of_the_run(tmp_path: Path) -> None:
+    def later(_: Request) -> GenerationError:
+        return GenerationError("come back tomorrow.", retry_after=80000.0)
+
+    stage = Stage(tmp_path, makers(a=text("ab"), b=later))
+    loop = asyncio.run(asyncio.wait_for(stage.play(), 20))
+    assert len(stage.told()) == 60
+    (event,) = [e for e in loop.session.journal.events() if e["kind"] == "retire"]
+    assert event["detail"]["pause"] == 80000.0
+
+
+def test_a_policy_that_cannot_do_without_an_arm_stops_the_run(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, makers(a=broken, b=text("cd")))
+    stage.policy = gx.OneArmOracle("a")
+    loop = stage.go()
+    assert loop.trouble is not None
+    assert "arm 'a' is out (it is broken.)" in loop.trouble

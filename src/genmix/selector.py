@@ -210,6 +210,11 @@ class Selector:
             raise InputError(f"ask({n!r}): ask for a whole number of at least 1.")
         return [self._issue() for _ in range(n)]
 
+    def ask_from(self, label: str) -> Ticket:
+        """A ticket for one arm, also for a retired one: to see whether it works again."""
+        arm = self._arm(label)
+        return self._issue_for(arm, self.weights.get(label, 0.0), 1.0)
+
     def tell(
         self,
         ticket: Ticket | int,
@@ -330,10 +335,12 @@ class Selector:
             chosen, propensity = int(np.argmax(weights * (loads.sum() + 1) - loads)), 1.0
         else:
             chosen, propensity = self._random_draw(weights)
-        label = self._labels[indices[chosen]]
-        ticket = Ticket(self._next_id, label, float(weights[chosen]), propensity)
+        return self._issue_for(indices[chosen], float(weights[chosen]), propensity)
+
+    def _issue_for(self, arm: int, weight: float, propensity: float) -> Ticket:
+        ticket = Ticket(self._next_id, self._labels[arm], weight, propensity)
         self._next_id += 1
-        self._aloft[indices[chosen]] += 1
+        self._aloft[arm] += 1
         self._flying[ticket.id] = ticket
         return ticket
 

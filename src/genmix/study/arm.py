@@ -20,6 +20,10 @@ LONGEST_PAUSE = 16
 """A suspended arm is probed again after at most this many times the first pause."""
 
 
+LONGEST_ASKED = 86400.0
+"""Seconds beyond which nobody's Retry-After is heeded."""
+
+
 class Patience(Protocol):
     """How often and how long to try; a study's ``retries``."""
 
@@ -55,6 +59,15 @@ class ArmState:
     probe_at: float | None = None
     """When to try again, on the monotonic clock; None if it is not suspended."""
     pauses: int = 0
+    """Suspensions since the last sample that came."""
+    asked_pause: float = 0.0
+    """Seconds that the other side asked us to stay away."""
+    refusals: int = 0
+    """Samples in a row that the encoder refused."""
+    on_trial: bool = False
+    """One sample of it is being made, to see whether it works again."""
+    used_up: bool = False
+    """It has given all the samples that it has."""
     hopeless: bool = False
     """The last failure was of a kind that waiting does not mend."""
 
@@ -63,19 +76,21 @@ class ArmState:
         return self.probe_at is not None
 
     @property
+    def out(self) -> bool:
+        """Whether nothing more is to be asked of it now."""
+        return self.suspended or self.on_trial or self.used_up
+
+    @property
     def ready(self) -> bool:
-        """Whether a call may start; after a suspension one at a time until a sample comes."""
-        limit = 1 if self.pauses else self.concurrency
-        return bool(self.waiting) and self.calls < limit
+        return bool(self.waiting) and self.calls < self.concurrency
 
     def take(self) -> list[Entry]:
-        count = 1 if self.pauses else self.batch
-        return [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
+        return [self.waiting.popleft() for _ in range(min(self.batch, len(self.waiting)))]
 
     def succeeded(self, ticket: int) -> None:
         self._forget(ticket)
         self.strikes = self.pauses = 0
-        self.hopeless = False
+        self.on_trial = self.hopeless = False
 
     def wait_after(self, ticket: int, error: GenerationError) -> float | None:
         """Seconds until the next attempt at a ticket; None if it is to be given up."""
@@ -83,23 +98,33 @@ class ArmState:
         self.spoilt[ticket] += error.cost is not None or isinstance(error, WorthlessError)
         tried = self.attempts[ticket]
         self.hopeless = not error.retryable
-        if self.hopeless or tried >= self.patience.attempts:
+        self.asked_pause = error.retry_after or 0.0
+        too_long = self.asked_pause > self.patience.longest_wait
+        if self.hopeless or self.on_trial or too_long or tried >= self.patience.attempts:
             return None
         wait = min(self.patience.first_wait * 2.0 ** (tried - 1), self.patience.longest_wait)
         wait *= 1 + JITTER * (2 * random.random() - 1)  # not part of the run's randomness
-        return max(wait, error.retry_after or 0.0)
+        return max(wait, self.asked_pause)
 
     def gave_up(self, ticket: int) -> bool:
         """Whether the arm is to be suspended after giving up this ticket."""
         self._forget(ticket)
         self.strikes += 1
-        return self.hopeless or self.pauses > 0 or self.strikes >= self.patience.suspend_after
+        at_once = self.hopeless or self.on_trial or self.asked_pause > self.patience.longest_wait
+        return at_once or self.strikes >= self.patience.suspend_after
+
+    def was_refused(self) -> bool:
+        """Whether the arm is to be suspended after the encoder refused another sample of it."""
+        self.refusals += 1
+        return self.refusals >= self.patience.suspend_after
 
     def suspend(self) -> float:
         """Rest for a while, longer each time; how long."""
         pause = self.patience.probe_after * min(2.0**self.pauses, LONGEST_PAUSE)
+        pause = max(pause, min(self.asked_pause, LONGEST_ASKED))
         self.pauses += 1
-        self.strikes = 0
+        self.strikes = self.refusals = 0
+        self.on_trial = False
         self.probe_at = time.monotonic() + pause
         return pause
 
@@ -118,7 +143,12 @@ class ArmState:
             return [GenerationError(f"no answer within {seconds} seconds.") for _ in entries]
         except GenerationError as error:
             return _one_for_all(error, len(entries))
-        except Exception as error:  # a generator is other people's code
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise  # we are being stopped; else something inside the generator was
+            return _one_for_all(GenerationError("it was cancelled from inside."), len(entries))
+        except (Exception, SystemExit) as error:  # a generator is other people's code
             return _one_for_all(GenerationError(f"{type(error).__name__}: {error}"), len(entries))
         if len(outcomes) != len(entries):
             message = f"gave {len(outcomes)} samples where {len(entries)} were asked for."

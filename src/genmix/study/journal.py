@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ CREATE TABLE tickets (
     propensity REAL NOT NULL,
     asked_step INTEGER NOT NULL UNIQUE,
     asked_at REAL NOT NULL,
+    probe INTEGER NOT NULL,         -- whether it was asked for to see if the arm works again
     ended_step INTEGER UNIQUE,
     ended_at REAL,
     told_with INTEGER,              -- the first step of those told at once
@@ -97,6 +98,8 @@ class Entry:
     seed: int
     weight: float
     propensity: float
+    probe: bool = False
+    """Asked for to see whether a suspended arm works again."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Step:
 
     number: int
     kind: str
-    """ask, told, failed, withdrawn, retire or revive."""
+    """ask, probe, told, failed, withdrawn, retire or revive."""
     ticket: int | None
     arm: str
     embedding: NDArray[Any] | None = None
@@ -202,12 +205,9 @@ class Journal:
         now = time.time()
         with self.transaction():
             self._db.executemany(
-                "INSERT INTO tickets (id, arm, place, seed, weight, propensity, asked_step, asked_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (e.id, e.arm, e.place, e.seed, e.weight, e.propensity, first_step + i, now)
-                    for i, e in enumerate(entries)
-                ],
+                "INSERT INTO tickets (id, arm, place, seed, weight, propensity, probe, asked_step,"
+                " asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*astuple(e), first_step + i, now) for i, e in enumerate(entries)],
             )
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
@@ -287,7 +287,7 @@ class Journal:
         """What was done to the selector, in order, from the step after this one."""
         rows = self._db.execute(
             """
-            SELECT asked_step, 'ask', id, arm, NULL, NULL, NULL, NULL, NULL FROM tickets
+            SELECT asked_step, iif(probe, 'probe', 'ask'), id, arm, NULL, NULL, NULL, NULL, NULL FROM tickets
                 WHERE asked_step > :after
             UNION ALL
             SELECT ended_step, outcome, id, arm, embedding, dtype, quality, cost, told_with
@@ -314,10 +314,13 @@ class Journal:
     def unfinished(self) -> list[tuple[Entry, dict[str, Any] | None]]:
         """Tickets without an end, each with its sample's row if that was made already."""
         tickets = self._rows(
-            "SELECT id, arm, place, seed, weight, propensity FROM tickets"
+            "SELECT id, arm, place, seed, weight, propensity, probe FROM tickets"
             " WHERE outcome IS NULL ORDER BY id"
         )
-        return [(Entry(**row), self._sample(row["id"])) for row in tickets]
+        return [
+            (Entry(**row | {"probe": bool(row["probe"])}), self._sample(row["id"]))
+            for row in tickets
+        ]
 
     def _sample(self, ticket: int) -> dict[str, Any] | None:
         found = self._rows("SELECT * FROM samples WHERE ticket = ?", ticket)

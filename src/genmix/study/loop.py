@@ -107,7 +107,6 @@ class Loop:
     _calls: int = 0
     _resting: dict[int, Entry] = field(default_factory=dict)
     """Tickets that wait for their next attempt."""
-    _exhausted: bool = False
     _last_sample: float = field(default_factory=time.monotonic)
 
     # -- from outside ----------------------------------------------------------------------------
@@ -124,11 +123,10 @@ class Loop:
             if sample is not None:
                 self._to_encode.append((entry, sample))
                 continue
-            arm = self.arms[entry.arm]
-            if self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
-                arm.waiting.append(entry)
-            else:
+            if not self._reserve(entry):
                 self.session.withdraw(entry)
+            elif entry.probe:
+                self.arms[entry.arm].on_trial = True
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -156,15 +154,18 @@ class Loop:
                 self._withdraw_the_rest()
             return not busy
         waiting = self._held or self._resting or any(arm.waiting for arm in self.arms.values())
-        if busy or waiting or any(arm.suspended for arm in self.arms.values()):
+        if busy or waiting or any(arm.suspended for arm in self.arms.values()) or self._may_ask():
             return False
         self.reason = "all samples of all arms are used up"
         return True
 
     async def _next_event(self) -> None:
-        probes = [arm.probe_at for arm in self.arms.values() if arm.probe_at is not None]
-        pause = min((at - time.monotonic() for at in probes), default=60.0)
-        pause = max(min(pause, self.clock.left if self.reason is None else 60.0, 60.0), 0.0)
+        pause = 60.0
+        if self.reason is None:
+            probes = [arm.probe_at for arm in self.arms.values() if arm.probe_at is not None]
+            pauses = [at - time.monotonic() for at in probes]
+            pause = max(min(*pauses, self.clock.left, pause), 0.0) if pauses else pause
+            pause = max(min(self.clock.left, pause), 0.0)
         try:
             async with asyncio.timeout(pause):
                 event = await self._inbox.get()
@@ -209,17 +210,15 @@ class Loop:
             self.reason = f"the budget of {self.limits.samples} samples is spent"
         elif self.clock.left <= 0:
             self.reason = f"the {self.clock.limit:g} seconds of the budget are over"
-        elif self._held is not None and self._flying == 1:
-            self._use_held_ticket()
         else:
             self.reason = self.limits.enough()
         if self.reason is None:
             self._look_at_arms()
 
     def _use_held_ticket(self) -> None:
-        """Nothing is in flight any more, and still there is no room: the money is spent."""
+        """Start the ticket that waits for money, or end the run if none will be free for it."""
         assert self._held is not None
-        if not self._reserve(self._held):
+        if not self._reserve(self._held) and self._flying == 1:
             self.session.withdraw(self._held)
             self._held = None
             self.reason = f"the cost budget of {self.money.limit:g} has no room for another sample"
@@ -237,10 +236,11 @@ class Loop:
         for arm in self.arms.values():
             if arm.probe_at is not None and arm.probe_at <= now:
                 self._probe(arm)
-        active = [self.arms[label] for label in self.session.selector.arms]
-        if not all(arm.suspended for arm in active):
-            return
         suspended = [arm for arm in self.arms.values() if arm.suspended]
+        if not suspended or not all(self.arms[a].out for a in self.session.selector.arms):
+            return
+        if any(arm.on_trial for arm in self.arms.values()):
+            return
         if all(arm.hopeless for arm in suspended):
             self._give_up("every arm fails in a way that waiting does not mend")
         elif now - self._last_sample > self.limits.give_up:
@@ -250,30 +250,50 @@ class Loop:
         self.trouble = self.reason = trouble
 
     def _may_ask(self) -> bool:
-        if self.reason is not None or self._held is not None or self._exhausted:
+        if self.reason is not None or self._held is not None:
             return False
-        if self._flying >= self.limits.in_flight:
+        trials = sum(arm.on_trial for arm in self.arms.values())
+        if self._flying - trials >= self.limits.in_flight or not self._has_room():
             return False
-        if self.limits.samples is not None and self._told + self._flying >= self.limits.samples:
-            return False
-        return not any(self.arms[label].suspended for label in self.session.selector.arms)
+        return not any(self.arms[label].out for label in self.session.selector.arms)
+
+    def _has_room(self) -> bool:
+        """Whether the budget of samples allows for another ticket."""
+        return self.limits.samples is None or self._told + self._flying < self.limits.samples
 
     def _ask(self) -> None:
+        if self._held is not None:
+            self._use_held_ticket()
         while self._may_ask():
-            entry = self.session.ask()
-            self._held = entry
-            self._reserve(entry)
-            self._retire_if_exhausted(self.arms[entry.arm], entry)
+            self._held = entry = self.session.ask()
+            self._use_held_ticket()
+            self._retire_if_used_up(self.arms[entry.arm], entry)
         self.session.flush()
 
-    def _retire_if_exhausted(self, arm: ArmState, entry: Entry) -> None:
+    def _retire_if_used_up(self, arm: ArmState, entry: Entry) -> None:
         available = arm.generator.available()
-        if available is None or entry.place + 1 < available:
-            return
-        if self.session.selector.arms == (arm.label,):
-            self._exhausted = True
-        else:
-            self.session.retire(arm.label, why="exhausted")
+        if available is not None and entry.place + 1 >= available:
+            arm.used_up = True
+            self._retire(arm, why="exhausted")
+
+    def _retire(self, arm: ArmState, **why: Any) -> None:
+        """Go on without an arm; the last one stays, and nothing is asked of it while it is out."""
+        active = self.session.selector.arms
+        if arm.label in active and len(active) > 1:
+            try:
+                self.session.retire(arm.label, **why)
+            except InputError as error:  # the policy cannot do without it
+                self._give_up(f"arm {arm.label!r} is out ({why['why']}) and {error}".rstrip("."))
+        elif "pause" in why:
+            self.session.journal.event("suspend", arm.label, **why)
+
+    def _revive(self, arm: ArmState) -> None:
+        """An arm is back; one that only stayed because it was the last may go."""
+        if arm.label not in self.session.selector.arms:
+            self.session.revive(arm.label, why="it gave a sample again")
+        for other in self.arms.values():
+            if other.out and other is not arm:
+                self._retire(other, why="it is out and no longer the last")
 
     def _withdraw_the_rest(self) -> None:
         """Tickets that were never started, once the run ends for good."""
@@ -321,7 +341,10 @@ class Loop:
         image = None if sample.image is None else save_image(self.folder, entry.id, sample.image)
         self.session.journal.made(entry.id, sample, image, started_at)
         self.money.release(entry.id)
+        was_out = arm.on_trial
         arm.succeeded(entry.id)
+        if was_out:
+            self._revive(arm)
         self._last_sample = time.monotonic()
         self._to_encode.append((entry, sample))
 
@@ -349,17 +372,19 @@ class Loop:
         pause = arm.suspend()
         while arm.waiting:
             self._drop(arm.waiting.popleft())
-        if self.session.selector.arms == (arm.label,):
-            self.session.journal.event("suspend", arm.label, why=why, pause=pause)
-        elif arm.label in self.session.selector.arms:
-            self.session.retire(arm.label, why=why, pause=pause)
+        self._retire(arm, why=why, pause=pause)
 
     def _probe(self, arm: ArmState) -> None:
-        arm.probe_at = None
-        if arm.label not in self.session.selector.arms:
-            self.session.revive(arm.label, why="probe")
-        else:
-            self.session.journal.event("probe", arm.label)
+        """Have one sample of a suspended arm made; the arm comes back when that one does."""
+        if not self._has_room():
+            arm.probe_at = time.monotonic() + 1.0  # once what is in flight has landed
+            return
+        arm.probe_at, arm.on_trial = None, True
+        entry = self.session.probe(arm.label)
+        self.session.flush()
+        if not self._reserve(entry):
+            self.session.withdraw(entry)
+            arm.suspend()
 
     # -- embedding and telling -------------------------------------------------------------------
 
@@ -432,6 +457,7 @@ class Loop:
             if np.all(np.isfinite(row)):
                 told.append((entry, sample, row))
                 self._alone.discard(entry.id)
+                self.arms[entry.arm].refusals = 0
             else:
                 self._refuse(entry, ValueError("the embedding is not finite"))
         if told:
@@ -448,9 +474,13 @@ class Loop:
             self._give_up(f"the encoder fails again and again ({error})")
 
     def _fail_refused(self) -> None:
-        for entry in self._refused:
+        """The encoder works, so it was their fault."""
+        refused, self._refused = self._refused, []
+        for entry in refused:
             self.session.fail(entry)
-        self._refused.clear()
+            arm = self.arms[entry.arm]
+            if arm.was_refused() and not arm.suspended:
+                self._suspend(arm, "the encoder refuses its samples.")
 
 
 INTERRUPTED = "interrupted"

@@ -177,6 +177,8 @@ async def _drive(
     try:
         session = Session(parts.selector, journal, plan.seed)
         session.restore()
+        if _is_finished(journal):  # nothing more is made, whatever the study says
+            return write_results(folder, plan, session)
         journal.event("start", genmix=__version__, pid=os.getpid())
         loop = await _play(plan, parts, session, folder, options)
         why = loop.trouble or loop.reason
@@ -186,6 +188,10 @@ async def _drive(
         return write_results(folder, plan, session)
     finally:
         journal.close()
+
+
+def _is_finished(journal: Journal) -> bool:
+    return any(event["kind"] == "finished" for event in journal.events())
 
 
 async def _play(
@@ -200,7 +206,7 @@ async def _play(
 
     loop.report = report
     loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
-    _revive_later(loop, session)
+    _look_back(loop, session)
     with _signals(loop, options):
         await loop.run()
     return loop
@@ -238,13 +244,13 @@ def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Lo
     )
 
 
-def _revive_later(loop: Loop, session: Session) -> None:
+def _look_back(loop: Loop, session: Session) -> None:
     """Arms that an earlier session suspended are tried again at once; those used up are not."""
     places = session.journal.places()
     for label, arm in loop.arms.items():
         available = arm.generator.available()
-        used_up = available is not None and places.get(label, 0) >= available
-        if label not in session.selector.arms and not used_up:
+        arm.used_up = available is not None and places.get(label, 0) >= available
+        if label not in session.selector.arms and not arm.used_up and not arm.on_trial:
             arm.probe_at, arm.pauses = 0.0, 1
 
 

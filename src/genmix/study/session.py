@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from genmix import state
 from genmix.errors import InputError
 from genmix.generators.base import Sample
-from genmix.selector import Selector
+from genmix.selector import Selector, Ticket
 from genmix.study.journal import Entry, Journal, JournalError, Step
 
 SNAPSHOT = "selector.npz"
@@ -47,10 +47,16 @@ class Session:
 
     def ask(self) -> Entry:
         """One ticket; it is written down by the next ``flush`` or other step."""
-        (ticket,) = self.selector.ask()
+        return self._entry(self.selector.ask()[0])
+
+    def probe(self, arm: str) -> Entry:
+        """A ticket for a suspended arm."""
+        return self._entry(self.selector.ask_from(arm), probe=True)
+
+    def _entry(self, ticket: Ticket, probe: bool = False) -> Entry:
         place = self._places.get(ticket.arm, 0)
         seed = seed_of(self._seed, ticket.arm, place)
-        entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity)
+        entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity, probe)
         self._unwritten.append(entry)
         self._places[ticket.arm] = place + 1
         return entry
@@ -122,7 +128,9 @@ class Session:
 
     def _do_again(self, step: Step) -> None:
         if step.kind == "ask":
-            self._ask_again(step.ticket, step.arm)
+            self._ask_again(self.selector.ask()[0], step)
+        elif step.kind == "probe":
+            self._ask_again(self.selector.ask_from(step.arm), step)
         elif step.kind == "retire":
             self.selector.retire_arm(step.arm)
         elif step.kind == "revive":
@@ -132,11 +140,10 @@ class Session:
             self.selector.fail(step.ticket)
         self._step = step.number
 
-    def _ask_again(self, number: int | None, arm: str) -> None:
-        (ticket,) = self.selector.ask()
-        if (ticket.id, ticket.arm) != (number, arm):
+    def _ask_again(self, ticket: Ticket, step: Step) -> None:
+        if (ticket.id, ticket.arm) != (step.ticket, step.arm):
             raise JournalError(
-                f"the journal has ticket {number} for arm {arm!r} and this machine draws ticket "
+                f"the journal has ticket {step.ticket} for arm {step.arm!r} and this draws ticket "
                 f"{ticket.id} for {ticket.arm!r}: resume with the versions and the machine of the run."
             )
 
