@@ -373,3 +373,22 @@ def test_a_kernel_derived_from_the_gaussian_is_asked_itself() -> None:
     own = Half(1.0)
     loss: Any = loss_of(gx.KernelDistance(rows, own), [rows])
     assert loss.matrix[0, 0] == pytest.approx(np.mean(own(rows, rows)), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_step_taken_on_trust_keeps_near_the_tolerance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, d = int(rng.integers(2, 7)), int(rng.integers(2, 12))
+    spreads = rng.uniform(0.02, 1.5, (count, d))
+    centres = rng.normal(size=(count, d)) * rng.uniform(0, 2, (count, 1))
+    kinds = [
+        gx.Vendi(),
+        gx.FrechetDistance(rng.normal(size=(200, d))),
+        gx.Vendi(kernel=gx.Gaussian()),
+    ]
+    run = gx.Selector([str(i) for i in range(count)], kinds[seed % 3], seed=seed, warm_start=6)
+    for _ in range(150):
+        (ticket,) = run.ask()
+        arm = int(ticket.arm)
+        run.tell(ticket, centres[arm] + spreads[arm] * rng.normal(size=d) + 0.01)
+        assert not run.is_warm or run.gap <= 2e-7 * max(1.0, abs(float(run.score)))  # type: ignore[arg-type]

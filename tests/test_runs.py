@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from tests.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error
+from tests.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error, says
 from typer.testing import CliRunner
 
 import genmix as gx
@@ -20,6 +21,7 @@ from genmix.generators.png import as_png
 from genmix.study.journal import Journal
 from genmix.study.lock import FolderLock
 
+HUGE = {"prompt_tokens": 10**30, "completion_tokens": 1}
 SECRET = "sk-very-secret-4711"
 
 
@@ -249,6 +251,139 @@ def test_the_cost_budget_holds_with_a_bad_endpoint(tmp_path: Path) -> None:
         run = gx.run(texts(endpoint.url, in_flight=6, budget={"cost": 0.9}), tmp_path / "run")
     assert 0.5 < run.summary["cost"] <= 0.9 + 1e-9
     assert run.status == "finished"
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"budget": {"samples": 80}, "stop_when": {"weights_within": 0.5, "over": 20}},
+        {"budget": {"cost": 45.9}},
+        {"budget": {"time": "60s"}},
+    ],
+    ids=["stop_when", "cost", "used up"],
+)
+def test_a_finished_run_is_never_continued(features: Path, budget: dict[str, Any]) -> None:
+    study = recorded(features, **budget)
+    for name, price in (("flat", 1.0), ("tall", 0.13), ("dot", 0.5)):
+        study["arms"][name] |= {"exhausted": "retire", "cost": price}
+    before = gx.run(study, features / "run")
+    rows, weights = list(before.samples()), before.weights
+    after = gx.resume(features / "run")
+    assert list(after.samples()) == rows
+    assert after.weights == weights
+    assert after.status == "finished"
+    assert set(weights) == {"flat", "tall", "dot"}  # those used up are part of the final mixture
+
+
+def test_early_stopping_is_the_same_after_an_interruption(features: Path) -> None:
+    study = recorded(
+        features, stop_when={"weights_within": 0.1, "over": 30}, budget={"samples": 180}
+    )
+    whole = gx.run(study, features / "whole")
+
+    def stop(live: Any) -> None:
+        if live.told == 45:
+            live.loop.stop("interrupted")
+
+    gx.run(study, features / "cut", callbacks=[stop])
+    cut = gx.resume(features / "cut")
+    assert 45 < whole.summary["samples"] < 180
+    assert list(cut.samples()) == list(whole.samples())
+
+
+def test_money_spent_on_failures_does_not_pass_the_budget(tmp_path: Path) -> None:
+    with Endpoint() as endpoint:
+        endpoint.behave(lambda call: EMPTY if call.route == "/chat/completions" else None)
+        study = texts(endpoint.url, in_flight=4, budget={"cost": 0.4})
+        study["retries"] |= {"probe_after": 0.001}
+        run = gx.run(study, tmp_path / "run")
+    assert run.summary["samples"] == 0
+    assert 0.2 < run.summary["cost"] <= 0.4
+
+
+def test_one_odd_sample_costs_no_other(features: Path) -> None:
+    rows = np.load(features / "flat.npy")
+    rows[7] = 0.0  # has no direction, which the cosine kernel wants
+    np.save(features / "flat.npy", rows)
+    study = recorded(features, budget={"samples": 300}, in_flight=64)
+    for arm in study["arms"].values():
+        arm |= {"batch": 64, "exhausted": "retire"}
+    run = gx.run(study, features / "run")
+    assert run.summary["samples"] == 300
+    assert run.summary["failures"] in ({}, {"flat": 1})
+
+
+def test_odd_replies_are_failures_and_not_the_end(tmp_path: Path) -> None:
+    odd = [
+        Answer(500, b'{"error": {"message": "oops \\ud83d \\u001b[31m"}}'),
+        says(
+            {
+                "choices": [{"message": {"content": "hm"}}],
+                "usage": {"prompt_tokens": 10**30, "completion_tokens": 1},
+            }
+        ),
+        says({"choices": [{"message": {"content": "\ud800 \x1b]0;x\x07 \x00 end"}}]}),
+    ]
+    with Endpoint() as endpoint:
+        endpoint.behave(
+            lambda call: (
+                odd[call.number % 3] if call.number % 4 == 0 and "chat" in call.route else None
+            )
+        )
+        run = gx.run(texts(endpoint.url), tmp_path / "run")
+    assert run.summary["samples"] == 40
+    assert "\x1b" not in json.dumps(run.summary["last_failure"])
+    assert run.summary["cost"] < 5
+
+
+def test_a_callback_that_fails_ends_the_run_with_all_it_has(features: Path) -> None:
+    def fail(live: Any) -> None:
+        if live.told == 30:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        gx.run(recorded(features), features / "run", callbacks=[fail])
+    assert gx.Run(features / "run").summary["samples"] in (30, 31)
+    assert gx.resume(features / "run").summary["samples"] == 80
+
+
+def test_a_run_wants_a_folder_of_its_own(features: Path) -> None:
+    with pytest.raises(gx.InputError, match="holds other files"):
+        gx.run(recorded(features), features)
+    with pytest.raises(gx.InputError, match="is no folder"):
+        gx.run(recorded(features), features / "dot.npy")
+    gx.run(recorded(features), features / "run")
+    with pytest.raises(gx.InputError, match="belongs to the run"):
+        gx.export(features / "run", "jsonl", features / "run" / "journal.sqlite")
+    (features / "link.jsonl").symlink_to(features / "dot.npy")
+    with pytest.raises(gx.InputError, match="no plain file"):
+        gx.export(features / "run", "jsonl", features / "link.jsonl")
+
+
+def test_recorded_samples_say_where_they_come_from(features: Path) -> None:
+    run = gx.run(recorded(features), features / "run")
+    journal = Journal.open(features / "run", readonly=True)
+    for row, told in zip(run.samples(), journal.told_rows(), strict=True):
+        name, place = row["source"].split("#")
+        np.testing.assert_array_equal(
+            np.load(features / name)[int(place)], np.frombuffer(told["embedding"])
+        )
+
+
+async def in_a_running_loop(features: Path) -> None:
+    gx.run(recorded(features), features / "run")
+
+
+def test_a_notebook_may_run_a_study(features: Path) -> None:
+    asyncio.run(in_a_running_loop(features))
+    assert gx.Run(features / "run").status == "finished"
+
+
+def test_a_cost_budget_that_nothing_spends_is_refused(tmp_path: Path) -> None:
+    study = texts("http://127.0.0.1:9/v1", budget={"cost": 1.0})
+    for arm in study["arms"].values():
+        del arm["price"]
+    assert "no arm costs anything" in refused(tmp_path, study)
 
 
 # --- what is refused before anything is spent -----------------------------------------------------

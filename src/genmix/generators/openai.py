@@ -258,7 +258,7 @@ class OpenAIGenerator:
         names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
         usage = usage if isinstance(usage, dict) else {}
         counts = {name: usage.get(theirs) for name, theirs in names.items()}
-        if not all(type(count) is int and count >= 0 for count in counts.values()):
+        if not all(type(count) is int and 0 <= count < 2**40 for count in counts.values()):
             return {"cost": self.most_cost()}
         price = self._settings.price
         return {"cost": 0.0 if price is None else price.of(**counts), **counts}

@@ -86,8 +86,12 @@ class ArmState:
 
     def succeeded(self, ticket: int) -> None:
         self._forget(ticket)
-        self.strikes = self.pauses = 0
-        self.on_trial = self.hopeless = False
+        self.strikes = 0
+        self.hopeless = False
+
+    def came_back(self) -> None:
+        """The sample that it was tried with has been taken in."""
+        self.on_trial, self.pauses = False, 0
 
     def wait_after(self, ticket: int, error: GenerationError) -> float | None:
         """Seconds until the next attempt at a ticket; None if it is to be given up."""
@@ -113,7 +117,7 @@ class ArmState:
     def was_refused(self) -> bool:
         """Whether the arm is to be suspended after the encoder refused another sample of it."""
         self.refusals += 1
-        return self.refusals >= self.patience.suspend_after
+        return self.on_trial or self.refusals >= self.patience.suspend_after
 
     def suspend(self) -> float:
         """Rest for a while, longer each time; how long."""

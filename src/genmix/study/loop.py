@@ -365,10 +365,7 @@ class Loop:
         image = None if sample.image is None else save_image(self.folder, entry.id, sample.image)
         self.session.journal.made(entry.id, sample, image, started_at)
         self.money.release(entry.id)
-        was_out = arm.on_trial
         arm.succeeded(entry.id)
-        if was_out:
-            self._revive(arm)
         self._last_sample = time.monotonic()
         self._to_encode.append((entry, sample))
 
@@ -486,6 +483,7 @@ class Loop:
             self._to_encode.extendleft(reversed(event.pairs))
         else:
             self._refuse(event.pairs[0][0], event.result)
+            self._look_at_refused(event.result)
 
     def _tell(self, pairs: Sequence[tuple[Entry, Sample]], rows: Sequence[Any]) -> None:
         told, odd = [], []
@@ -495,11 +493,13 @@ class Loop:
                 told.append((entry, sample, row))
             else:
                 odd.append((entry, error))
+        for entry, error in odd:
+            self._refuse(entry, error)
         if told:
             self._fail_refused()
             self._take_in(told)
-        for entry, error in odd:
-            self._refuse(entry, error)
+        elif odd:
+            self._look_at_refused(odd[-1][1])
 
     def _fault_of(self, entry: Entry, sample: Sample, row: Any) -> InputError | None:
         """Why the selector would not take a sample, if it would not."""
@@ -512,8 +512,12 @@ class Loop:
     def _take_in(self, told: Sequence[tuple[Entry, Sample, Any]]) -> None:
         self.session.tell(told)
         for entry, _, _ in told:
+            arm = self.arms[entry.arm]
             self._alone.discard(entry.id)
-            self.arms[entry.arm].refusals = 0
+            arm.refusals = 0
+            if arm.on_trial:
+                arm.came_back()
+                self._revive(arm)
         self.session.save_snapshot()
 
     def _refuse(self, entry: Entry, error: Exception) -> None:
@@ -522,7 +526,16 @@ class Loop:
         self.failures[entry.arm] += 1
         self.last_failure = f"{entry.arm}: {printable(str(error))}"
         self._refused.append(entry)
-        if len(self._refused) >= BROKEN_AFTER:
+
+    def _look_at_refused(self, error: Exception) -> None:
+        """Several in a row: the encoder is broken, unless all are of one arm and others had better luck."""
+        arms = {entry.arm for entry in self._refused}
+        others = {arm for arm, count in self.session.selector.counts.items() if count} - arms
+        if len(self._refused) < BROKEN_AFTER:
+            return
+        if len(arms) == 1 and others:
+            self._fail_refused()
+        else:
             self._give_up(f"no sample can be embedded and taken in ({str(error).rstrip('.')})")
 
     def _fail_refused(self) -> None:

@@ -224,13 +224,16 @@ async def _drive(
             return write_results(folder, plan, session)
         journal.event("start", genmix=__version__, pid=os.getpid())
         loop = _make_loop(plan, parts, session, folder, watch)
-        await _play(loop, plan, session, folder, options)
+        broken = await _play(loop, plan, session, folder, options)
         loop.complete_mixture()
         why = loop.trouble or loop.reason
         kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
         journal.event(kind, why=why)
         session.save_snapshot(at_once=True)
-        return write_results(folder, plan, session)
+        run = write_results(folder, plan, session)
+        if broken is not None:
+            raise broken
+        return run
     finally:
         journal.close()
 
@@ -239,10 +242,13 @@ def _is_finished(journal: Journal) -> bool:
     return any(event["kind"] == "finished" for event in journal.events())
 
 
-async def _play(loop: Loop, plan: Study, session: Session, folder: Path, options: Options) -> None:
+async def _play(
+    loop: Loop, plan: Study, session: Session, folder: Path, options: Options
+) -> Exception | None:
+    """Run the loop; what a callback raised, once all that flew has been taken in."""
     live = Live(plan, folder, loop)
 
-    broken: list[BaseException] = []
+    broken: list[Exception] = []
 
     def report() -> None:
         for callback in options.callbacks:
@@ -257,9 +263,7 @@ async def _play(loop: Loop, plan: Study, session: Session, folder: Path, options
     _look_back(loop, session)
     with _signals(loop, options):
         await loop.run()
-    if broken:
-        session.journal.event("interrupted", why=f"a callback failed: {broken[0]!r}")
-        raise broken[0]
+    return broken[0] if broken else None
 
 
 def _make_loop(
