@@ -46,6 +46,18 @@ def broken(seeds):
     raise RuntimeError("no luck")
 
 
+def escapes(seeds):
+    return ["\\x1b]0;PWNED\\x07\\x1b[31mhello\\x1b[2J\\x9b2J\\u202eolleh\\ud83d Köln" for _ in seeds]
+
+
+def fails_with_escapes(seeds):
+    raise RuntimeError("\\x1b]0;PWNED\\x07\\x9b2J\\u202e\\ud83d Köln")
+
+
+def embed_with_escapes(contents):
+    raise RuntimeError("\\x1b[2J\\x07 Köln")
+
+
 def slow(seeds):
     time.sleep(2)
     return ["late" for _ in seeds]
@@ -300,6 +312,23 @@ def test_the_command_shows_markup_in_texts_as_it_is(tmp_path: Path) -> None:
     path = study(tmp_path, {"a": "text, arguments: {words: '[red]x[/red]'}"}, EMBED)
     result = runner.invoke(app, ["check", str(path)])
     assert "[red]x[/red]" in result.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    "function, embed",
+    [("escapes", "embed"), ("fails_with_escapes", "embed"), ("text", "embed_with_escapes")],
+)
+def test_the_command_prints_nothing_that_a_terminal_obeys(
+    function: str, embed: str, tmp_path: Path
+) -> None:
+    encoder = f"encoder: {{kind: callable, function: 'arms:{embed}'}}"
+    path = study(tmp_path, {"a": function}, encoder)
+    for options in ([], ["--json"]):
+        result = runner.invoke(app, ["check", str(path), *options])
+        assert isinstance(result.exception, SystemExit | None)
+        shown = result.stdout + result.stderr
+        assert {c for c in shown if not c.isprintable()} == {"\n"}
+        assert "Köln" in shown or "K\\u00f6ln" in shown
 
 
 def test_the_command_repeats_every_fault_of_the_file(tmp_path: Path) -> None:

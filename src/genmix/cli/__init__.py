@@ -38,11 +38,18 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        typer.echo(f"genmix: {error}", err=True)
+        typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         typer.echo("genmix: interrupted before there was anything to show.", err=True)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def printable_lines(words: object) -> str:
+    """What may quote other people's files and servers, fit for a terminal."""
+    from genmix.generators.messages import printable
+
+    return "\n".join(map(printable, str(words).split("\n")))
 
 
 def show_version(wanted: bool) -> None:

@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, gist, texts_of
+from genmix.encoders.rows import BatchEncoder, texts_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.messages import gist
 
 WHAT = "the openai encoder"
 EXTRA = "openai"
@@ -169,8 +170,7 @@ class OpenAIEmbeddings(BatchEncoder):
                 f"{self.name} answered HTTP {status}",
                 _retry_after(error.response.headers.get("retry-after", "")),
             )
-        said = str(error.message)
-        said = gist(said if self._key == NO_KEY else said.replace(self._key, "***"))
+        said = gist(error.message, (self._key,))
         return EncodingError(f"{self.name} refused the texts (HTTP {status}, {said}): mend them.")
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from genmix.encoders.base import EncodingError
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.messages import gist
 
 Rows = NDArray[np.float32]
 
@@ -138,9 +138,3 @@ def open_image(content: bytes) -> Any:
             f"an image has pixels of mode {image.mode}: save it with 8 bits a channel."
         )
     return image.convert("RGB")
-
-
-def gist(error: object) -> str:
-    """The first sentence of another library's error, fit for the middle of one of ours."""
-    words = re.sub(r"\s+", " ", str(error)).strip()
-    return re.split(r"(?<=\S)[.!?;] ", words + " ")[0].strip(" .:")[:200]
