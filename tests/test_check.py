@@ -42,6 +42,11 @@ def image(seeds):
     return [np.zeros((3, 5, 3), np.uint8) for _ in seeds]
 
 
+def torn(seeds, size=8):
+    header = b"\\x89PNG\\r\\n\\x1a\\n" + b"\\0\\0\\0\\rIHDR" + b"\\0\\0\\0\\x05" * 2
+    return [header[:size] for _ in seeds]
+
+
 def broken(seeds):
     raise RuntimeError("no luck")
 
@@ -127,6 +132,20 @@ def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         "arm 'late': no answer within 0.2 seconds.",
     ]
     assert by_arm(report)["good"].dimension == 3
+
+
+@pytest.mark.parametrize("size", [8, 12, 16, 23])
+def test_a_torn_image_is_a_sentence(size: int, tmp_path: Path) -> None:
+    path = study(tmp_path, {"a": f"torn, arguments: {{size: {size}}}", "b": "image"}, EMBED)
+    report = check_study(path)
+    assert report.problems == [f"arm 'a': its image of {size} bytes is no whole PNG: give one."]
+    assert by_arm(report)["b"].dimension == 3
+
+
+def test_an_image_torn_behind_its_header_is_a_sentence_of_the_encoder(tmp_path: Path) -> None:
+    path = study(tmp_path, {"a": "torn, arguments: {size: 24}"}, "encoder: {kind: pixels}")
+    (problem,) = check_study(path).problems
+    assert problem.startswith("arm 'a': an image of 24 bytes could not be read")
 
 
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:

@@ -154,11 +154,15 @@ class _Check:
         arm.seconds = time.perf_counter() - started
         arm.cost = outcome.cost
         arm.input_tokens, arm.output_tokens = outcome.input_tokens, outcome.output_tokens
-        if isinstance(outcome, Sample):
-            self.drawn[arm.arm] = outcome
-            arm.sample = described(outcome)
-        else:
+        if isinstance(outcome, GenerationError):
             arm.problem = str(outcome)
+            return
+        try:
+            arm.sample = described(outcome)
+        except InputError as error:
+            arm.problem = str(error)
+        else:
+            self.drawn[arm.arm] = outcome
 
     def _load(self) -> bool:
         """Whether the encoder, if the study has one, is fit for use."""
@@ -257,9 +261,17 @@ def described(sample: Sample) -> str:
     if sample.text is not None:
         return quotable(sample.text, most=SHOWN)
     if sample.image is not None:
-        width, height = struct.unpack(">II", sample.image[16:24])
+        width, height = _size(sample.image)
         return f"image, {width} × {height}"
     return f"vector of {np.size(sample.vector)}"
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """Width and height, which a PNG begins with."""
+    if png[12:16] != b"IHDR" or len(png) < 24:
+        raise InputError(f"its image of {len(png)} bytes is no whole PNG: give one.")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
 
 
 # -- showing -----------------------------------------------------------------------------------------
