@@ -15,10 +15,10 @@ from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
 from genmix.generators.messages import gist
+from genmix.generators.png import FORMATS
 
 Rows = NDArray[np.float32]
 
-IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
 DEEP_MODES = ("I", "F")
 """How Pillow's names of more than 8 bits a channel begin; it would clip them, not scale."""
 
@@ -126,7 +126,7 @@ def open_image(content: bytes) -> Any:
     """A PNG, JPEG or WebP as a Pillow image in RGB; transparency is dropped."""
     image_module = need("PIL.Image", extra="images", what="an encoder of images")
     try:
-        image = image_module.open(io.BytesIO(content), formats=IMAGE_FORMATS)
+        image = image_module.open(io.BytesIO(content), formats=FORMATS)
         image.load()
     except Exception as error:  # Pillow raises many kinds: unknown, truncated, too large
         raise EncodingError(
