@@ -42,8 +42,25 @@ def image(seeds):
     return [np.zeros((3, 5, 3), np.uint8) for _ in seeds]
 
 
+def torn(seeds, size=8):
+    header = b"\\x89PNG\\r\\n\\x1a\\n" + b"\\0\\0\\0\\rIHDR" + b"\\0\\0\\0\\x05" * 2
+    return [header[:size] for _ in seeds]
+
+
 def broken(seeds):
     raise RuntimeError("no luck")
+
+
+def escapes(seeds):
+    return ["\\x1b]0;PWNED\\x07\\x1b[31mhello\\x1b[2J\\x9b2J\\u202eolleh\\ud83d Köln" for _ in seeds]
+
+
+def fails_with_escapes(seeds):
+    raise RuntimeError("\\x1b]0;PWNED\\x07\\x9b2J\\u202e\\ud83d Köln")
+
+
+def embed_with_escapes(contents):
+    raise RuntimeError("\\x1b[2J\\x07 Köln")
 
 
 def slow(seeds):
@@ -115,6 +132,20 @@ def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         "arm 'late': no answer within 0.2 seconds.",
     ]
     assert by_arm(report)["good"].dimension == 3
+
+
+@pytest.mark.parametrize("size", [8, 12, 16, 23])
+def test_a_torn_image_is_a_sentence(size: int, tmp_path: Path) -> None:
+    path = study(tmp_path, {"a": f"torn, arguments: {{size: {size}}}", "b": "image"}, EMBED)
+    report = check_study(path)
+    assert report.problems == [f"arm 'a': its image of {size} bytes is no whole PNG: give one."]
+    assert by_arm(report)["b"].dimension == 3
+
+
+def test_an_image_torn_behind_its_header_is_a_sentence_of_the_encoder(tmp_path: Path) -> None:
+    path = study(tmp_path, {"a": "torn, arguments: {size: 24}"}, "encoder: {kind: pixels}")
+    (problem,) = check_study(path).problems
+    assert problem.startswith("arm 'a': an image of 24 bytes could not be read")
 
 
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
@@ -300,6 +331,23 @@ def test_the_command_shows_markup_in_texts_as_it_is(tmp_path: Path) -> None:
     path = study(tmp_path, {"a": "text, arguments: {words: '[red]x[/red]'}"}, EMBED)
     result = runner.invoke(app, ["check", str(path)])
     assert "[red]x[/red]" in result.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    "function, embed",
+    [("escapes", "embed"), ("fails_with_escapes", "embed"), ("text", "embed_with_escapes")],
+)
+def test_the_command_prints_nothing_that_a_terminal_obeys(
+    function: str, embed: str, tmp_path: Path
+) -> None:
+    encoder = f"encoder: {{kind: callable, function: 'arms:{embed}'}}"
+    path = study(tmp_path, {"a": function}, encoder)
+    for options in ([], ["--json"]):
+        result = runner.invoke(app, ["check", str(path), *options])
+        assert isinstance(result.exception, SystemExit | None)
+        shown = result.stdout + result.stderr
+        assert {c for c in shown if not c.isprintable()} == {"\n"}
+        assert "Köln" in shown or "K\\u00f6ln" in shown
 
 
 def test_the_command_repeats_every_fault_of_the_file(tmp_path: Path) -> None:

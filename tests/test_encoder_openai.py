@@ -20,6 +20,7 @@ from genmix.encoders import openai as room
 from genmix.encoders.base import EncodingError
 from genmix.encoders.openai import OpenAIEncoder
 from genmix.errors import InputError
+from genmix.generators.endpoints import retry_after
 from test_encoders import TEXTS, one_sentence
 
 
@@ -189,7 +190,7 @@ def test_settings_that_are_refused(settings: dict[str, Any]) -> None:
 
 def test_waiting_as_long_as_the_server_asks() -> None:
     soon = email.utils.formatdate(time.time() + 30, usegmt=True)
-    assert room._retry_after("7") == 7
-    assert 20 < (room._retry_after(soon) or 0) <= 30
+    assert retry_after("7") == 7
+    assert 20 < (retry_after(soon) or 0) <= 30
     for nonsense in ("", "soon", "-3", "nan", "inf"):
-        assert room._retry_after(nonsense) is None
+        assert retry_after(nonsense) is None

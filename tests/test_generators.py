@@ -321,6 +321,7 @@ def test_prompts_that_make_no_sense(settings: Any, said: str, tmp_path: Path) ->
     "name, content, said",
     [
         ("none.txt", None, "there is no file of prompts"),
+        ("n" * 300, None, "there is no file of prompts"),
         ("empty.txt", b"\n \n", "holds no prompt"),
         ("bytes.txt", b"\xff\xfe\xff", "UTF-8"),
         ("wrong.jsonl", b'{"prompt": "a"}\n{"text": "b"}', "line 2 is no"),

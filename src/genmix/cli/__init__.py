@@ -39,7 +39,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        typer.echo(f"genmix: {error}", err=True)
+        typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except sqlite3.Error as error:
         typer.echo(f"genmix: the journal is damaged ({error}): restore it from a copy.", err=True)
@@ -47,6 +47,13 @@ def plain_errors() -> Iterator[None]:
     except KeyboardInterrupt as error:
         typer.echo("genmix: interrupted before there was anything to show.", err=True)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def printable_lines(words: object) -> str:
+    """What may quote other people's files and servers, fit for a terminal."""
+    from genmix.generators.messages import printable
+
+    return "\n".join(map(printable, str(words).split("\n")))
 
 
 def show_version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors
+from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
 from genmix.errors import InputError
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
@@ -159,14 +159,15 @@ def _leave_now() -> None:
 
 def _finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
     else:
         from genmix.study.closing import print_summary
 
         print_summary(summary, folder)
     status = summary["status"]
     if status == "trouble":
-        typer.echo(f"genmix: {summary['reason']}; 'genmix resume {folder}' goes on.", err=True)
+        words = f"genmix: {summary['reason']}; 'genmix resume {folder}' goes on."
+        typer.echo(printable_lines(words), err=True)
         raise typer.Exit(TROUBLE)
     if status == "interrupted":
         raise typer.Exit(INTERRUPTED)

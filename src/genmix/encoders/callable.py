@@ -13,11 +13,12 @@ from pydantic import Field, JsonValue
 from genmix.arrays import to_numpy
 from genmix.encoders.base import EncodingError
 from genmix.encoders.models import file_hash
-from genmix.encoders.rows import BatchEncoder, gist, modality_of
+from genmix.encoders.rows import BatchEncoder, modality_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.generators.base import Sample
 from genmix.generators.functions import load_function
+from genmix.generators.messages import gist
 
 
 class CallableEncoder(EncoderSettings):

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import email.utils
-import math
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, gist, texts_of
+from genmix.encoders.rows import BatchEncoder, texts_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
+from genmix.generators.messages import gist
 
 WHAT = "the openai encoder"
 EXTRA = "openai"
-OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
-NO_KEY = "none"
-"""What is sent to an endpoint of one's own, which asks for no key."""
 WAITS = (0.5, 1.0, 2.0)
 """Seconds between attempts, where the server names none."""
 LONGEST_WAIT = 60.0
@@ -47,7 +42,7 @@ class OpenAIEncoder(EncoderSettings):
 
     kind: Literal["openai"]
     model: str = Field(min_length=1, description="Name of the model, as the endpoint knows it.")
-    base_url: str = Field(OPENAI, description="Address of the endpoint, up to and with /v1.")
+    base_url: str = Field(OPENAI_URL, description="Address of the endpoint, up to and with /v1.")
     api_key_env: str | None = Field(
         None,
         description="Name of the environment variable that holds the key; by default OPENAI_API_KEY "
@@ -69,12 +64,7 @@ class OpenAIEncoder(EncoderSettings):
     @field_validator("base_url")
     @classmethod
     def _is_plain(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("give an address such as http://127.0.0.1:8080/v1")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("give the address without user, password and query")
-        return value.rstrip("/")
+        return plain_url(value).rstrip("/")
 
     def build(self, folder: Path) -> OpenAIEmbeddings:
         return OpenAIEmbeddings(self)
@@ -88,7 +78,7 @@ class OpenAIEmbeddings(BatchEncoder):
         self._client: Any = None
         self._key = _key(settings)
         name = f"openai {settings.model}"
-        if settings.base_url != OPENAI:
+        if settings.base_url != OPENAI_URL:
             name += f" at {settings.base_url}"
         if settings.dimensions is not None:
             name += f", {settings.dimensions} dimensions"
@@ -167,10 +157,9 @@ class OpenAIEmbeddings(BatchEncoder):
         if status in (408, 409, 429) or status >= 500:
             return _TryAgain(
                 f"{self.name} answered HTTP {status}",
-                _retry_after(error.response.headers.get("retry-after", "")),
+                retry_after(error.response.headers.get("retry-after")),
             )
-        said = str(error.message)
-        said = gist(said if self._key == NO_KEY else said.replace(self._key, "***"))
+        said = gist(error.message, (self._key,))
         return EncodingError(f"{self.name} refused the texts (HTTP {status}, {said}): mend them.")
 
     def close(self) -> None:
@@ -188,7 +177,7 @@ class _TryAgain(Exception):
 
 
 def _key(settings: OpenAIEncoder) -> str:
-    name = settings.api_key_env or (OPENAI_KEY if settings.base_url == OPENAI else None)
+    name = settings.api_key_env or (OPENAI_KEY if settings.base_url == OPENAI_URL else None)
     if name is None:
         return NO_KEY
     key = os.environ.get(name, "").strip()
@@ -206,14 +195,3 @@ def _vectors(answer: Any, count: int) -> Any:
     if matrix.shape[:1] != (count,) or matrix.ndim != 2 or not matrix.size:
         raise ValueError
     return matrix
-
-
-def _retry_after(given: str) -> float | None:
-    """Seconds that the server asks to wait, given as a number or as a date."""
-    with contextlib.suppress(ValueError):
-        seconds = float(given)
-        return seconds if 0 <= seconds < math.inf else None
-    with contextlib.suppress(ValueError):
-        moment = email.utils.parsedate_to_datetime(given)
-        return max(moment.timestamp() - time.time(), 0.0)
-    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +14,11 @@ from genmix.encoders.base import EncodingError
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import Sample
+from genmix.generators.messages import gist
+from genmix.generators.png import FORMATS
 
 Rows = NDArray[np.float32]
 
-IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
 DEEP_MODES = ("I", "F")
 """How Pillow's names of more than 8 bits a channel begin; it would clip them, not scale."""
 
@@ -126,7 +126,7 @@ def open_image(content: bytes) -> Any:
     """A PNG, JPEG or WebP as a Pillow image in RGB; transparency is dropped."""
     image_module = need("PIL.Image", extra="images", what="an encoder of images")
     try:
-        image = image_module.open(io.BytesIO(content), formats=IMAGE_FORMATS)
+        image = image_module.open(io.BytesIO(content), formats=FORMATS)
         image.load()
     except Exception as error:  # Pillow raises many kinds: unknown, truncated, too large
         raise EncodingError(
@@ -138,9 +138,3 @@ def open_image(content: bytes) -> Any:
             f"an image has pixels of mode {image.mode}: save it with 8 bits a channel."
         )
     return image.convert("RGB")
-
-
-def gist(error: object) -> str:
-    """The first sentence of another library's error, fit for the middle of one of ours."""
-    words = re.sub(r"\s+", " ", str(error)).strip()
-    return re.split(r"(?<=\S)[.!?;] ", words + " ")[0].strip(" .:")[:200]

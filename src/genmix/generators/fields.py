@@ -37,7 +37,7 @@ def checked(**fields: Any) -> Sample:
     return Sample(**{name: _CHECKS[name](value, name) for name, value in given.items()})
 
 
-def readable(text: str) -> str:
+def storable(text: str) -> str:
     """The text with half characters replaced, which no file can hold."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -61,7 +61,7 @@ def as_vector(value: Any, name: str = "vector") -> Any:
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise FieldError(f"has a {name} that is no text but a {type(value).__name__}")
-    return readable(value)
+    return storable(value)
 
 
 def _image(value: Any, name: str) -> bytes:

@@ -7,25 +7,18 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import readable
+from genmix.generators.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
+from genmix.generators.fields import storable
 from genmix.generators.messages import fault, quotable
 from genmix.generators.prompts import PromptSettings, prompt_for
 from genmix.generators.settings import Context
-
-OPENAI_URL = "https://api.openai.com/v1"
-
-NO_KEY = "none"
-"""Sent where the server wants no key; the package does not go without."""
 
 TOKENS_PER_MESSAGE = 16
 """More than any chat template spends around one message."""
@@ -118,14 +111,7 @@ class OpenAIArm(PromptSettings):
     @field_validator("base_url")
     @classmethod
     def _plain_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("base_url is no address: write one like http://127.0.0.1:8080/v1")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("base_url holds a password or a query: give the key in api_key_env")
-        return value
+        return None if value is None else plain_url(value)
 
     @field_validator("api_key_env")
     @classmethod
@@ -245,7 +231,7 @@ class OpenAIGenerator:
         if said is not None and not isinstance(said, str):
             return GenerationError(f"{self._where} gave a reply whose content is no text.")
         paid = self._paid(body.get("usage"))
-        text = readable(said or "").strip()
+        text = storable(said or "").strip()
         if ending in FILTERED:
             return GenerationError(f"the filter of {self._where} refused the text.", **paid)
         if not text:
@@ -298,7 +284,7 @@ class OpenAIGenerator:
         if code == "insufficient_quota":
             return _final(f"the credit at {self._where} is used up ({said}): buy more.")
         if status in TRY_AGAIN or status >= 500:
-            wait = _seconds(response.headers.get("retry-after"))
+            wait = retry_after(response.headers.get("retry-after"))
             return GenerationError(f"{self._where} is in trouble ({said}).", retry_after=wait)
         if status == 404:
             return _final(
@@ -360,18 +346,3 @@ def _reason(response: Any) -> tuple[str, str | None]:
     return str(said), next(
         (found[k] for k in ("code", "type") if isinstance(found.get(k), str)), None
     )
-
-
-def _seconds(value: str | None) -> float | None:
-    """A Retry-After header: seconds, or a date."""
-    if value is None:
-        return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", value.strip()):
-        return float(value)
-    try:
-        when = parsedate_to_datetime(value)
-    except (TypeError, ValueError):
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max((when - datetime.now(UTC)).total_seconds(), 0.0)

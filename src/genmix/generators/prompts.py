@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints, model_validator
 
 from genmix.errors import InputError
+from genmix.generators.files import json_object, numbered_lines
 from genmix.generators.settings import ArmSettings, Context
 
 Prompt = Annotated[str, StringConstraints(min_length=1)]
@@ -52,13 +53,9 @@ def prompt_for(index: int, prompts: Sequence[str]) -> str | None:
 
 
 def _from_file(path: Path) -> tuple[str, ...]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no file of prompts {path}: check prompts_file.") from None
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path} cannot be read as UTF-8 text: check prompts_file.") from None
-    lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not os.path.exists(path):  # unlike Path, also for a name that no file can have
+        raise InputError(f"there is no file of prompts {path}: check prompts_file.")
+    lines = [(number, line.strip()) for number, line in numbered_lines(path)]
     if path.suffix == ".jsonl":
         found = tuple(_from_json(line, f"{path}, line {n}") for n, line in lines)
     else:
@@ -69,10 +66,7 @@ def _from_file(path: Path) -> tuple[str, ...]:
 
 
 def _from_json(line: str, where: str) -> str:
-    try:
-        found = json.loads(line)["prompt"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        found = None
+    found = (json_object(line) or {}).get("prompt")
     if not isinstance(found, str) or not found:
         raise InputError(f'{where} is no {{"prompt": "…"}}: write it so.')
     return found

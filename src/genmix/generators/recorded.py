@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from genmix.arrays import as_matrix
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Request, Sample
 from genmix.generators.fields import FieldError, checked
+from genmix.generators.files import json_object, leads_out, numbered_lines
 from genmix.generators.png import SUFFIXES, read_as_png
 from genmix.generators.settings import ArmSettings, Context
 from genmix.generators.threads import in_thread
@@ -181,8 +181,7 @@ class TextFile:
     def __init__(self, path: Path, field: str, cost: float) -> None:
         self._samples = [
             _read_line(line, field, cost, f"{path}, line {number}")
-            for number, line in enumerate(_lines(path), 1)
-            if line.strip()
+            for number, line in numbered_lines(path)
         ]
         if not self._samples:
             raise InputError(f"{path} holds no text: write one JSON object a line.")
@@ -195,19 +194,9 @@ class TextFile:
         return self._samples[place]
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path} cannot be read as UTF-8 text: write it anew.") from None
-
-
 def _read_line(line: str, field: str, cost: float, where: str) -> Sample:
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
+    content = json_object(line)
+    if content is None:
         raise InputError(f"{where} is no JSON object: write one a line.")
     text = content.get(field)
     if not isinstance(text, str) or not text.strip():
@@ -225,22 +214,19 @@ class ImageFolder:
     def __init__(self, folder: Path, cost: float) -> None:
         self._folder, self.most_cost = folder, cost
         entries = sorted(folder.rglob("*"))
-        astray = next((entry for entry in entries if not self._is_inside(entry)), None)
+        astray = next((entry for entry in entries if leads_out(entry, folder)), None)
         if astray is not None:
             raise InputError(f"{astray} leads out of {folder}: copy the images into it.")
         self._files = [e for e in entries if e.suffix.lower() in SUFFIXES and e.is_file()]
         if not self._files:
             raise InputError(f"{folder} holds no image ({', '.join(SUFFIXES)}): check the path.")
 
-    def _is_inside(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self._folder)
-
     def __len__(self) -> int:
         return len(self._files)
 
     def read(self, place: int) -> Sample:
         file = self._files[place]
-        if not self._is_inside(file):
+        if leads_out(file, self._folder):
             raise FieldError(f"({file.name}) leads out of the folder")
         try:
             name = str(file.relative_to(self._folder))

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from genmix.extras import need
 from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import readable
+from genmix.generators.fields import storable
 from genmix.generators.local import (
     AbandonedError,
     LocalGenerator,
@@ -205,7 +205,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
         return [*steps, _Draw(seeds)]
 
     def _text_of(self, tokenizer: Any, tokens: list[int]) -> str:
-        text = readable(tokenizer.decode(tokens, skip_special_tokens=True))
+        text = storable(tokenizer.decode(tokens, skip_special_tokens=True))
         cuts = [text.find(end) for end in self.settings.stop if end in text]
         return text[: min(cuts, default=len(text))].strip()
 

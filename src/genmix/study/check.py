@@ -17,6 +17,7 @@ from rich.text import Text
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Generator, Sample
+from genmix.generators.messages import fault, printable, quotable
 from genmix.generators.settings import Context
 from genmix.objectives.base import Batch, Objective
 from genmix.study import prepare
@@ -153,11 +154,15 @@ class _Check:
         arm.seconds = time.perf_counter() - started
         arm.cost = outcome.cost
         arm.input_tokens, arm.output_tokens = outcome.input_tokens, outcome.output_tokens
-        if isinstance(outcome, Sample):
-            self.drawn[arm.arm] = outcome
-            arm.sample = described(outcome)
-        else:
+        if isinstance(outcome, GenerationError):
             arm.problem = str(outcome)
+            return
+        try:
+            arm.sample = described(outcome)
+        except InputError as error:
+            arm.problem = str(error)
+        else:
+            self.drawn[arm.arm] = outcome
 
     def _load(self) -> bool:
         """Whether the encoder, if the study has one, is fit for use."""
@@ -244,7 +249,7 @@ def _words(error: Exception) -> str:
     """The sentence of an error that has one."""
     if isinstance(error, InputError | GenerationError | EncodingError):
         return str(error)
-    return f"it failed ({type(error).__name__}: {error}): mend it."
+    return f"it failed ({fault(error)}): mend it."
 
 
 def _column(value: float | None) -> Any:
@@ -254,12 +259,19 @@ def _column(value: float | None) -> Any:
 def described(sample: Sample) -> str:
     """A sample in a few words."""
     if sample.text is not None:
-        line = " ".join(sample.text.split())
-        return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+        return quotable(sample.text, most=SHOWN)
     if sample.image is not None:
-        width, height = struct.unpack(">II", sample.image[16:24])
+        width, height = _size(sample.image)
         return f"image, {width} × {height}"
     return f"vector of {np.size(sample.vector)}"
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """Width and height, which a PNG begins with."""
+    if png[12:16] != b"IHDR" or len(png) < 24:
+        raise InputError(f"its image of {len(png)} bytes is no whole PNG: give one.")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
 
 
 # -- showing -----------------------------------------------------------------------------------------
@@ -269,7 +281,7 @@ def print_checks(report: CheckReport) -> None:
     console = Console()
     console.print(_table(report))
     for line in _lines(report):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(report: CheckReport) -> Table:
@@ -282,7 +294,7 @@ def _table(report: CheckReport) -> Table:
         state = Text("failed", "red") if arm.problem else Text("ok", "green")
         numbers = (_shown(arm.seconds, ".2f"), _shown(arm.cost, ".6g"), _tokens(arm))
         more = (*numbers, _shown(arm.dimension, "d"), arm.sample or "–") if report.drawn else ()
-        table.add_row(Text(arm.arm), arm.kind, state, *(Text(cell) for cell in more))
+        table.add_row(Text(printable(arm.arm)), arm.kind, state, *map(Text, more))
     return table
 
 

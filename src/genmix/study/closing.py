@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from genmix.generators.messages import printable
 from genmix.study.view import duration
 
 
@@ -16,7 +17,7 @@ def print_summary(summary: dict[str, Any], folder: Path) -> None:
     console = Console()
     console.print(_table(summary))
     for line in lines(summary, folder):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(summary: dict[str, Any]) -> Table:
@@ -30,7 +31,7 @@ def _table(summary: dict[str, Any]) -> Table:
         scores = [_number(alone[name]["value"]) if name in alone else "–" for name in names]
         failed = str(summary["failures"].get(arm, 0))
         shown = "retired" if weight is None else f"{weight:.3f}"
-        table.add_row(Text(arm), shown, str(count), *scores, failed)
+        table.add_row(Text(printable(arm)), shown, str(count), *scores, failed)
     return table
 
 

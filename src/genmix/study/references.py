@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,11 +12,12 @@ import numpy as np
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import InputError
 from genmix.generators.base import Sample
+from genmix.generators.files import json_object, leads_out, numbered_lines
+from genmix.generators.png import SUFFIXES
 from genmix.reference import Moments, read_features
 
 FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
 LINES = (".jsonl", ".ndjson")
-IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 AT_ONCE = 64
 """Samples handed to the encoder in one call; what it has embedded then is in the cache."""
 NOTES = 20
@@ -54,7 +54,7 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
 def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None, note: Note) -> Any:
     if not items:
-        wanted = f" ({', '.join(IMAGES)})" if kind == "images" else ""
+        wanted = f" ({', '.join(SUFFIXES)})" if kind == "images" else ""
         raise InputError(f"the reference {path} holds no {kind}{wanted}: give at least one.")
     if encoder is None:
         raise InputError(
@@ -87,12 +87,9 @@ def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
 
 def _holds_texts(file: Path) -> bool:
     """Whether the first line has no embedding, so that there must be a text."""
-    for _, line in _lines(file):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            return True
-        return not isinstance(record, dict) or "text" in record or "embedding" not in record
+    for _, line in numbered_lines(file):
+        record = json_object(line)
+        return record is None or "text" in record or "embedding" not in record
     return True
 
 
@@ -101,17 +98,8 @@ def _texts(file: Path) -> list[Item]:
     plain = file.suffix.lower() == ".txt"
     return [
         (f"line {number}", _constant(line.strip() if plain else _text_in(line, file, number)))
-        for number, line in _lines(file)
+        for number, line in numbered_lines(file)
     ]
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, with their numbers."""
-    try:
-        with file.open(encoding="utf-8-sig") as lines:
-            yield from ((n, line) for n, line in enumerate(lines, 1) if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is no UTF-8 text that can be read: write it anew.") from error
 
 
 def _constant(text: str) -> Callable[[], Sample]:
@@ -119,10 +107,7 @@ def _constant(text: str) -> Callable[[], Sample]:
 
 
 def _text_in(line: str, file: Path, number: int) -> str:
-    try:
-        text = json.loads(line)["text"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        text = None
+    text = (json_object(line) or {}).get("text")
     if not isinstance(text, str) or not text.strip():
         raise InputError(
             f'{file}, line {number} has no text: give an object such as {{"text": "…"}}.'
@@ -140,14 +125,14 @@ def _images(folder: Path) -> list[Item]:
 
 
 def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in IMAGES and not file.name.startswith(".")
+    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
 
 
 def _files(root: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(root):
         for name in (*folders, *files):
             entry = Path(place, name)
-            if entry.is_symlink() and not entry.resolve().is_relative_to(root):
+            if entry.is_symlink() and leads_out(entry, root):
                 raise InputError(
                     f"{entry} is a link that leads out of the reference's folder: copy what it names, "
                     "or leave it out."
