@@ -41,18 +41,24 @@ arms:
   narrow: {{kind: callable, function: "arms:make", arguments: {{letters: ab}}{more}}}
   wide: {{kind: callable, function: "arms:make", arguments: {{letters: cdef}}{more}}}
   other: {{kind: callable, function: "arms:make", arguments: {{letters: gh}}{more}}}
-encoder: {{kind: callable, function: "arms:embed"}}
+{few}encoder: {{kind: callable, function: "arms:embed"}}
 objective: vendi
 budget: {{samples: {samples}}}
 warm_start: 5
 """
 
 
-def study(folder: Path, samples: int = 90, seed: int = 0, more: str = "") -> Path:
+FEW = """  few: {kind: recorded, path: few.jsonl, exhausted: retire}
+"""
+
+
+def study(folder: Path, samples: int = 90, seed: int = 0, more: str = "", few: str = "") -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "arms.py").write_text(ARMS)
+    words = [{"text": f"{'gh'[i % 2] * 3}{i}"} for i in range(14)]
+    (folder / "few.jsonl").write_text("\n".join(map(json.dumps, words)))
     path = folder / "study.yaml"
-    path.write_text(STUDY.format(samples=samples, seed=seed, more=more))
+    path.write_text(STUDY.format(samples=samples, seed=seed, more=more, few=few))
     return path
 
 
@@ -108,7 +114,7 @@ def test_runs_killed_at_random_end_as_if_nothing_had_happened(tmp_path: Path, pa
     for number in range(KILLED_RUNS // 4):
         whole, cut = tmp_path / f"whole{number}", tmp_path / f"cut{number}"
         for folder in (whole, cut):
-            study(folder, seed=100 * part + number)
+            study(folder, seed=100 * part + number, few=FEW if number % 2 else "")
         begun = time.monotonic()
         code, _, err = finish(start(whole, "run", "study.yaml", "--out", "run", "--quiet"))
         assert code == 0, err

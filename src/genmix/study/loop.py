@@ -19,11 +19,11 @@ import numpy as np
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Sample
+from genmix.generators.messages import quotable
 from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.images import save_image
 from genmix.study.journal import Entry
-from genmix.study.outcomes import printable
 from genmix.study.session import Session
 
 ENCODED_AT_ONCE = 256
@@ -524,7 +524,7 @@ class Loop:
         """A sample that could not be embedded stays in the journal, but is not counted."""
         self.session.journal.failure(entry, "encode", error)
         self.failures[entry.arm] += 1
-        self.last_failure = f"{entry.arm}: {printable(str(error))}"
+        self.last_failure = f"{entry.arm}: {quotable(error)}"
         self._refused.append(entry)
 
     def _look_at_refused(self, error: Exception) -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from genmix.generators.base import GenerationError, Sample
+from genmix.generators.messages import quotable
 
 MOST_TOKENS = 2**53
+LONGEST_MESSAGE = 1000
 
 
 class WorthlessError(GenerationError):
@@ -44,20 +46,12 @@ def clean_error(error: GenerationError) -> GenerationError:
     """The same error with a message of one printable line and numbers that can be added up."""
     clean = type(error) if isinstance(error, WorthlessError) else GenerationError
     return clean(
-        printable(str(error)),
+        quotable(error, most=LONGEST_MESSAGE),
         retryable=error.retryable,
         retry_after=_seconds(error.retry_after),
         cost=error.cost if _is_cost(error.cost) else None,
         input_tokens=_tokens(error.input_tokens),
         output_tokens=_tokens(error.output_tokens),
-    )
-
-
-def printable(text: str) -> str:
-    """One line without control characters or what no encoding has."""
-    line = " ".join(text.split())
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line
     )
 
 
