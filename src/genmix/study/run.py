@@ -118,7 +118,7 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
             journal = Journal.create(folder, meta)
             return await _drive(journal, plan, parts, folder, options)
 
-    return asyncio.run(parts.closing(begin()))
+    return _to_the_end(parts.closing(begin()))
 
 
 def go_on(folder: Path, options: Options) -> Run:
@@ -129,7 +129,15 @@ def go_on(folder: Path, options: Options) -> Run:
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
         _check_encoder(journal, parts.encoder, options)
-        return asyncio.run(parts.closing(_drive(journal, plan, parts, folder, options)))
+        return _to_the_end(parts.closing(_drive(journal, plan, parts, folder, options)))
+
+
+def _to_the_end(work: Coroutine[Any, Any, Run]) -> Run:
+    """What it gives; a second Ctrl-C, which cancels it, leaves as Ctrl-C does in other programs."""
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) -> None:
