@@ -78,7 +78,7 @@ class LackingArm(ArmSettings):
 
 
 def test_a_package_that_is_not_there_comes_with_its_pip_line() -> None:
-    words = "not installed: pip install 'genmix[lacking]' (for lacking)"
+    words = "not installed: pip install genmix-needs-this (for lacking)"
     assert packages([LackingArm], "note") == [Finding("genmix_needs_this", "note", words)]
     (finding,) = packages([LackingArm, LackingArm], "missing")
     assert finding.is_missing

@@ -398,4 +398,4 @@ def test_a_missing_package_names_the_fix(
         "except gx.InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.search(rf"needs the package {module}: pip install 'genmix\[{extra}\]'", done.stdout)
+    assert re.search(rf"needs the package {module}: pip install {module} .*'{extra}'", done.stdout)

@@ -140,8 +140,8 @@ def test_texts_with_what_is_known_of_them(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(text + "\n", encoding="utf-8")
     generator = arm_of(tmp_path, "a.jsonl", shuffle=False, cost=0.125)
     assert all_of(generator) == [
-        Sample(text="one", quality=0.5, prompt="p", cost=0.25),
-        Sample(text=" two\u2028x ", cost=0.125, output_tokens=4),
+        Sample(text="one", quality=0.5, prompt="p", cost=0.25, source="a.jsonl#0"),
+        Sample(text=" two\u2028x ", cost=0.125, output_tokens=4, source="a.jsonl#1"),
     ]
     assert generator.most_cost() == 0.25
     (tmp_path / "b.jsonl").write_text('{"story": "once"}')

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from endpoint import Endpoint
 from genmix.errors import InputError
+from genmix.extras import package_of
 from genmix.generators import (
     ARM_KINDS,
     ArmSettings,
@@ -272,7 +273,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
             patch.setitem(sys.modules, module, None)
             patch.setitem(sys.modules, f"{module}.Image", None)
             with pytest.raises(
-                InputError, match=rf"needs the package {module}: pip install 'genmix\["
+                InputError, match=rf"needs the package {package_of(module)}: pip install "
             ):
                 settings.build(Context(world, 0, "arm"))
 

@@ -7,6 +7,15 @@ from typing import Any
 
 from genmix.errors import InputError
 
+PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+"""Packages that are not called as their module is."""
+
+
+def package_of(module: str) -> str:
+    """What to install for a module."""
+    top = module.split(".")[0]
+    return PACKAGES.get(top, top.replace("_", "-"))
+
 
 def need(module: str, extra: str, what: str) -> Any:
     """The module, or an error that says how to get it."""
@@ -16,5 +25,6 @@ def need(module: str, extra: str, what: str) -> Any:
         if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
             raise  # it is there, but something that it needs is not
         raise InputError(
-            f"{what} needs the package {module.split('.')[0]}: pip install 'genmix[{extra}]'."
+            f"{what} needs the package {package_of(module)}: pip install {package_of(module)} "
+            f"(it is in the extra '{extra}')."
         ) from error

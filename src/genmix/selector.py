@@ -225,6 +225,16 @@ class Selector:
         """Take in the sample of a ticket: its embedding ``(d,)``, and quality and cost if there are any."""
         self.tell_all([(ticket, embedding, quality, cost)])
 
+    def check(
+        self,
+        ticket: Ticket | int,
+        embedding: Array,
+        quality: float | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Raise what ``tell`` would raise, and change nothing."""
+        self._checked(self._find(ticket), embedding, quality, cost)
+
     def tell_all(
         self, samples: Iterable[tuple[Ticket | int, Array, float | None, float | None]]
     ) -> None:

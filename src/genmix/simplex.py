@@ -38,6 +38,9 @@ BLURRED_STEPS = 10
 CAUTION = 3.0
 """A step is expected to leave this many times the share of the gap that the one before it left."""
 
+LEAST_LEFT = 0.01
+"""Share that a step is expected to leave at least, however well the one before it did."""
+
 DUST = 1e-5
 """Weights below this are put to zero if the certificate agrees."""
 
@@ -160,7 +163,7 @@ class Newton(Description):
 
     def _expects(self, here: Expansion, left: float) -> bool:
         """Whether one step more should end it, by the share of the gap that the last one left."""
-        expected = CAUTION * left * (here.gap - here.noise)
+        expected = CAUTION * max(left, LEAST_LEFT) * (here.gap - here.noise)
         return expected <= self.tolerance * here.unit and not self._is_done(here)
 
     def _without_dust(self, loss: Loss, found: Solution) -> Solution:

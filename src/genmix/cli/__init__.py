@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -39,6 +40,9 @@ def plain_errors() -> Iterator[None]:
         yield
     except InputError as error:
         typer.echo(f"genmix: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from error
+    except sqlite3.Error as error:
+        typer.echo(f"genmix: the journal is damaged ({error}): restore it from a copy.", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         typer.echo("genmix: interrupted before there was anything to show.", err=True)

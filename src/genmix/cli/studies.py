@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,7 +145,8 @@ def _watched(play: Any, quiet: bool) -> dict[str, Any]:
     with view:
         options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
         options.hard_stop = _leave_now
-        summary: dict[str, Any] = play(options).summary
+        with redirect_stdout(sys.stderr):  # what arms print must not mix with the result
+            summary: dict[str, Any] = play(options).summary
     return summary
 
 

@@ -27,6 +27,8 @@ class Sample:
     vector: Any = None
     """Recorded features ``(d,)``, which need no encoder."""
     prompt: str | None = None
+    source: str | None = None
+    """Where a recorded sample comes from: a file's name and row."""
     quality: float | None = None
     cost: float | None = None
     input_tokens: int | None = None

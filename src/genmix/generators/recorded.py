@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -98,7 +99,8 @@ class RecordedGenerator:
             )
         place = int(self._order[request.index])
         try:
-            return self._source.read(place)
+            found = self._source.read(place)
+            return replace(found, source=found.source or f"{self._name}#{place}")
         except FieldError as error:
             return GenerationError(f"{self._name}, sample {place} {error}: leave it out.")
 
@@ -241,7 +243,8 @@ class ImageFolder:
         if not self._is_inside(file):
             raise FieldError(f"({file.name}) leads out of the folder")
         try:
-            return Sample(image=read_as_png(file), cost=self.most_cost)
+            name = str(file.relative_to(self._folder))
+            return Sample(image=read_as_png(file), source=name, cost=self.most_cost)
         except FieldError as error:
             raise FieldError(f"({file.name}) {error}") from None
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from genmix.generators.base import GenerationError, Generator, Request, Sample
 from genmix.study.journal import Entry
+from genmix.study.outcomes import WorthlessError, checked, clean_error
 
 JITTER = 0.25
 """A wait is longer or shorter by up to this share, so that many do not come back at once."""
@@ -33,10 +34,6 @@ class Patience(Protocol):
     suspend_after: int
     probe_after: float
     timeout: float
-
-
-class WorthlessError(GenerationError):
-    """A sample came, but there is nothing in it."""
 
 
 @dataclass
@@ -128,6 +125,11 @@ class ArmState:
         self.probe_at = time.monotonic() + pause
         return pause
 
+    def remember(self, ticket: int, spoilt: bool) -> None:
+        """A failed attempt of an earlier session."""
+        self.attempts[ticket] += 1
+        self.spoilt[ticket] += spoilt
+
     def _forget(self, ticket: int) -> None:
         self.attempts.pop(ticket, None)
         self.spoilt.pop(ticket, None)
@@ -136,10 +138,14 @@ class ArmState:
         """One outcome for each entry, whatever happens."""
         requests = [Request(e.place, (e.seed + self.spoilt[e.id]) % 2**31) for e in entries]
         try:
-            async with asyncio.timeout(self.patience.timeout):
+            async with asyncio.timeout(self.patience.timeout * len(entries)):
                 outcomes = await self.generator.generate(requests)
+            if len(outcomes) != len(entries):
+                message = f"gave {len(outcomes)} samples where {len(entries)} were asked for."
+                raise GenerationError(message)
+            return [checked(outcome) for outcome in outcomes]
         except TimeoutError:
-            seconds = f"{self.patience.timeout:g}"
+            seconds = f"{self.patience.timeout * len(entries):g}"
             return [GenerationError(f"no answer within {seconds} seconds.") for _ in entries]
         except GenerationError as error:
             return _one_for_all(error, len(entries))
@@ -150,33 +156,10 @@ class ArmState:
             return _one_for_all(GenerationError("it was cancelled from inside."), len(entries))
         except (Exception, SystemExit) as error:  # a generator is other people's code
             return _one_for_all(GenerationError(f"{type(error).__name__}: {error}"), len(entries))
-        if len(outcomes) != len(entries):
-            message = f"gave {len(outcomes)} samples where {len(entries)} were asked for."
-            return _one_for_all(GenerationError(message), len(entries))
-        return [_checked(outcome) for outcome in outcomes]
 
 
 def _one_for_all(error: GenerationError, count: int) -> list[Sample | GenerationError]:
     """The error for every entry, what was paid for it with the first alone."""
-    others = GenerationError(str(error), retryable=error.retryable, retry_after=error.retry_after)
-    return [error, *[others] * (count - 1)]
-
-
-def _checked(outcome: Sample | GenerationError) -> Sample | GenerationError:
-    if isinstance(outcome, GenerationError):
-        return outcome
-    given = [part is not None for part in (outcome.text, outcome.image, outcome.vector)]
-    if sum(given) != 1:
-        return _worthless("gave no text, image or vector, or more than one of them.", outcome)
-    if outcome.text is not None and not outcome.text.strip():
-        return _worthless("gave an empty text.", outcome)
-    return outcome
-
-
-def _worthless(message: str, sample: Sample) -> WorthlessError:
-    return WorthlessError(
-        message,
-        cost=sample.cost,
-        input_tokens=sample.input_tokens,
-        output_tokens=sample.output_tokens,
-    )
+    first = clean_error(error)
+    others = GenerationError(str(first), retryable=error.retryable, retry_after=error.retry_after)
+    return [first, *[others] * (count - 1)]

@@ -289,7 +289,8 @@ def _table(report: CheckReport) -> Table:
 def _lines(report: CheckReport) -> list[str]:
     found = [] if report.encoder is None else [f"encoder: {report.encoder}"]
     if not report.problems:
-        return [*found, f"{report.study} is ready to run."]
+        verdict = "is ready to run" if report.drawn else "is valid; arms and encoder were not tried"
+        return [*found, f"{report.study} {verdict}."]
     return [*found, *report.problems]
 
 

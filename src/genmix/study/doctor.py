@@ -22,6 +22,7 @@ from rich.text import Text
 
 from genmix import __version__
 from genmix.encoders import ENCODER_KINDS
+from genmix.extras import package_of
 from genmix.generators import ARM_KINDS
 from genmix.study.config import Study, read_study
 from genmix.study.messages import listed
@@ -126,7 +127,7 @@ def _is_installed(module: str) -> bool:
 def _package(module: str, users: list[type[Any]], absent: State) -> Finding:
     purpose = f"for {listed(dict.fromkeys(kind for user in users for kind in kinds_of(user)))}"
     if not _is_installed(module):
-        how = f"not installed: pip install 'genmix[{users[0].extra}]' ({purpose})"
+        how = f"not installed: pip install {package_of(module)} ({purpose})"
         return Finding(module, absent, how)
     names = metadata.packages_distributions().get(module, [])
     version = metadata.version(names[0]) if names else "installed"

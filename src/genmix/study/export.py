@@ -23,12 +23,24 @@ COLUMNS = (
     "prompt",
     "text",
     "image_path",
+    "source",
     "weight_at_draw",
     "propensity",
     "quality",
     "cost",
     "input_tokens",
     "output_tokens",
+)
+
+OWN_FILES = (
+    "journal.sqlite",
+    "journal.sqlite-shm",
+    "journal.sqlite-wal",
+    "lock",
+    "selector.npz",
+    "study.yaml",
+    "summary.json",
+    "weights.json",
 )
 
 ROWS_AT_ONCE = 1000
@@ -39,6 +51,7 @@ def export(
 ) -> Path:
     """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
     folder = Path(run)
+    _check_target(folder, None if out is None else Path(out))
     journal = Journal.open(folder, readonly=True)
     try:
         if to == "jsonl":
@@ -52,6 +65,16 @@ def export(
     raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
 
 
+def _check_target(folder: Path, out: Path | None) -> None:
+    """Refuse to write over the run itself, or over anything that is no plain file."""
+    if out is None:
+        return
+    if out.resolve().parent == folder.resolve() and out.name in OWN_FILES:
+        raise InputError(f"{out} belongs to the run: name another file.")
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        raise InputError(f"{out} is there already and no plain file: name another.")
+
+
 def rows(journal: Journal) -> Iterator[dict[str, Any]]:
     """Every told sample, in the order in which they were told."""
     for number, row in enumerate(journal.told_rows(), start=1):
@@ -62,6 +85,7 @@ def rows(journal: Journal) -> Iterator[dict[str, Any]]:
             "prompt": row["prompt"],
             "text": row["text"],
             "image_path": None if row["image"] is None else f"{FOLDER}/{row['image']}",
+            "source": row["source"],
             "weight_at_draw": row["weight"],
             "propensity": row["propensity"],
             "quality": row["quality"],
@@ -85,7 +109,15 @@ def _whole(target: Path, write: Any) -> Path:
 def _jsonl(journal: Journal, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in rows(journal):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(one_line(row) + "\n")
+
+
+def one_line(row: dict[str, Any]) -> str:
+    """JSON that every reader takes for one line, also those that break lines at odd characters."""
+    text = json.dumps(row, ensure_ascii=False)
+    for character in ("\x85", "\u2028", "\u2029"):
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def _parquet(journal: Journal, path: Path, images: Path | None = None) -> None:

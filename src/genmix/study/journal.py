@@ -52,6 +52,7 @@ CREATE TABLE samples (
     text TEXT,
     image TEXT,                     -- the name of a file in the folder images
     prompt TEXT,
+    source TEXT,                    -- the file and row of a recorded sample
     quality REAL,
     cost REAL,
     input_tokens INTEGER,
@@ -215,12 +216,13 @@ class Journal:
         vector = None if sample.vector is None else _stored(sample.vector)
         with self.transaction():
             self._db.execute(
-                "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     ticket,
                     sample.text,
                     image,
                     sample.prompt,
+                    sample.source,
                     sample.quality,
                     sample.cost,
                     sample.input_tokens,
@@ -427,6 +429,6 @@ def _stored(embedding: Any) -> NDArray[Any]:
 
 
 def _read(blob: bytes, dtype: str) -> NDArray[Any]:
-    if dtype not in DTYPES:
-        raise JournalError(f"the journal holds an embedding of dtype {dtype!r}: it was damaged.")
+    if dtype not in DTYPES or len(blob) % int(dtype[-1]):
+        raise JournalError("the journal holds a damaged embedding: restore it from a copy.")
     return np.frombuffer(blob, dtype=dtype)

@@ -17,7 +17,10 @@ class FolderLock:
         self._path = folder / "lock"
 
     def __enter__(self) -> FolderLock:
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be written ({error.strerror}).") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

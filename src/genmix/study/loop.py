@@ -23,6 +23,7 @@ from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.images import save_image
 from genmix.study.journal import Entry
+from genmix.study.outcomes import printable
 from genmix.study.session import Session
 
 ENCODED_AT_ONCE = 256
@@ -70,6 +71,7 @@ class Limits:
     in_flight: int
     give_up: float
     """Seconds without any sample, while all arms are suspended, after which the run stops."""
+    warm_start: int = 10
     encoding_wait: float = 1.0
     """Seconds before the second attempt at embedding a sample."""
     enough: Callable[[], str | None] = lambda: None
@@ -94,6 +96,8 @@ class Loop:
     """The reason, if it is one to mend."""
     failures: Counter[str] = field(default_factory=Counter)
     """Failed attempts of every arm in this session."""
+    last_failure: str = ""
+    """Which arm failed last, and why."""
     _inbox: asyncio.Queue[Landed | Encoded | Again | Wake] = field(default_factory=asyncio.Queue)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _held: Entry | None = None
@@ -116,6 +120,25 @@ class Loop:
         if self.reason is None:
             self.reason = reason
             self._inbox.put_nowait(Wake())
+
+    @property
+    def flying(self) -> set[int]:
+        """Tickets in flight."""
+        return {ticket.id for ticket in self.session.selector.in_flight}
+
+    def complete_mixture(self) -> None:
+        """At the end of the budget: the mixture of all arms that have their warm start, used up or not."""
+        selector = self.session.selector
+        if self.reason == INTERRUPTED or self.trouble is not None:
+            return
+        for arm in self.arms.values():
+            full = selector.counts[arm.label] >= self.limits.warm_start
+            if full and arm.used_up and arm.label not in selector.arms:
+                self.session.revive(arm.label, why="its samples belong to the final mixture")
+        for arm in self.arms.values():
+            lacking = selector.counts[arm.label] < self.limits.warm_start
+            if lacking and arm.label in selector.arms and not selector.is_warm:
+                self._retire(arm, why="the run ended before its warm start was complete")
 
     def take_up(self, unfinished: Sequence[tuple[Entry, Sample | None]]) -> None:
         """Tickets of an earlier session: samples that were made are embedded, others made (again)."""
@@ -181,11 +204,7 @@ class Loop:
         elif isinstance(event, Encoded):
             self._encoded(event)
         elif isinstance(event, Again):
-            del self._resting[event.entry.id]
-            if event.arm.suspended:
-                self._drop(event.entry)
-            else:
-                event.arm.waiting.append(event.entry)
+            self._go_again(event.arm, event.entry)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -273,7 +292,12 @@ class Loop:
     def _retire_if_used_up(self, arm: ArmState, entry: Entry) -> None:
         available = arm.generator.available()
         if available is not None and entry.place + 1 >= available:
-            arm.used_up = True
+            self.retire_if_used_up(arm)
+
+    def retire_if_used_up(self, arm: ArmState) -> None:
+        """Ask nothing more of an arm that has given all it has."""
+        arm.used_up = True
+        if arm.label in self.session.selector.arms:
             self._retire(arm, why="exhausted")
 
     def _retire(self, arm: ArmState, **why: Any) -> None:
@@ -351,8 +375,10 @@ class Loop:
     def _failed(self, arm: ArmState, entry: Entry, error: GenerationError) -> None:
         self.session.journal.failure(entry, "generate", error)
         self.failures[arm.label] += 1
+        self.last_failure = f"{arm.label}: {error}"
         wait = arm.wait_after(entry.id, error)
         if wait is not None:
+            self.money.release(entry.id)
             self._resting[entry.id] = entry
             self._spawn(self._later(wait, arm, entry))
             return
@@ -364,12 +390,22 @@ class Loop:
         self.money.release(entry.id)
         self.session.fail(entry)
 
+    def _go_again(self, arm: ArmState, entry: Entry) -> None:
+        """The next attempt at a ticket, if there still is room: the last one may have cost something."""
+        del self._resting[entry.id]
+        if arm.suspended:
+            self._drop(entry)
+        elif not self._reserve(entry):
+            self.session.withdraw(entry)
+
     async def _later(self, wait: float, arm: ArmState, entry: Entry) -> None:
         await asyncio.sleep(wait)
         await self._inbox.put(Again(arm, entry))
 
     def _suspend(self, arm: ArmState, why: str) -> None:
         pause = arm.suspend()
+        if arm.used_up:
+            arm.probe_at = None  # there is nothing left to probe
         while arm.waiting:
             self._drop(arm.waiting.popleft())
         self._retire(arm, why=why, pause=pause)
@@ -452,26 +488,42 @@ class Loop:
             self._refuse(event.pairs[0][0], event.result)
 
     def _tell(self, pairs: Sequence[tuple[Entry, Sample]], rows: Sequence[Any]) -> None:
-        told = []
+        told, odd = [], []
         for (entry, sample), row in zip(pairs, rows, strict=True):
-            if np.all(np.isfinite(row)):
+            error = self._fault_of(entry, sample, row)
+            if error is None:
                 told.append((entry, sample, row))
-                self._alone.discard(entry.id)
-                self.arms[entry.arm].refusals = 0
             else:
-                self._refuse(entry, ValueError("the embedding is not finite"))
+                odd.append((entry, error))
         if told:
             self._fail_refused()
-            self.session.tell(told)
-            self.session.save_snapshot()
+            self._take_in(told)
+        for entry, error in odd:
+            self._refuse(entry, error)
+
+    def _fault_of(self, entry: Entry, sample: Sample, row: Any) -> InputError | None:
+        """Why the selector would not take a sample, if it would not."""
+        try:
+            self.session.selector.check(entry.id, row, sample.quality, sample.cost)
+        except InputError as error:
+            return error
+        return None
+
+    def _take_in(self, told: Sequence[tuple[Entry, Sample, Any]]) -> None:
+        self.session.tell(told)
+        for entry, _, _ in told:
+            self._alone.discard(entry.id)
+            self.arms[entry.arm].refusals = 0
+        self.session.save_snapshot()
 
     def _refuse(self, entry: Entry, error: Exception) -> None:
         """A sample that could not be embedded stays in the journal, but is not counted."""
         self.session.journal.failure(entry, "encode", error)
         self.failures[entry.arm] += 1
+        self.last_failure = f"{entry.arm}: {printable(str(error))}"
         self._refused.append(entry)
         if len(self._refused) >= BROKEN_AFTER:
-            self._give_up(f"the encoder fails again and again ({error})")
+            self._give_up(f"no sample can be embedded and taken in ({str(error).rstrip('.')})")
 
     def _fail_refused(self) -> None:
         """The encoder works, so it was their fault."""

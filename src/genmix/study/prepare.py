@@ -80,6 +80,7 @@ def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
     wanted = study.budget.samples
     supply = {label: generator.available() for label, generator in generators.items()}
     if wanted is None:
+        _check_end(study, generators)
         return
     if None not in supply.values() and sum(supply.values()) < wanted:  # type: ignore[arg-type]
         raise InputError(
@@ -94,6 +95,17 @@ def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
                 f"arm {label!r} has {count} samples and the budget may need {most} of it: lower "
                 "budget.samples, give it more, or set 'exhausted: retire' to go on without it."
             )
+
+
+def _check_end(study: Study, generators: Mapping[str, Generator]) -> None:
+    """Refuse a budget that would never be spent."""
+    free = all(generator.most_cost() == 0 for generator in generators.values())
+    endless = any(generator.available() is None for generator in generators.values())
+    if study.budget.time is None and free and endless:
+        raise InputError(
+            "the budget is a cost and no arm costs anything: give the arms prices, or set "
+            "budget.samples or budget.time."
+        )
 
 
 async def ping_all(generators: Mapping[str, Generator]) -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +99,16 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
             f"{folder} holds a run already: 'genmix resume {folder}' goes on with it; "
             "or name another folder."
         )
+    _check_empty(folder)
     parts = _Parts.of(plan, base, options.note)
     prepare.check_supply(plan, parts.generators)
     prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
 
     async def begin() -> Run:
         await prepare.ping_all(parts.generators)
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(folder)
         with FolderLock(folder):
+            _check_empty(folder)
             if source is not None:
                 (folder / STUDY).write_text(source, encoding="utf-8")
             meta = {
@@ -118,7 +121,33 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
             journal = Journal.create(folder, meta)
             return await _drive(journal, plan, parts, folder, options)
 
-    return _to_the_end(parts.closing(begin()))
+    return _run(parts.closing(begin()))
+
+
+def _check_empty(folder: Path) -> None:
+    """A run never mixes with other files; what a start that failed left behind does not count."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: name a new one for the run.")
+    others = [path.name for path in folder.iterdir() if not _is_leftover(path)]
+    if others:
+        raise InputError(
+            f"{folder} holds other files ({others[0]}): name a new or empty folder for the run."
+        )
+
+
+def _is_leftover(path: Path) -> bool:
+    return path.name == "lock" or ".part" in path.name
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the run folder {folder} cannot be made ({error.strerror}): name another."
+        ) from error
 
 
 def go_on(folder: Path, options: Options) -> Run:
@@ -129,15 +158,20 @@ def go_on(folder: Path, options: Options) -> Run:
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
         _check_encoder(journal, parts.encoder, options)
-        return _to_the_end(parts.closing(_drive(journal, plan, parts, folder, options)))
+        return _run(parts.closing(_drive(journal, plan, parts, folder, options)))
 
 
-def _to_the_end(work: Coroutine[Any, Any, Run]) -> Run:
-    """What it gives; a second Ctrl-C, which cancels it, leaves as Ctrl-C does in other programs."""
+def _run(work: Coroutine[Any, Any, Run]) -> Run:
+    """The work in an event loop of its own, also where one runs already, as in a notebook."""
     try:
-        return asyncio.run(work)
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        asyncio.get_running_loop()
+    except RuntimeError:
+        try:
+            return asyncio.run(work)
+        except asyncio.CancelledError as error:
+            raise KeyboardInterrupt from error
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) -> None:
@@ -184,11 +218,14 @@ async def _drive(
     """Bring the selector to where the journal ends, run the loop, write the results."""
     try:
         session = Session(parts.selector, journal, plan.seed)
-        session.restore()
+        watch = None if plan.stop_when is None else Watch(plan.stop_when, session)
+        session.restore(None if watch is None else watch.enough)
         if _is_finished(journal):  # nothing more is made, whatever the study says
             return write_results(folder, plan, session)
         journal.event("start", genmix=__version__, pid=os.getpid())
-        loop = await _play(plan, parts, session, folder, options)
+        loop = _make_loop(plan, parts, session, folder, watch)
+        await _play(loop, plan, session, folder, options)
+        loop.complete_mixture()
         why = loop.trouble or loop.reason
         kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
         journal.event(kind, why=why)
@@ -202,25 +239,32 @@ def _is_finished(journal: Journal) -> bool:
     return any(event["kind"] == "finished" for event in journal.events())
 
 
-async def _play(
-    plan: Study, parts: _Parts, session: Session, folder: Path, options: Options
-) -> Loop:
-    loop = _make_loop(plan, parts, session, folder)
+async def _play(loop: Loop, plan: Study, session: Session, folder: Path, options: Options) -> None:
     live = Live(plan, folder, loop)
+
+    broken: list[BaseException] = []
 
     def report() -> None:
         for callback in options.callbacks:
-            callback(live)
+            try:
+                callback(live)
+            except Exception as error:  # what flies is taken in first
+                broken.append(error)
+                loop.stop(INTERRUPTED)
 
     loop.report = report
     loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
     _look_back(loop, session)
     with _signals(loop, options):
         await loop.run()
-    return loop
+    if broken:
+        session.journal.event("interrupted", why=f"a callback failed: {broken[0]!r}")
+        raise broken[0]
 
 
-def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Loop:
+def _make_loop(
+    plan: Study, parts: _Parts, session: Session, folder: Path, watch: Watch | None
+) -> Loop:
     journal = session.journal
     arms = {
         label: ArmState(
@@ -232,9 +276,7 @@ def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Lo
         )
         for label, generator in parts.generators.items()
     }
-    enough = (
-        (lambda: None) if plan.stop_when is None else Watch(plan.stop_when, session.selector).enough
-    )
+    enough = (lambda: None) if watch is None else watch.enough
     return Loop(
         session,
         arms,
@@ -245,6 +287,7 @@ def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Lo
             plan.budget.samples,
             plan.in_flight,
             plan.retries.give_up,
+            plan.warm_start,
             plan.retries.first_wait,
             enough,
         ),
@@ -255,9 +298,14 @@ def _make_loop(plan: Study, parts: _Parts, session: Session, folder: Path) -> Lo
 def _look_back(loop: Loop, session: Session) -> None:
     """Arms that an earlier session suspended are tried again at once; those used up are not."""
     places = session.journal.places()
+    for failure in session.journal.failures():
+        if failure["ticket"] in loop.flying and failure["stage"] == "generate":
+            loop.arms[failure["arm"]].remember(failure["ticket"], failure["cost"] is not None)
     for label, arm in loop.arms.items():
         available = arm.generator.available()
         arm.used_up = available is not None and places.get(label, 0) >= available
+        if arm.used_up:
+            loop.retire_if_used_up(arm)
         if label not in session.selector.arms and not arm.used_up and not arm.on_trial:
             arm.probe_at, arm.pauses = 0.0, 1
 
@@ -271,6 +319,7 @@ def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
         image=None if row["image"] is None else read_image(folder, row["image"]),
         vector=None if row["embedding"] is None else embedding_of(row),
         prompt=row["prompt"],
+        source=row["source"],
         quality=row["quality"],
         cost=row["cost"],
         input_tokens=row["input_tokens"],

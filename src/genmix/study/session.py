@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -110,14 +109,29 @@ class Session:
 
     # -- going on --------------------------------------------------------------------------------
 
-    def restore(self) -> None:
-        """Bring the selector to where the journal ends: from the last snapshot, then step by step."""
-        self._load_snapshot()
+    def restore(self, watch: Callable[[], object] | None = None) -> None:
+        """Bring the selector to where the journal ends: from the last snapshot, then step by step.
+
+        ``watch`` is called after all that was told, as in the run; it wants to see every step.
+        """
         self._places = self.journal.places()
+        fresh = self.selector.state_dict()
+        if watch is None and self._load_snapshot():
+            try:
+                self._do_all_again(None)
+                return
+            except InputError:  # the snapshot is of another past than the journal
+                self._snapshot.unlink()
+                self.selector, self._step = Selector.from_state_dict(fresh), -1
+        self._do_all_again(watch)
+
+    def _do_all_again(self, watch: Callable[[], object] | None) -> None:
         steps = self.journal.steps(self._step)
         for group, together in groupby(steps, lambda step: step.group):
             if group is not None:
                 self._tell_again(list(together))
+                if watch is not None:
+                    watch()
                 continue
             for step in together:
                 self._do_again(step)
@@ -159,15 +173,18 @@ class Session:
         except OSError:  # no room, say: then the steps are done again
             self._snapshot.with_name(SNAPSHOT + ".part").unlink(missing_ok=True)
 
-    def _load_snapshot(self) -> None:
-        if not os.path.exists(self._snapshot):
-            return
+    def _load_snapshot(self) -> bool:
+        """Whether there was one that belongs to this journal's past."""
+        if not self._snapshot.exists():
+            return False
         try:
             saved = state.load(self._snapshot)
             whose, step = saved["run"], int(saved["step"])
-            if whose != self.journal.meta("run") or step > self.journal.last_step():
-                return
-            self.selector = Selector.from_state_dict(saved["selector"])
-            self._step = self._saved_at = step
-        except (InputError, KeyError, TypeError):
-            return  # torn or of another version: the journal has it all
+            if whose == self.journal.meta("run") and step <= self.journal.last_step():
+                self.selector = Selector.from_state_dict(saved["selector"])
+                self._step = self._saved_at = step
+                return True
+        except (InputError, KeyError, TypeError, ValueError):
+            pass  # torn or of another version: the journal has it all
+        self._snapshot.unlink(missing_ok=True)
+        return False

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from genmix.objectives.base import Score, Scores
 from genmix.selector import Selector
+from genmix.study.session import Session
 
 
 class Rule(Protocol):
@@ -24,10 +25,14 @@ LOOKS = 10
 class Watch:
     """Looks at the selector at every told sample of the last ``over``."""
 
-    def __init__(self, rule: Rule, selector: Selector) -> None:
-        self._rule, self.selector = rule, selector
+    def __init__(self, rule: Rule, session: Session) -> None:
+        self._rule, self._session = rule, session
         self._seen: deque[tuple[int, dict[str, float]]] = deque()
         self._scored_at = 0
+
+    @property
+    def selector(self) -> Selector:
+        return self._session.selector
 
     def enough(self) -> str | None:
         """A reason to stop, if every part of the rule holds."""

@@ -95,7 +95,7 @@ class Tracker:
             facts.append(f"cost {money.paid:.4g}{limit}")
         failed = sum(live.loop.failures.values())
         if failed:
-            facts.append(f"{failed} failed attempts")
+            facts.append(f"{failed} failed attempts (last: {shortened(live.loop.last_failure)})")
         resting = [arm.label for arm in live.loop.arms.values() if arm.suspended]
         if resting:
             facts.append(f"suspended: {', '.join(resting)}")
@@ -115,6 +115,10 @@ def time_left(live: Live, rate: float) -> float | None:
     return max(min(guesses), 0.0) if guesses else None
 
 
+def shortened(text: str, most: int = 90) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -128,6 +132,7 @@ class Lines:
 
     def __init__(self, console: Console) -> None:
         self._console, self._tracker, self._next = console, Tracker(), 0.0
+        self._ending = False
 
     def __enter__(self) -> Lines:
         return self
@@ -138,12 +143,19 @@ class Lines:
     def note(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def __call__(self, live: Live) -> None:
-        done = live.loop.reason is not None
+    def _is_due(self, live: Live, every: float) -> bool:
+        """Now and then, and once more when the run is about to end."""
         self._tracker.rate(live)
-        if time.monotonic() < self._next and not done:
+        ending = live.loop.reason is not None and not self._ending
+        if time.monotonic() < self._next and not ending:
+            return False
+        self._ending = live.loop.reason is not None
+        self._next = time.monotonic() + every
+        return True
+
+    def __call__(self, live: Live) -> None:
+        if not self._is_due(live, LINES_EVERY):
             return
-        self._next = time.monotonic() + LINES_EVERY
         self._tracker.board.look(live)
         weights = live.selector.weights.items()
         shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
@@ -167,10 +179,8 @@ class LiveTable(Lines):
             self._screen.stop()
 
     def __call__(self, live: Live) -> None:
-        self._tracker.rate(live)
-        if time.monotonic() < self._next and live.loop.reason is None:
+        if not self._is_due(live, EVERY):
             return
-        self._next = time.monotonic() + EVERY
         if not self._open:
             self._screen.start()
             self._open = True
