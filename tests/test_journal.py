@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conformance import assert_same_bits
+from threadpoolctl import threadpool_info
 
 import genmix as gx
 from genmix.generators.base import GenerationError, Sample
@@ -72,6 +73,23 @@ def test_the_same_steps_give_the_same_selector(tmp_path: Path, snapshot: bool) -
     ahead = back.ask()
     (expected,) = session.selector.ask()
     assert (ahead.id, ahead.arm) == (expected.id, expected.arm)
+
+
+def test_small_matrices_keep_to_one_thread(tmp_path: Path) -> None:
+    session = fresh(tmp_path)
+    seen = []
+    plain = session.selector.tell_all
+
+    def look(told: Any) -> None:
+        blas = [x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"]
+        seen.append(max(blas))
+        plain(told)
+
+    session.selector.tell_all = look  # type: ignore[method-assign]
+    before = threadpool_info()
+    play(session, 3)
+    assert set(seen) == {1}
+    assert threadpool_info() == before
 
 
 def test_samples_told_at_once_are_told_at_once_again(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from genmix import state
 from genmix.errors import InputError
@@ -28,6 +30,11 @@ def seed_of(study_seed: int, arm: str, place: int) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 33
 
 
+SMALL = 512
+"""Dimensions up to which linear algebra gains nothing from several threads, and stalls for seconds
+where generators keep the other cores busy. The same in all sessions, so that they agree to the bit."""
+
+
 class Session:
     """Asks and tells, journal first in reading order: what it returns is written down."""
 
@@ -37,6 +44,8 @@ class Session:
         self._saved_at = 0
         self._places: dict[str, int] = {}
         self._unwritten: list[Entry] = []
+        self._libraries = ThreadpoolController()
+        self._is_small = False
 
     @property
     def _snapshot(self) -> Path:
@@ -74,10 +83,18 @@ class Session:
     def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
         """Samples that were made and embedded: the mixture is solved for once, a transaction for each."""
         first = self._next_step()
-        self.selector.tell_all((e.id, row, sample.quality, sample.cost) for e, sample, row in told)
+        self._is_small = told[0][2].shape[-1] <= SMALL
+        with self._threads():
+            self.selector.tell_all((e.id, row, s.quality, s.cost) for e, s, row in told)
         for entry, _, row in told:
             self.journal.told(entry.id, row, self._step + 1, first)
             self._step += 1
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        if self._is_small:
+            limits: AbstractContextManager[Any] = self._libraries.limit(limits=1, user_api="blas")
+            return limits
+        return nullcontext()
 
     def fail(self, entry: Entry) -> None:
         """A ticket whose sample will not come."""
@@ -96,14 +113,16 @@ class Session:
     def retire(self, arm: str, **why: Any) -> None:
         """Draw from an arm no more."""
         step = self._next_step()
-        self.selector.retire_arm(arm)
+        with self._threads():
+            self.selector.retire_arm(arm)
         self.journal.event("retire", arm, step, **why)
         self._step = step
 
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
         step = self._next_step()
-        self.selector.add_arm(arm)
+        with self._threads():
+            self.selector.add_arm(arm)
         self.journal.event("revive", arm, step, **why)
         self._step = step
 
@@ -137,7 +156,9 @@ class Session:
                 self._do_again(step)
 
     def _tell_again(self, told: list[Step]) -> None:
-        self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
+        self._is_small = told[0].embedding.shape[-1] <= SMALL  # type: ignore[union-attr]
+        with self._threads():
+            self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
         self._step = told[-1].number
 
     def _do_again(self, step: Step) -> None:
@@ -145,10 +166,10 @@ class Session:
             self._ask_again(self.selector.ask()[0], step)
         elif step.kind == "probe":
             self._ask_again(self.selector.ask_from(step.arm), step)
-        elif step.kind == "retire":
-            self.selector.retire_arm(step.arm)
-        elif step.kind == "revive":
-            self.selector.add_arm(step.arm)
+        elif step.kind in ("retire", "revive"):
+            change = {"retire": self.selector.retire_arm, "revive": self.selector.add_arm}
+            with self._threads():
+                change[step.kind](step.arm)
         else:  # failed or withdrawn
             assert step.ticket is not None
             self.selector.fail(step.ticket)
@@ -183,6 +204,7 @@ class Session:
             if whose == self.journal.meta("run") and step <= self.journal.last_step():
                 self.selector = Selector.from_state_dict(saved["selector"])
                 self._step = self._saved_at = step
+                self._is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL
                 return True
         except (InputError, KeyError, TypeError, ValueError):
             pass  # torn or of another version: the journal has it all
