@@ -145,7 +145,8 @@ def test_texts_with_what_is_known_of_them(tmp_path: Path) -> None:
     ]
     assert generator.most_cost() == 0.25
     (tmp_path / "b.jsonl").write_text('{"story": "once"}')
-    assert all_of(arm_of(tmp_path, "b.jsonl", field="story")) == [Sample(text="once", cost=0.0)]
+    (found,) = all_of(arm_of(tmp_path, "b.jsonl", field="story"))
+    assert found == Sample(text="once", cost=0.0, source="b.jsonl#0")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ class Tracker:
             facts.append(f"cost {money.paid:.4g}{limit}")
         failed = sum(live.loop.failures.values())
         if failed:
-            facts.append(f"{failed} failed attempts (last: {shortened(live.loop.last_failure)})")
+            facts.append(f"{failed} failed attempts")
         resting = [arm.label for arm in live.loop.arms.values() if arm.suspended]
         if resting:
             facts.append(f"suspended: {', '.join(resting)}")
@@ -160,7 +160,10 @@ class Lines:
         weights = live.selector.weights.items()
         shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
         facts = ", ".join(self._tracker.facts(live))
-        self.note(f"{facts}; {self._tracker.board.words()}; {shares}")
+        words = f"{facts}; {self._tracker.board.words()}; {shares}"
+        if live.loop.last_failure:
+            words += f"; last failure: {shortened(live.loop.last_failure)}"
+        self.note(words)
 
 
 class LiveTable(Lines):
@@ -195,7 +198,10 @@ class LiveTable(Lines):
             head.add_row(facts)
         else:
             head.add_row(ProgressBar(total=budget.samples, completed=live.told, width=30), facts)
-        return Group(head, Text(self._tracker.board.words()), arm_table(live))
+        parts = [head, Text(self._tracker.board.words()), arm_table(live)]
+        if live.loop.last_failure:
+            parts.append(Text(f"last failure: {shortened(live.loop.last_failure)}", style="dim"))
+        return Group(*parts)
 
 
 def arm_table(live: Live) -> Table:
