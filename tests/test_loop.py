@@ -462,7 +462,7 @@ def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
 
     stage = Stage(tmp_path, arms, in_flight=3, concurrency=3, patience=patience, after=after)
     arms["a"].pause = arms["c"].pause = 0.001
-    task = asyncio.wait_for(stage.play(), 20)
+    task = asyncio.wait_for(stage.play(), 6)
     with pytest.raises(TimeoutError):  # because the trial still hangs when all else is done
         asyncio.run(task)
     assert max(told for told, _ in seen) >= 55

@@ -27,6 +27,7 @@ from genmix.study.journal import Entry
 from genmix.study.session import Session
 
 ENCODED_AT_ONCE = 256
+LONGEST_SLEEP = 60.0
 ENCODING_ATTEMPTS = 3
 BROKEN_AFTER = 3
 """Samples in a row that the encoder refuses before the run stops rather than spends on."""
@@ -183,12 +184,7 @@ class Loop:
         return True
 
     async def _next_event(self) -> None:
-        pause = 60.0
-        if self.reason is None:
-            probes = [arm.probe_at for arm in self.arms.values() if arm.probe_at is not None]
-            pauses = [at - time.monotonic() for at in probes]
-            pause = max(min(*pauses, self.clock.left, pause), 0.0) if pauses else pause
-            pause = max(min(self.clock.left, pause), 0.0)
+        pause = self._patience() if self.reason is None else LONGEST_SLEEP
         try:
             async with asyncio.timeout(pause):
                 event = await self._inbox.get()
@@ -197,6 +193,15 @@ class Loop:
         self._handle(event)
         while not self._inbox.empty():
             self._handle(self._inbox.get_nowait())
+
+    def _patience(self) -> float:
+        """Seconds until something is due that no message announces: a probe, the end, giving up."""
+        now = time.monotonic()
+        due = [arm.probe_at - now for arm in self.arms.values() if arm.probe_at is not None]
+        giving_up = self._last_sample + self.limits.give_up - now
+        if giving_up > 0:
+            due.append(giving_up)
+        return max(min([*due, self.clock.left, LONGEST_SLEEP]), 0.0)
 
     def _handle(self, event: Landed | Encoded | Again | Wake) -> None:
         if isinstance(event, Landed):

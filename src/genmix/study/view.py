@@ -198,7 +198,7 @@ class LiveTable(Lines):
             head.add_row(facts)
         else:
             head.add_row(ProgressBar(total=budget.samples, completed=live.told, width=30), facts)
-        parts = [head, Text(self._tracker.board.words()), arm_table(live)]
+        parts: list[Any] = [head, Text(self._tracker.board.words()), arm_table(live)]
         if live.loop.last_failure:
             parts.append(Text(f"last failure: {shortened(live.loop.last_failure)}", style="dim"))
         return Group(*parts)
