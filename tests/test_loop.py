@@ -551,3 +551,33 @@ def test_a_policy_that_cannot_do_without_an_arm_stops_the_run(tmp_path: Path) ->
     loop = stage.go()
     assert loop.trouble is not None
     assert "arm 'a' is out (it is broken.)" in loop.trouble
+
+
+def test_a_held_ticket_survives_the_retries_of_others(tmp_path: Path) -> None:
+    """Retries set money aside too; the ticket that waits for money must still be made."""
+    tries = Counter[int]()
+
+    def costly(request: Request) -> Outcome:
+        tries[request.index] += 1
+        if tries[request.index] < 3:
+            return GenerationError("no luck.", cost=0.01)
+        return text("abcdef")(request)
+
+    arms = {label: Maker(costly, pause=0.001, most=1.0) for label in ("a", "b")}
+    stage = Stage(tmp_path, arms, cost=4.5, in_flight=8, concurrency=8, patience={"attempts": 9})
+    loop = asyncio.run(asyncio.wait_for(stage.play(), 30))
+    assert not loop.session.selector.in_flight
+    assert len(stage.told()) == 60
+    assert loop.reason == "the budget of 60 samples is spent"
+
+
+def test_two_dimensions_in_the_first_batch_cost_one_sample_and_not_the_run(tmp_path: Path) -> None:
+    def vector(request: Request) -> Sample:
+        size = 7 if request.index == 1 else 5
+        return Sample(vector=1 + np.random.default_rng(request.seed).normal(size=size))
+
+    stage = Stage(tmp_path, makers(a=vector), encoder=None, in_flight=8, batch=8)
+    loop = stage.go()
+    assert loop.reason == "the budget of 60 samples is spent"
+    (failure,) = loop.session.journal.failures()
+    assert "has dimension 7 and those before had 5" in failure["message"]

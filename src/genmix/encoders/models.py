@@ -154,7 +154,7 @@ def pick_device(torch: Any, device: str) -> Any:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(1, device=device).device
-    except Exception as error:  # RuntimeError, AssertionError, NotImplementedError, …
+    except Exception as error:  # torch raises what it likes
         raise InputError(
             f"torch cannot use the device {device!r} here: use 'device: cpu'."
         ) from error

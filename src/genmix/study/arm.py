@@ -20,7 +20,6 @@ JITTER = 0.25
 LONGEST_PAUSE = 16
 """A suspended arm is probed again after at most this many times the first pause."""
 
-
 LONGEST_ASKED = 86400.0
 """Seconds beyond which nobody's Retry-After is heeded."""
 

@@ -23,8 +23,11 @@ from genmix.generators.messages import quotable
 from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.images import save_image
-from genmix.study.journal import Entry
+from genmix.study.journal import Entry, JournalError
 from genmix.study.session import Session
+
+INTERRUPTED = "interrupted"
+"""The reason of a run that was stopped from outside and will go on."""
 
 ENCODED_AT_ONCE = 256
 LONGEST_SLEEP = 60.0
@@ -242,7 +245,9 @@ class Loop:
     def _use_held_ticket(self) -> None:
         """Start the ticket that waits for money, or end the run if none will be free for it."""
         assert self._held is not None
-        if not self._reserve(self._held) and self._flying == 1:
+        if self._reserve(self._held):
+            self._held = None
+        elif self._flying == 1:
             self.session.withdraw(self._held)
             self._held = None
             self.reason = f"the cost budget of {self.money.limit:g} has no room for another sample"
@@ -251,7 +256,6 @@ class Loop:
         arm = self.arms[entry.arm]
         if not self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
             return False
-        self._held = None
         arm.waiting.append(entry)
         return True
 
@@ -291,15 +295,15 @@ class Loop:
         while self._may_ask():
             self._held = entry = self.session.ask()
             self._use_held_ticket()
-            self._retire_if_used_up(self.arms[entry.arm], entry)
+            self._look_at_supply(self.arms[entry.arm], entry)
         self.session.flush()
 
-    def _retire_if_used_up(self, arm: ArmState, entry: Entry) -> None:
+    def _look_at_supply(self, arm: ArmState, entry: Entry) -> None:
         available = arm.generator.available()
         if available is not None and entry.place + 1 >= available:
-            self.retire_if_used_up(arm)
+            self.mark_used_up(arm)
 
-    def retire_if_used_up(self, arm: ArmState) -> None:
+    def mark_used_up(self, arm: ArmState) -> None:
         """Ask nothing more of an arm that has given all it has."""
         arm.used_up = True
         if arm.label in self.session.selector.arms:
@@ -381,8 +385,7 @@ class Loop:
         wait = arm.wait_after(entry.id, error)
         if wait is not None:
             self.money.release(entry.id)
-            self._resting[entry.id] = entry
-            self._spawn(self._later(wait, arm, entry))
+            self._rest(wait, arm, entry)
             return
         self._drop(entry)
         if arm.gave_up(entry.id) and not arm.suspended:
@@ -397,8 +400,16 @@ class Loop:
         del self._resting[entry.id]
         if arm.suspended:
             self._drop(entry)
-        elif not self._reserve(entry):
+        elif self._reserve(entry):
+            return
+        elif self.money.reserved:  # some of which may become free
+            self._rest(arm.patience.first_wait, arm, entry)
+        else:
             self.session.withdraw(entry)
+
+    def _rest(self, wait: float, arm: ArmState, entry: Entry) -> None:
+        self._resting[entry.id] = entry
+        self._spawn(self._later(wait, arm, entry))
 
     async def _later(self, wait: float, arm: ArmState, entry: Entry) -> None:
         await asyncio.sleep(wait)
@@ -515,7 +526,16 @@ class Loop:
         return None
 
     def _take_in(self, told: Sequence[tuple[Entry, Sample, Any]]) -> None:
-        self.session.tell(told)
+        try:
+            self.session.tell(told)
+        except JournalError:
+            raise
+        except InputError:  # they do not go together, as two dimensions in the first batch
+            if len(told) == 1:
+                raise
+            for entry, sample, row in told:
+                self._tell([(entry, sample)], [row])
+            return
         for entry, _, _ in told:
             arm = self.arms[entry.arm]
             self._alone.discard(entry.id)
@@ -551,6 +571,3 @@ class Loop:
             arm = self.arms[entry.arm]
             if arm.was_refused() and not arm.suspended:
                 self._suspend(arm, "the encoder refuses its samples.")
-
-
-INTERRUPTED = "interrupted"

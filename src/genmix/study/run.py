@@ -307,10 +307,9 @@ def _look_back(loop: Loop, session: Session) -> None:
             loop.arms[failure["arm"]].remember(failure["ticket"], failure["cost"] is not None)
     for label, arm in loop.arms.items():
         available = arm.generator.available()
-        arm.used_up = available is not None and places.get(label, 0) >= available
-        if arm.used_up:
-            loop.retire_if_used_up(arm)
-        if label not in session.selector.arms and not arm.used_up and not arm.on_trial:
+        if available is not None and places.get(label, 0) >= available:
+            loop.mark_used_up(arm)
+        elif label not in session.selector.arms and not arm.on_trial:
             arm.probe_at, arm.pauses = 0.0, 1
 
 
@@ -340,7 +339,7 @@ class _signals:
     def __enter__(self) -> None:
         self._events = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        with suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
+        with suppress(RuntimeError):  # only the main thread hears of signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._events.add_signal_handler(number, self._stop)
 
@@ -356,9 +355,8 @@ class _signals:
         self._loop.stop(INTERRUPTED)
 
     def __exit__(self, *_: object) -> None:
-        with suppress(ValueError, NotImplementedError, RuntimeError):
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._events.remove_signal_handler(number)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._events.remove_signal_handler(number)
 
 
 def _plan(study: Any) -> tuple[Study, Path, str | None]:
