@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from genmix.experiments.paper.features import Source, sources
+from genmix.experiments.paper.item import Item, Made, Setting
+from genmix.experiments.paper.published import choices
+
 import genmix as gx
 from genmix.experiments.comparison import Comparison
 from genmix.experiments.figures import axis
-from genmix.experiments.paper.features import Source, sources
-from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import (
     GREEDY,
     ONE_ARM,
@@ -21,7 +23,6 @@ from genmix.experiments.paper.playing import (
     sigma,
     size,
 )
-from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tell import outcome_table, tests_table
 from genmix.experiments.variants import Variant
 
@@ -43,9 +44,7 @@ def compare_all(
     panels = []
     for source in sources(setting, datasets):
         for name, objective in make(source).items():
-            found = play(
-                setting, source.world, objective, policies, size(setting, source.world)
-            )
+            found = play(setting, source.world, objective, policies, size(setting, source.world))
             panels.append(Panel(f"{name}, {source.title}", found))
     return panels
 
@@ -57,9 +56,7 @@ def figure(panels: Sequence[Panel], columns: int = 2) -> Made:
     drawn = [
         charts.Panel(panel.title, panel.found.band_rows(), axis(panel.found)) for panel in panels
     ]
-    rows = [
-        {"panel": panel.title} | row for panel in panels for row in panel.found.curve_table()
-    ]
+    rows = [{"panel": panel.title} | row for panel in panels for row in panel.found.curve_table()]
     parts = []
     for panel in panels:
         parts += [f"### {panel.title}", "", outcome_table(panel.found), tests_table(panel.found)]
