@@ -213,3 +213,38 @@ def test_a_feature_beyond_float16_is_refused() -> None:
 
     with pytest.raises(SystemExit, match="beyond float16"):
         halved({"reference": np.array([[1.0, 70000.0]])})
+
+
+def test_diffusion_walks_back_to_the_image_that_a_perfect_network_knows() -> None:
+    """And no such network has a loss: what is trained and what is sampled agree."""
+    from worlds.fashion.diffusion import Diffusion, shares
+
+    model = Diffusion(torch.device("cpu"), steps=5)
+    random = torch.Generator().manual_seed(0)
+    image = torch.rand(1, 1, 28, 28, generator=random)
+
+    def perfect(x: torch.Tensor, time: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        kept, added = (part[:, None, None, None] for part in shares(time))
+        noise = (x - kept * (2 * image - 1)) / added
+        return kept * noise - added * (2 * image - 1)
+
+    model.average = model.network = perfect
+    labels = torch.zeros(3, dtype=torch.long)
+    assert torch.allclose(model.sample(labels, random), image.expand(3, -1, -1, -1), atol=1e-4)
+    assert float(model.loss((2 * image - 1).expand(3, -1, -1, -1), labels, random)) < 1e-6
+
+
+def test_the_gaussian_has_the_moments_of_the_images() -> None:
+    """Where nothing is clipped and every direction is kept."""
+    from worlds.fashion.gaussian import PcaGaussian
+
+    random = torch.Generator().manual_seed(0)
+    factors = 0.02 * torch.randn(500, 5, generator=random)
+    images = (0.5 + factors @ torch.randn(5, 784, generator=random)).view(-1, 1, 28, 28)
+    model = PcaGaussian()
+    model.fit(images)
+    drawn = model.sample(torch.zeros(20000, dtype=torch.long), random).flatten(1)
+    real = images.flatten(1).double()
+    assert torch.allclose(drawn.mean(0), real.mean(0), atol=2e-3)
+    spread = torch.cov(real.T, correction=0)
+    assert (torch.cov(drawn.T) - spread).norm() < 0.05 * spread.norm()

@@ -12,7 +12,7 @@ from . import classifier
 
 Features = Callable[[np.ndarray], np.ndarray]
 SIDE = 224
-BATCH = 50
+BATCH = 8  # on a CPU twice as fast as 50: what lies between layers stays in its cache
 
 
 @dataclass(frozen=True)
