@@ -1,0 +1,1 @@
+"""Experiments: policies compared on the same arms, and the paper's figures and tables."""
