@@ -38,8 +38,9 @@ DATASETS = {
         Dataset(
             "ffhq",
             "FFHQ",
-            _same("LDM", "StyleGAN-XL", "InsGen", "StyleNAT")
-            | {"Efficient-VDVAE": "(efficient)?vdvae"},
+            _same("LDM", "StyleGAN-XL")
+            | {"Efficient-VDVAE": "(efficient)?vdvae"}
+            | _same("InsGen", "StyleNAT"),
             "fashion",
             "dinov2",
             ("ffhq256",),
@@ -47,9 +48,10 @@ DATASETS = {
         Dataset(
             "lsun-bedroom",
             "LSUN-Bedroom",
-            _same("StyleGAN", "iDDPM")
-            | {
+            {
+                "StyleGAN": "stylegan",
                 "Projected-GAN": "projected(style)?gan",
+                "iDDPM": "iddpm",
                 "Unleashing Transformers": "unleashing(transformers?)?",
             },
             "fashion",
@@ -59,10 +61,11 @@ DATASETS = {
         Dataset(
             "imagenet",
             "ImageNet",
-            _same("LDM", "StyleGAN-XL")
-            | {
+            {
                 "DiT-XL-2-guided": "dit(xl2)?(guided)?",
+                "LDM": "ldm",
                 "RQ-Transformer": "rq(transformer)?",
+                "StyleGAN-XL": "styleganxl",
             },
             "fashion",
             "dinov2",
