@@ -220,7 +220,7 @@ def _split(
     own = "|".join((plain(dataset.key), *dataset.aliases))
     forms = (f"({own})?{SIZE}{REAL}", f"({own}){SIZE}", f"({own})?{SIZE}{HELD_OUT}")
     ranked: list[list[_File]] = [[] for _ in forms]
-    models = []
+    models: list[_File] = []
     for file in files:
         rank = next((i for i, form in enumerate(forms) if re.fullmatch(form, file.key)), None)
         (models if rank is None else ranked[rank]).append(file)

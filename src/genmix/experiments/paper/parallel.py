@@ -1,0 +1,59 @@
+"""Independent jobs in several processes; what comes out does not depend on how many there are."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from genmix.experiments.paper.item import Setting
+
+Job = Callable[[Any, Any], Any]
+"""A function of a module, of what all jobs share and of what is this job's."""
+
+_given: list[Any] = []
+"""In a worker: the function and what all jobs share, sent once."""
+
+
+def in_parallel(
+    setting: Setting, title: str, job: Job, shared: Any, parts: Sequence[Any]
+) -> list[Any]:
+    """``job(shared, part)`` for every part, in order, each on one thread."""
+    workers = min(setting.workers, len(parts))
+    if workers <= 1:
+        return _told(setting, title, len(parts), (_alone(job, shared, part) for part in parts))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (job, shared))
+    try:
+        return _told(setting, title, len(parts), pool.map(_do, parts))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _told(setting: Setting, title: str, total: int, results: Iterable[Any]) -> list[Any]:
+    """The results, with a line of progress now and then."""
+
+    def watched() -> Iterator[Any]:
+        for done, result in enumerate(results, 1):
+            if done % max(1, total // 4) == 0 or done == total:
+                setting.progress(f"{title}: {done}/{total}")
+            yield result
+
+    return list(watched())
+
+
+def _alone(job: Job, shared: Any, part: Any) -> Any:
+    with threadpool_limits(1):
+        return job(shared, part)
+
+
+def _begin(job: Job, shared: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends the workers
+    _given[:] = [job, shared]
+
+
+def _do(part: Any) -> Any:
+    return _alone(_given[0], _given[1], part)
