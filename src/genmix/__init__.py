@@ -45,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "EG",
     "RKE",
+    "Comparison",
     "Cosine",
     "Cost",
     "Density",
@@ -80,8 +81,11 @@ __all__ = [
     "Solution",
     "Ticket",
     "Uniform",
+    "Variant",
     "Vendi",
+    "World",
     "__version__",
+    "compare",
     "diagnose",
     "export",
     "optimal_mixture",
@@ -93,17 +97,25 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from genmix.experiments.compare import compare
+    from genmix.experiments.comparison import Comparison
+    from genmix.experiments.variants import Variant
+    from genmix.experiments.worlds import World
     from genmix.study.export import export
     from genmix.study.result import Run
     from genmix.study.run import resume, run
 
 LATE = {
+    "Comparison": "genmix.experiments.comparison",
     "Run": "genmix.study.result",
+    "Variant": "genmix.experiments.variants",
+    "World": "genmix.experiments.worlds",
+    "compare": "genmix.experiments.compare",
     "export": "genmix.study.export",
     "resume": "genmix.study.run",
     "run": "genmix.study.run",
 }
-"""Names of studies, which are imported when they are first used: not everybody needs them."""
+"""Names of studies and experiments, which are imported when they are first used: not everybody needs them."""
 
 
 def __getattr__(name: str) -> Any:

@@ -143,16 +143,23 @@ def write_weights(path: Path, weights: Mapping[str, float]) -> None:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, or a line now and then where there is no terminal."""
+    """As ``counter``, where the total is known."""
+    with counter(title) as tell:
+        yield lambda done: tell(done, total)
+
+
+@contextmanager
+def counter(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, or a line now and then where there is no terminal; takes done and total."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total, visible=total > 0)
+        task = bar.add_task(title, visible=False)
 
-        def tell(done: int) -> None:
-            bar.update(task, completed=done)
+        def tell(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=total > 0)
             is_due = done % max(1, total // PLAIN_LINES) == 0 or done == total
             if is_due and not console.is_terminal:
                 typer.echo(f"{title} {done}/{total}", err=True)

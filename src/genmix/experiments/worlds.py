@@ -33,6 +33,8 @@ class World:
     costs: dict[str, float] | None = None
     """What a sample of each arm costs."""
     note: str = ""
+    qualities: dict[str, NDArray[np.float64]] | None = None
+    """A number for every row of every pool."""
 
     @property
     def dimension(self) -> int:
@@ -160,6 +162,6 @@ def whitened(rows: Rows) -> Rows:
 
 def proportional(masses: NDArray[Any], total: int) -> NDArray[np.int64]:
     """Whole numbers in the proportions of ``masses`` with the given sum, by largest remainders."""
-    counts = np.floor(masses * total).astype(int)
+    counts: NDArray[np.int64] = np.floor(masses * total).astype(np.int64)
     counts[np.argsort(counts - masses * total, kind="stable")[: total - counts.sum()]] += 1
     return counts

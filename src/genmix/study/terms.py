@@ -139,8 +139,20 @@ def reference_paths(study: Study) -> tuple[str, ...]:
 
 def make_policy(study: Study) -> gx.Policy:
     """How the study chooses the next arm."""
+    return policy_named(study.policy)
+
+
+def policy_from(value: Any) -> gx.Policy:
+    """A policy from a name, or a name with parameters."""
     faults = Faults()
-    named = study.policy
+    named = read_policy(value, faults)
+    faults.raise_by_path()
+    assert named is not None
+    return policy_named(named)
+
+
+def policy_named(named: Named) -> gx.Policy:
+    faults = Faults()
     made = _make(policies()[named.name], named.name, named.parameters, ("policy",), faults)
     faults.raise_by_path()
     assert isinstance(made, gx.Policy)

@@ -1,0 +1,60 @@
+"""The figures of a comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from genmix.experiments.comparison import Comparison
+
+NAMES = {
+    "frechet_distance": "FD",
+    "kernel_distance": "KD",
+    "vendi": "Vendi",
+    "rke": "RKE",
+    "loss": "loss",
+    "precision": "precision",
+    "density": "density",
+}
+
+
+def axis(found: Comparison, what: str = "") -> str:
+    """The score's name with the direction that is better."""
+    name = NAMES.get(found.score_name, found.score_name.replace("_", " "))
+    direction = "↑ (higher is better)" if found.maximise else "↓ (lower is better)"
+    return f"{name} {what}{direction}".replace("  ", " ")
+
+
+def comparison_charts(found: Comparison) -> dict[str, Any]:
+    """Charts by the name of their file."""
+    from genmix import charts
+
+    def panel(title: str, what: str, y: str, **more: Any) -> Any:
+        return charts.Panel(title, found.band_rows(what), y, **more)
+
+    made = {"pooled": charts.curves([panel("All samples so far", "pooled", axis(found))])}
+    made["shares"] = charts.shares(share_rows(found))
+    explored = panel("Least drawn arm", "least_share", "min n_i(t)/t")
+    if not found.plan.options.population:
+        return made | {"exploration": charts.curves([explored])}
+    mixture = panel("Population score of the mixture", "mixture", axis(found))
+    regret = panel("Regret", "regret", "cumulative regret ↓", log_y=True)
+    made["overview"] = charts.curves(
+        [panel("All samples so far", "pooled", axis(found)), mixture, regret, explored]
+    )
+    return made
+
+
+def share_rows(found: Comparison) -> list[dict[str, Any]]:
+    """Mean weights of the arms over time, a panel for each policy that learns."""
+    arms = list(found.plan.world.arms)
+    rows = []
+    for policy, variant in found.plan.variants.items():
+        if variant.oracle is not None:
+            continue
+        for t, weights in zip(found.times, found.weights(policy).mean(axis=0), strict=True):
+            rows += [
+                {"panel": policy, "x": int(t), "arm": arm, "share": float(w)}
+                for arm, w in zip(arms, weights, strict=True)
+            ]
+    return rows

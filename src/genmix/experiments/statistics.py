@@ -1,0 +1,134 @@
+"""Means with confidence bands, paired differences, exponents: the numbers behind the figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.errors import InputError
+from genmix.extras import need
+
+LEVEL = 0.95
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % confidence interval (Student's t)."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def mean_interval(values: NDArray[np.float64]) -> Interval:
+    """The mean of independent values."""
+    found = bands(np.asarray(values, float)[:, None])
+    return Interval(float(found[0][0]), float(found[1][0]), float(found[2][0]), len(values))
+
+
+def bands(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Mean, low and high of each column of ``(repeats, points)``; NaN bounds for a single row."""
+    mean = values.mean(axis=0)
+    if len(values) < 2:
+        unknown = np.full_like(mean, np.nan)
+        return mean, unknown, unknown
+    half = student(len(values) - 1) * values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def student(degrees: int) -> float:
+    """The two-sided 95 % point of Student's t."""
+    stats = need("scipy.stats", "paper", "a confidence interval")
+    return float(stats.t.ppf(0.5 + LEVEL / 2, degrees))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The mean of ``a − b`` over paired repeats, and two tests of whether it is zero."""
+
+    difference: Interval
+    t_test: float
+    """p of the paired t-test."""
+    wilcoxon: float
+    """p of the signed-rank test, which does not ask for normal differences."""
+
+
+def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
+    stats = need("scipy.stats", "paper", "a paired test")
+    if len(a) != len(b) or len(a) < 2:
+        raise InputError("a paired test needs at least two repeats of both: raise repeats.")
+    difference = np.asarray(a, float) - np.asarray(b, float)
+    interval = mean_interval(difference)
+    if not np.any(difference):
+        return Paired(interval, 1.0, 1.0)
+    spread = float(difference.std(ddof=1))
+    t_test = float(stats.ttest_1samp(difference, 0.0).pvalue) if spread else 0.0
+    return Paired(interval, t_test, float(stats.wilcoxon(difference).pvalue))
+
+
+def cumulated(times: NDArray[np.int64], excess: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``Σ_{s≤t} excess_s`` at the times, from its values there: by trapezoids between them.
+
+    The first value stands for all samples before it.
+    """
+    widths = np.diff(times)
+    between = (excess[..., 1:] + excess[..., :-1]) / 2
+    # Σ over (t_k, t_{k+1}] of a line through both ends has the right end once, the left end never.
+    between = between + (excess[..., 1:] - excess[..., :-1]) / (2 * np.maximum(widths, 1))
+    first = excess[..., :1] * times[0]
+    steps = np.concatenate([first, between * widths], axis=-1)
+    total: NDArray[np.float64] = np.cumsum(steps, axis=-1)
+    return total
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """The slope of log regret over log t, with a 95 % interval from resampled repeats."""
+
+    slope: float
+    low: float
+    high: float
+
+
+def exponent(
+    times: NDArray[np.int64], regret: NDArray[np.float64], seed: int = 0
+) -> Exponent | None:
+    """Of the mean of ``regret`` ``(repeats, points)`` over its last decade; None where it is not positive."""
+    late = times >= times[-1] / 10
+    rng = np.random.default_rng(seed)
+    slope = _slope(times[late], regret[:, late].mean(axis=0))
+    if slope is None:
+        return None
+    picks = rng.integers(len(regret), size=(RESAMPLES, len(regret)))
+    slopes = [_slope(times[late], regret[pick][:, late].mean(axis=0)) for pick in picks]
+    known = [each for each in slopes if each is not None]
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Exponent(slope, float(low), float(high))
+
+
+def _slope(times: NDArray[np.int64], mean: NDArray[np.float64]) -> float | None:
+    if len(times) < 2 or not np.all(mean > 0):
+        return None
+    return float(np.polyfit(np.log(times), np.log(mean), 1)[0])
+
+
+def settled(times: NDArray[np.int64], within: NDArray[np.bool_]) -> float:
+    """The first time from which on ``within`` holds to the end; ∞ if it does not."""
+    if not within[-1]:
+        return math.inf
+    outside = np.flatnonzero(~within)
+    return float(times[0] if not len(outside) else times[outside[-1] + 1])

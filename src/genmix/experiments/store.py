@@ -1,0 +1,50 @@
+"""Finished runs on disk, one small JSON file each, named by all that the run depends on."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from genmix.errors import InputError
+from genmix.experiments.cell import Cell
+
+
+class Store:
+    """A folder of finished runs: made once, found again by any comparison that needs the same."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{folder} cannot be made ({error.strerror}): name another."
+            ) from error
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+    def has(self, key: str) -> bool:
+        return self._file(key).exists()
+
+    def write(self, key: str, cell: Cell) -> None:
+        """Whole or not at all, so that a kill leaves nothing half."""
+        file = self._file(key)
+        draft = file.with_suffix(f".{os.getpid()}.part")
+        try:
+            draft.write_text(json.dumps(asdict(cell)), "utf-8")
+            draft.replace(file)
+        except OSError as error:
+            raise InputError(
+                f"{file} could not be written ({error.strerror}): make room, then run it again."
+            ) from error
+
+    def read(self, key: str, label: str) -> Cell:
+        """The run; ``label`` is what it is called this time."""
+        file = self._file(key)
+        try:
+            return replace(Cell(**json.loads(file.read_text("utf-8"))), label=label)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{file} is damaged ({error}): delete it and run it again.") from error

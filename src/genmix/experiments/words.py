@@ -1,0 +1,90 @@
+"""A comparison as a table for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from genmix.experiments.statistics import Interval
+
+if TYPE_CHECKING:
+    from genmix.experiments.comparison import Comparison, Outcome
+
+HEADS = (
+    "policy",
+    "score at T",
+    "± 95 %",
+    "mixture",
+    "regret",
+    "exponent",
+    "least share",
+    "locked out",
+    "within 1 %",
+    "within 5 %",
+)
+
+
+def page(found: Comparison) -> str:
+    """Settings, a line for every policy, and the paired differences."""
+    plan, arrow = found.plan, "↑" if found.maximise else "↓"
+    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
+    head = [
+        f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
+        f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
+        f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unstated'}",
+        f"best mixture {found.best_score:.6g} ({shares}), gap {plan.best.gap:.0e}; best arm "
+        f"{plan.best_arm}",
+        "",
+    ]
+    rows = [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
+    return "\n".join([*head, *aligned(rows), *_tests(found)])
+
+
+def _cells(outcome: Outcome) -> list[str]:
+    slope = outcome.exponent
+    return [
+        outcome.policy,
+        f"{outcome.pooled.mean:.5g}",
+        _half(outcome.pooled),
+        "–" if outcome.mixture is None else f"{outcome.mixture.mean:.5g}",
+        "–" if outcome.regret is None else f"{outcome.regret.mean:.4g}",
+        "–" if slope is None else f"{slope.slope:.2f} [{slope.low:.2f}, {slope.high:.2f}]",
+        f"{outcome.least_share.mean:.3f}",
+        "–" if outcome.locked_out is None else f"{outcome.locked_out:.0%}",
+        *(_time(outcome.reached.get(near)) for near in ("1%", "5%")),
+    ]
+
+
+def _half(interval: Interval) -> str:
+    half = (interval.high - interval.low) / 2
+    return "–" if math.isnan(half) else f"{half:.2g}"
+
+
+def _time(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "not" if math.isinf(value) else f"{value:.0f}"
+
+
+def _tests(found: Comparison) -> list[str]:
+    lines = [""]
+    for row in found.test_table():
+        verdict = {True: "better", False: "worse", None: "no difference seen"}[row["better"]]
+        lines.append(
+            f"{row['policy']} − {row['against']}: {row['difference']:+.4g} "
+            f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
+            f"{row['p_wilcoxon']:.2g} (Wilcoxon): {verdict}"
+        )
+    return lines if len(lines) > 1 else []
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Columns of text: the first to the left, the others to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

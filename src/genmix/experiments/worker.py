@@ -1,0 +1,36 @@
+"""A process that makes runs of a comparison: ``python -m genmix.experiments.worker PLAN FOLDER``.
+
+It reads places in the plan's list of runs from standard input, one a line, and answers each with the
+same line when the run is on disk. It ends with its standard input, so none outlives its parent.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from genmix import state
+from genmix.experiments.cell import play
+from genmix.experiments.plan import Plan
+from genmix.experiments.store import Store
+
+
+def make(plan: Plan, place: int, store: Store) -> None:
+    """Make one run, on one thread: so that results do not depend on how many work at a time."""
+    label, repeat = plan.cells[place]
+    with threadpool_limits(1):
+        store.write(plan.key(label, repeat), play(plan, label, repeat))
+
+
+def main(file: Path, folder: Path) -> None:
+    plan = Plan.from_plain(state.load(file))
+    store = Store(folder)
+    for line in sys.stdin:
+        make(plan, int(line), store)
+        print(line.strip(), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:3]))
