@@ -235,7 +235,7 @@ def test_bars_of_identical_arms_are_equal() -> None:
 
 def test_bars_of_complementary_arms() -> None:
     rng = np.random.default_rng(2)
-    left, right = (rng.standard_normal((300, 3)) + [side, 0, 0] for side in (-3, 3))
+    left, right = (rng.standard_normal((300, 3)) + side * np.eye(3)[0] for side in (-3, 3))
     source = source_of({"left": left, "right": right}, np.concatenate([left, right]))
     rows, gains = bars.measure(Setting(quick=True), source)
     means = {row["set"]: row["fd_mean"] for row in rows}

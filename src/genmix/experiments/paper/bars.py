@@ -84,10 +84,8 @@ def split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str,
     even = dict.fromkeys(arms, 1 / len(arms))
     sets = {name: rows[:size] for name, rows in second.items()}
     sets |= {EVEN: drawn(second, even, size, rng), MIXTURE: drawn(second, weights, size, rng)}
-    pool = Pool.of(sets, objective)
-    scores = {
-        name: float(pool.score(one)) for name, one in zip(sets, np.eye(len(sets)), strict=True)
-    }  # type: ignore[arg-type]
+    loss = Pool.of(sets, objective).tally.loss(range(len(sets)))
+    scores = {name: loss.score(one) for name, one in zip(sets, np.eye(len(sets)), strict=True)}
     return {"fd": scores, "weights": weights, "samples": size}
 
 

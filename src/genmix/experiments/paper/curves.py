@@ -43,9 +43,7 @@ def compare_all(
     panels = []
     for source in sources(setting, datasets):
         for name, objective in make(source).items():
-            found = play(
-                setting, source.world, objective, policies, size(setting, source.world)
-            )
+            found = play(setting, source.world, objective, policies, size(setting, source.world))
             panels.append(Panel(f"{name}, {source.title}", found))
     return panels
 
@@ -57,9 +55,7 @@ def figure(panels: Sequence[Panel], columns: int = 2) -> Made:
     drawn = [
         charts.Panel(panel.title, panel.found.band_rows(), axis(panel.found)) for panel in panels
     ]
-    rows = [
-        {"panel": panel.title} | row for panel in panels for row in panel.found.curve_table()
-    ]
+    rows = [{"panel": panel.title} | row for panel in panels for row in panel.found.curve_table()]
     parts = []
     for panel in panels:
         parts += [f"### {panel.title}", "", outcome_table(panel.found), tests_table(panel.found)]

@@ -156,7 +156,8 @@ def _innovation_words(rows: Rows) -> str:
     if without:
         said = f"No direction of its own that shows on other samples: {', '.join(without)}."
     return (
-        f"{said} Held out: along the direction that one half gives, on the other half. Along these directions ν_0 = {nu:.4g} and ε_0 = {epsilon:.4g}: the assumption's "
+        f"{said} Held out: along the direction that one half gives, on the other half. Along the "
+        f"directions of all samples ν_0 = {nu:.4g} and ε_0 = {epsilon:.4g}: the assumption's "
         f"ε_0 < ν_0/{SEPARATION} {'holds' if holds else 'does not hold'}."
     )
 
