@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from genmix.experiments.paper.features import Source, sources
+from genmix.experiments.paper.item import Item, Made, Setting
+from genmix.experiments.paper.published import choices
+
 import genmix as gx
 from genmix.experiments.comparison import Comparison
 from genmix.experiments.figures import axis
-from genmix.experiments.paper.features import Source, sources
-from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import (
     GREEDY,
     ONE_ARM,
@@ -21,7 +23,6 @@ from genmix.experiments.paper.playing import (
     sigma,
     size,
 )
-from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tell import outcome_table, tests_table
 from genmix.experiments.variants import Variant
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import genmix as gx
-from genmix.experiments.comparison import Comparison
 from genmix.experiments.paper.features import sources
 from genmix.experiments.paper.item import Item, Made, Setting
-from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, sigma, size
 from genmix.experiments.paper.published import choices
+
+import genmix as gx
+from genmix.experiments.comparison import Comparison
+from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, sigma, size
 from genmix.experiments.paper.tell import markdown_table, plus_minus
 from genmix.experiments.statistics import mean_interval
 from genmix.experiments.worlds import World

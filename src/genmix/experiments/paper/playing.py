@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from genmix.experiments.paper.item import Setting
+
 import genmix as gx
 from genmix.experiments.compare import carry_out
 from genmix.experiments.comparison import Comparison
-from genmix.experiments.paper.item import Setting
 from genmix.experiments.plan import Options, Plan
 from genmix.experiments.variants import Variant, read_variants
 from genmix.experiments.worlds import World, gaussians, load_world, modes
