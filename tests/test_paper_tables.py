@@ -10,7 +10,7 @@ import pytest
 
 import genmix as gx
 from genmix import InputError
-from genmix.experiments.paper import bars, tables
+from genmix.experiments.paper import bars, parallel
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Made, Setting
 from genmix.experiments.paper.published import INNOVATION, INTERIORITY
@@ -193,7 +193,7 @@ def test_the_papers_interiority_table_is_below(interiority: Made) -> None:
 )
 def test_the_bandwidth(dataset: str, encoder: str | None, is_paper: bool, expected: Any) -> None:
     source = Source(World("x", {}, None, encoder), (dataset,), is_paper)
-    assert tables.bandwidth_for(source) == expected
+    assert source.bandwidth == expected
 
 
 def test_a_distance_without_real_data_is_refused(tmp_path: Path, worlds: Path) -> None:
@@ -205,7 +205,10 @@ def test_a_distance_without_real_data_is_refused(tmp_path: Path, worlds: Path) -
         make_interiority(setting)
 
 
-def test_the_number_of_workers_changes_nothing(setting: Setting, innovation: Made) -> None:
+def test_the_number_of_workers_changes_nothing(
+    setting: Setting, innovation: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
     lines: list[str] = []
     two = Setting(quick=True, worlds=setting.worlds, workers=2, progress=lines.append)
     assert make_innovation(two).tables == innovation.tables

@@ -23,6 +23,9 @@ from genmix.mixture import Pool
 
 MIXTURE, EVEN = "best mixture", "even mixture"
 
+WHISKER = 1.96
+"""Standard deviations either side: where 95 % of the splits lie."""
+
 
 def make_bars(setting: Setting) -> Made:
     """Measure, draw and say."""
@@ -34,8 +37,8 @@ def make_bars(setting: Setting) -> Made:
         {
             "label": row["set"],
             "mean": row["fd_mean"],
-            "low": row["fd_mean"] - row["fd_std"],
-            "high": row["fd_mean"] + row["fd_std"],
+            "low": row["fd_mean"] - WHISKER * row["fd_std"],
+            "high": row["fd_mean"] + WHISKER * row["fd_std"],
             "kind": row["kind"],
         }
         for row in rows
@@ -129,7 +132,8 @@ def words(source: Source, rows: Rows, gains: Rows) -> str:
             f"### {source.title}",
             text.data_line(source.world),
             f"Mean ± standard deviation over {len(gains)} random splits: the weights are those of one "
-            f"half of every arm, and each set has {rows[0]['samples']} samples of the other halves.",
+            f"half of every arm, and each set has {rows[0]['samples']} samples of the other halves. "
+            f"Whiskers in the figure are ± {WHISKER} standard deviations.",
             text.table(headings, lines),
             f"The best mixture is {gain.mean:.4g} ± {gain.std:.2g} below the best arm, {best}, and below "
             f"it in {better} of {len(gains)} splits.",

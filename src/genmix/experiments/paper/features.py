@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from genmix.errors import InputError
 from genmix.experiments.paper.item import Setting
-from genmix.experiments.paper.published import DATASETS, Dataset, plain
+from genmix.experiments.paper.published import DATASETS, SIGMA, Dataset, plain
 from genmix.experiments.worlds import World, load_world
 from genmix.files import Statistics, read_file
 
@@ -67,6 +67,13 @@ class Source:
     def title(self) -> str:
         titles = ", ".join(DATASETS[key].title for key in self.datasets)
         return titles if self.is_paper else f"{self.world.name} (stands for {titles})"
+
+    @property
+    def bandwidth(self) -> float | Literal["median"]:
+        """σ: the published one for the paper's images in DINOv2, the median distance for all others."""
+        is_dino = self.is_paper and self.world.encoder in ("dinov2", None)
+        is_image = DATASETS[self.datasets[0]].encoder == "dinov2"
+        return SIGMA if is_dino and is_image else "median"
 
 
 def sources(setting: Setting, datasets: Iterable[str]) -> list[Source]:

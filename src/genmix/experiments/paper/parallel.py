@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -19,16 +20,27 @@ _given: list[Any] = []
 """In a worker: the function and what all jobs share, sent once."""
 
 
+PATIENCE = 3.0
+"""Seconds of work that are done before other processes are started, which takes as long."""
+
+
 def in_parallel(
     setting: Setting, title: str, job: Job, shared: Any, parts: Sequence[Any]
 ) -> list[Any]:
     """``job(shared, part)`` for every part, in order, each on one thread."""
-    workers = min(setting.workers, len(parts))
-    if workers <= 1:
-        return _told(setting, title, len(parts), (_alone(job, shared, part) for part in parts))
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (job, shared))
+    return _told(setting, title, len(parts), _results(setting.workers, job, shared, list(parts)))
+
+
+def _results(workers: int, job: Job, shared: Any, parts: list[Any]) -> Iterator[Any]:
+    begun = time.monotonic()
+    while parts and (workers < 2 or len(parts) < 2 or time.monotonic() < begun + PATIENCE):
+        yield _alone(job, shared, parts.pop(0))
+    if not parts:
+        return
+    crew = min(workers, len(parts))
+    pool = ProcessPoolExecutor(crew, get_context("spawn"), _begin, (job, shared))
     try:
-        return _told(setting, title, len(parts), pool.map(_do, parts))
+        yield from pool.map(_do, parts)
     finally:
         pool.shutdown(cancel_futures=True)
 

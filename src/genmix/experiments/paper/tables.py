@@ -12,7 +12,7 @@ import numpy as np
 import genmix as gx
 from genmix.diagnostics import SEPARATION, Diagnosis, Innovation, Spread, diagnose, innovation
 from genmix.errors import InputError
-from genmix.experiments.paper import published, text
+from genmix.experiments.paper import text
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Item, Made, Rows, Setting
 from genmix.experiments.paper.parallel import in_parallel
@@ -226,7 +226,7 @@ def make_interiority(setting: Setting) -> Made:
 def _objective(name: str, source: Source) -> gx.Objective:
     if name == "fd":
         return gx.FrechetDistance(reference_of(source))
-    return gx.RKE(gx.Gaussian(bandwidth_for(source)))
+    return gx.RKE(gx.Gaussian(source.bandwidth))
 
 
 def reference_of(source: Source) -> Any:
@@ -237,13 +237,6 @@ def reference_of(source: Source) -> Any:
             "named real.npz."
         )
     return source.world.reference
-
-
-def bandwidth_for(source: Source) -> Any:
-    """σ: the published one for the paper's images in DINOv2, the median distance for all others."""
-    is_dino = source.is_paper and source.world.encoder in ("dinov2", None)
-    is_image = DATASETS[source.datasets[0]].encoder == "dinov2"
-    return published.SIGMA if is_dino and is_image else "median"
 
 
 def _sides(setting: Setting, source: Source, whole: Diagnosis) -> list[Side]:
