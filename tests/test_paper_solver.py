@@ -134,6 +134,9 @@ def test_solvers_of_runs() -> None:
     last = made["EG, 1000 steps, uniform"]
     assert isinstance(last, solver.FromUniform)
     assert (last.solver.step, last.solver.steps) == (0.3, 1000)
+    rough = made["EG, 100 steps, uniform, 10 η"]
+    assert isinstance(rough, solver.FromUniform)
+    assert rough.solver.step == 3.0
 
 
 def test_a_solver_from_uniform_forgets_the_start() -> None:
@@ -147,7 +150,7 @@ def test_exact_solvers_give_the_same_run(runs: Rows) -> None:
         mine = {
             (r["solver"], r["repeat"]): r["pooled"] for r in runs if r["objective"] == objective
         }
-        assert len(mine) == 6 * solver.QUICK_REPEATS
+        assert len(mine) == 8 * solver.QUICK_REPEATS
         for repeat in range(solver.QUICK_REPEATS):
             assert mine["EG, 200 steps, uniform", repeat] == pytest.approx(
                 mine["Newton", repeat], rel=0.05
