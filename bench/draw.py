@@ -11,7 +11,8 @@ import sys
 import numpy as np
 
 import genmix as gx
-from bench.worlds import gaussians, interior_worlds, modes, overlapping, simulate
+from bench.worlds import interior_worlds, simulate
+from genmix.experiments.worlds import gaussians, modes, overlapping
 
 ONE_HOT = {
     "FD": lambda reference: gx.FrechetDistance(reference),

@@ -1,8 +1,4 @@
-"""Worlds with a known best mixture: finite pools that *are* the arms' distributions.
-
-A sample is a row of the pool drawn with replacement, so that the pools give the population loss
-exactly and its minimiser is α*.
-"""
+"""Worlds whose best mixture has weight on every arm, and runs in them with all of their regret."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
+from genmix.experiments.worlds import World as Pools
 from genmix.mixture import Mixture
 
 Rows = NDArray[np.float64]
@@ -34,55 +31,8 @@ class World:
         return self.best.function.value(np.array([weights[arm] for arm in self.arms]))
 
 
-def modes(
-    rng: np.random.Generator, arms: int = 4, own: float = 0.6
-) -> tuple[dict[str, Rows], Rows]:
-    """One-hot embeddings: every arm has a few modes to itself and shares others.
-
-    ``own`` is the share of an arm's mass on its own modes; the reference is uniform over all modes.
-    """
-    shared = 4
-    blocks = rng.integers(2, 6, size=arms)
-    total = shared + int(blocks.sum())
-    starts = shared + np.concatenate([[0], np.cumsum(blocks)[:-1]])
-    pools = {}
-    for i in range(arms):
-        masses = np.zeros(total)
-        masses[:shared] = (1 - own) * rng.dirichlet(np.ones(shared))
-        masses[starts[i] : starts[i] + blocks[i]] = own * rng.dirichlet(np.full(blocks[i], 3.0))
-        pools[f"arm {i}"] = np.repeat(np.eye(total), _hundredths(masses, 400), axis=0)
-    return pools, np.repeat(np.eye(total), 20, axis=0)
-
-
-def overlapping(rng: np.random.Generator, arms: int = 4) -> tuple[dict[str, Rows], Rows]:
-    """One-hot embeddings on eight modes that all arms share in different proportions."""
-    pools = {
-        f"arm {i}": np.repeat(np.eye(8), _hundredths(rng.dirichlet(np.full(8, 0.4)), 400), axis=0)
-        for i in range(arms)
-    }
-    return pools, np.repeat(np.eye(8), 50, axis=0)
-
-
-def gaussians(rng: np.random.Generator, arms: int = 4, d: int = 8) -> tuple[dict[str, Rows], Rows]:
-    """Gaussian clouds, each stretched along directions of its own; the reference is standard."""
-    pools = {}
-    for i in range(arms):
-        spread = np.full(d, 0.25)
-        spread[rng.permutation(d)[: d // 2]] = rng.uniform(0.8, 1.5)
-        centre = 0.5 * rng.standard_normal(d)
-        pools[f"arm {i}"] = centre + spread * rng.standard_normal((1500, d))
-    return pools, rng.standard_normal((1500, d))
-
-
-def _hundredths(masses: Rows, total: int) -> NDArray[np.int64]:
-    """Whole numbers in the proportions of ``masses`` with the given sum."""
-    counts = np.floor(masses * total).astype(int)
-    counts[np.argsort(counts - masses * total)[: total - counts.sum()]] += 1
-    return counts
-
-
 def interior_worlds(
-    family: Callable[[np.random.Generator], tuple[dict[str, Rows], Rows]],
+    family: Callable[[int], Pools],
     objective: MakeObjective,
     count: int,
     least: float = 0.05,
@@ -91,10 +41,10 @@ def interior_worlds(
     found: list[World] = []
     seed = 0
     while len(found) < count:
-        pools, reference = family(np.random.default_rng(seed))
-        best = gx.optimal_mixture(pools, objective(reference))
+        pools = family(seed)
+        best = gx.optimal_mixture(pools.arms, objective(pools.need_reference()))
         if min(best.weights.values()) >= least:
-            found.append(World(pools, best))
+            found.append(World(pools.arms, best))
         seed += 1
     return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench.worlds import Run, World, interior_worlds, modes, simulate
+from bench.worlds import Run, World, interior_worlds, simulate
 
 import genmix as gx
+from genmix.experiments.worlds import modes
 
 OBJECTIVES = {
     "FD": lambda reference: gx.FrechetDistance(reference),

@@ -1,0 +1,25 @@
+"""A picture of what the arms make: a row of each arm, and one of real images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+TIMES = 2
+CELL = 28 * TIMES + 4
+MARGIN = 150
+COLUMNS = 10
+
+
+def draw(images: dict[str, np.ndarray], path: Path) -> None:
+    """The first ten of each: arms that are asked for all classes show one of each."""
+    sheet = Image.new("L", (MARGIN + COLUMNS * CELL, len(images) * CELL), 255)
+    pen = ImageDraw.Draw(sheet)
+    for row, (name, part) in enumerate(images.items()):
+        pen.text((6, row * CELL + CELL // 2 - 6), name, fill=0)
+        for column, image in enumerate(part[:COLUMNS]):
+            large = Image.fromarray(255 - image).resize((28 * TIMES, 28 * TIMES), Image.NEAREST)
+            sheet.paste(large, (MARGIN + column * CELL + 2, row * CELL + 2))
+    sheet.save(path, optimize=True)
