@@ -185,6 +185,18 @@ def test_json_tells_of_every_item(folder: Path) -> None:
     assert told["kept"] is True
 
 
+def test_a_figure_is_drawn(folder: Path) -> None:
+    result = invoke("fig-fd-bars", "--quick", "--json")
+    assert result.exit_code == 0, result.stderr
+    (told,) = json.loads(result.stdout)
+    assert told["files"][2:] == ["fd-bars.pdf", "fd-bars.png", "README.md"]
+    place = folder / "paper" / "fig-fd-bars"
+    assert (place / "fd-bars.pdf").read_bytes().startswith(b"%PDF")
+    assert (place / "fd-bars.png").read_bytes().startswith(b"\x89PNG")
+    rows = pq.read_table(place / "bars.parquet").to_pylist()
+    assert [row["kind"] for row in rows] == ["arm"] * 4 + ["even", "mixture"]
+
+
 def test_features_are_taken_where_they_are(folder: Path) -> None:
     for i, breed in enumerate(("poodle", "bulldog")):
         place = folder / "features" / "dogs" / f"reps_{breed}_dinov2_nimage-8_test.npz"
