@@ -356,7 +356,8 @@ def words(source: Source, setting: Setting, gaps: Rows, compared: Rows) -> str:
         f"dimensions, {compared[0]['repeats']} paired repeats"
         f"{' (quick)' if setting.quick else ''}. η is the one with the least gap after 1000 steps "
         f"({rates}), which nobody knows beforehand, or a tenth or ten times that. 'Excess' is the "
-        "population loss of the weights above the least, over all rounds; 'gap' is that of the last empirical solve.",
+        "population loss of the weights above the least, over all rounds; 'gap' is that of the last "
+        "empirical solve.",
         _run_table(compared),
     ]
     return "\n\n".join(parts)
