@@ -1,0 +1,51 @@
+"""Figures on disk, drawn here: nothing is fetched and no browser is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from genmix.charts.drawing import altair
+from genmix.errors import InputError
+from genmix.extras import need
+
+PNG_SCALE = 2
+
+
+def save(
+    chart: Any, stem: str | os.PathLike[str], formats: Sequence[str] = ("pdf", "png")
+) -> list[Path]:
+    """Write ``stem.pdf``, ``stem.png`` (twice the size) or ``stem.svg``, whole or not at all."""
+    drawers = _drawers()
+    for name in formats:
+        if name not in drawers:
+            raise InputError(f"No chart is saved as {name!r}: give some of {', '.join(drawers)}.")
+    specification = chart.to_dict()
+    version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    drawn = {name: drawers[name](specification, version) for name in formats}
+    stem = Path(stem)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    return [_write(stem.with_name(f"{stem.name}.{name}"), drawn[name]) for name in drawn]
+
+
+def _drawers() -> dict[str, Callable[[Any, str], bytes]]:
+    draw = need("vl_convert", extra="paper", what="saving a chart")
+    return {
+        "pdf": lambda what, version: bytes(draw.vegalite_to_pdf(what, vl_version=version)),
+        "png": lambda what, version: bytes(
+            draw.vegalite_to_png(what, vl_version=version, scale=PNG_SCALE)
+        ),
+        "svg": lambda what, version: str(draw.vegalite_to_svg(what, vl_version=version)).encode(),
+    }
+
+
+def _write(target: Path, content: bytes) -> Path:
+    draft = target.with_name(target.name + ".part")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,76 @@
+"""What the samples are drawn from, as it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genmix.charts import layout
+from genmix.charts.axes import linear_axis, log_axis, title_lines
+from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rows import Row, by_panel, cleaned
+from genmix.charts.style import Style, arm_colours
+from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    from altair import VConcatChart
+
+
+def shares(
+    rows: Sequence[Mapping[str, Any]],
+    x: str = "samples drawn",
+    y: str = "share of the mixture",
+    log_x: bool = True,
+    columns: int = 2,
+) -> VConcatChart:
+    """Stacked areas; a row is ``{"arm", "x", "share", "panel"?}``, arms in the order they come."""
+    panels = by_panel(rows)
+    across = layout.columns_for(len(panels), columns)
+    tidy = {title: _tidy(title, content, log_x) for title, content in panels.items()}
+    colours = arm_colours(row["arm"] for content in tidy.values() for row in content)
+    size = layout.panel_width(across), layout.panel_height(across)
+
+    def axes(content: list[Row]) -> tuple[Any, Any]:
+        alt = altair()
+        places = [row["x"] for row in content]
+        along = log_axis(x, places, size[0], True) if log_x else linear_axis(x, places, size[0])
+        up = alt.Axis(title=title_lines(y, size[1]), format="%", tickCount=4, grid=False)
+        share = alt.Y("share:Q", stack="zero", axis=up, scale=alt.Scale(domain=[0, 1]))
+        return alt.X("x:Q", **along), share
+
+    return layout.page(
+        [
+            layout.panel([_areas(content, colours, *axes(content))], *size, title)
+            for title, content in tidy.items()
+        ],
+        across,
+        {arm: Style(colour) for arm, colour in colours.items()},
+        "square",
+    )
+
+
+def _areas(rows: list[Row], colours: Mapping[str, str], x: Any, y: Any) -> Any:
+    alt = altair()
+    place = {arm: i for i, arm in enumerate(colours)}
+    rows = sorted(
+        ({**row, "place": place[row["arm"]]} for row in rows),
+        key=lambda row: (row["place"], row["x"]),
+    )
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return (
+        chart_of(rows)
+        .mark_area(stroke="white", strokeWidth=0.5, clip=True)
+        .encode(x, y, alt.Color("arm:N", scale=scale, legend=None), alt.Order("place:Q"))
+    )
+
+
+def _tidy(title: str, rows: Sequence[Mapping[str, Any]], log_x: bool) -> list[Row]:
+    where = f"the panel {title!r}" if title else "the chart"
+    found = cleaned(rows, ("arm",), ("x", "share"), where)
+    for row in found:
+        if row["x"] is None or (log_x and row["x"] <= 0):
+            wanted = "a positive number, or set log_x=False" if log_x else "a number"
+            raise InputError(f"A row of {where} has no place on the x axis: give {wanted}.")
+    # Without one of them the others would seem to shrink: there is a gap in all.
+    gaps = {row["x"] for row in found if row["share"] is None}
+    return [{**row, "share": None if row["x"] in gaps else row["share"]} for row in found]
