@@ -46,7 +46,7 @@ def bandwidth(setting: Setting) -> Made:
     panels = []
     for source in sources(setting, ("ffhq",)):
         world, reference = source.world, source.world.need_reference()
-        sigmas = PAPER_BANDWIDTHS
+        sigmas: tuple[float, ...] = PAPER_BANDWIDTHS
         if not source.is_paper:
             median = _median(world)
             sigmas = tuple(part * median for part in PARTS)
