@@ -132,16 +132,13 @@ def test_solvers_of_runs() -> None:
     assert next(iter(made)) == "Newton"
     assert list(made)[-1] == "EG, 1000 steps, uniform"
     last = made["EG, 1000 steps, uniform"]
-    assert isinstance(last, solver.FromUniform)
-    assert (last.solver.step, last.solver.steps) == (0.3, 1000)
-    rough = made["EG, 100 steps, uniform, 10 η"]
-    assert isinstance(rough, solver.FromUniform)
-    assert rough.solver.step == 3.0
+    assert last.solver == gx.EG(0.3, 1000, "uniform")
+    assert made["EG, 100 steps, uniform, 10 η"].solver == gx.EG(3.0, 100, "uniform")
 
 
-def test_a_solver_from_uniform_forgets_the_start() -> None:
+def test_a_uniform_start_forgets_the_last_weights() -> None:
     loss = losses()[0]
-    found = solver.FromUniform(gx.EG(0.01, 3)).solve(loss, np.array([1.0, 0.0, 0.0]))
+    found = gx.EG(0.01, 3, "uniform").solve(loss, np.array([1.0, 0.0, 0.0]))
     assert np.array_equal(found.weights, gx.EG(0.01, 3).solve(loss, uniform(3)).weights)
 
 
@@ -173,7 +170,6 @@ def test_differences_to_newton_are_paired_and_positive_where_better() -> None:
                         "repeat": repeat,
                         "pooled": pooled,
                         "mean_excess": 0.5,
-                        "empirical_gap": 0.25,
                     }
                 )
     found = {(r["objective"], r["solver"]): r for r in solver.against_newton(rows)}

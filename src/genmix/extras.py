@@ -7,7 +7,7 @@ from typing import Any
 
 from genmix.errors import InputError
 
-PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
 """Packages that are not called as their module is."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import daqp
 import numpy as np
@@ -180,20 +180,26 @@ class Newton(Description):
 
 @dataclass(frozen=True, eq=False)
 class EG(Description):
-    """The paper's exponentiated gradient: ``steps`` times ``α_i ← α_i exp(−step·g_i) / Σ``."""
+    """The paper's exponentiated gradient: ``steps`` times ``α_i ← α_i exp(−step·g_i) / Σ``.
+
+    ``start``: "warm" from the last weights, or "uniform" from equal ones, as in the paper's experiments.
+    """
 
     step: float = 0.1
     steps: int = 1000
+    start: Literal["warm", "uniform"] = "warm"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", positive(self.step, "step"))
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1))
+        if self.start not in ("warm", "uniform"):
+            raise InputError(f'start is {self.start!r}: give "warm" or "uniform".')
 
     def solve(
         self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
     ) -> Solution:
         blur = 0.0 if loss.smooth else 1e-3
-        alpha = lifted(start)
+        alpha = lifted(start if self.start == "warm" else uniform(loss.size))
         logs = np.log(alpha)
         for _ in range(self.steps):
             logs = logs - self.step * loss.expand(alpha, blur).gradient

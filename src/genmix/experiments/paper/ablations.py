@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from genmix.experiments.paper.features import has_dataset, read_dataset, sources
-from genmix.experiments.paper.item import Item, Made, Setting
-from genmix.experiments.paper.published import choices
-
 import genmix as gx
 from genmix.experiments.paper.curves import Panel, figure
+from genmix.experiments.paper.features import has_dataset, read_dataset, sources
+from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import GREEDY, ONE_ARM, ORACLES, UCB, play, size
+from genmix.experiments.paper.published import choices
 from genmix.experiments.worlds import World, find_worlds, load_world
 
 FREQUENCIES = (256, 512, 1024)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genmix.experiments.comparison import Comparison
-from genmix.experiments.paper.tell import markdown_table
+from genmix.experiments.paper.text import table
 from genmix.experiments.statistics import Interval, mean_interval
 
 
@@ -67,7 +67,7 @@ def duel_table(duels: Sequence[Duel]) -> str:
         ]
         for each in duels
     ]
-    return markdown_table(heads, rows)
+    return table(heads, rows)
 
 
 def counted(duels: Sequence[Duel]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from genmix.experiments.paper.item import Item, Made, Setting
 
 import genmix as gx
 from genmix.experiments.comparison import Comparison
 from genmix.experiments.paper.against import Duel, counted, duel, duel_chart, duel_table
+from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import (
     GREEDY,
     ORACLES,
@@ -22,7 +22,8 @@ from genmix.experiments.paper.playing import (
     recorded,
     size,
 )
-from genmix.experiments.paper.tell import markdown_table, outcome_table, plus_minus
+from genmix.experiments.paper.tell import outcome_table, plus_minus
+from genmix.experiments.paper.text import table
 from genmix.experiments.statistics import mean_interval
 from genmix.experiments.variants import Variant
 from genmix.experiments.worlds import World
@@ -122,7 +123,7 @@ def _locked(found: Sequence[Comparison]) -> str:
             if outcome.locked_out is not None:
                 shares.setdefault(policy, []).append(outcome.locked_out)
     rows = [[policy, f"{np.mean(each):.1%}"] for policy, each in shares.items()]
-    return markdown_table(["", "runs with an arm of the optimum locked out"], rows)
+    return table(["", "runs with an arm of the optimum locked out"], rows)
 
 
 def draw(setting: Setting) -> Made:
@@ -199,7 +200,7 @@ def cost(setting: Setting) -> Made:
     return Made(
         {"frontier": rows},
         {"frontier": charts.sweep(panels, columns=3)},
-        text + markdown_table(heads, lines),
+        text + table(heads, lines),
     )
 
 

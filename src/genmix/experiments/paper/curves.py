@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genmix.experiments.paper.features import Source, sources
-from genmix.experiments.paper.item import Item, Made, Setting
-from genmix.experiments.paper.published import choices
-
 import genmix as gx
 from genmix.experiments.comparison import Comparison
 from genmix.experiments.figures import axis
+from genmix.experiments.paper.features import Source, sources
+from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import (
     GREEDY,
     ONE_ARM,
@@ -20,9 +18,9 @@ from genmix.experiments.paper.playing import (
     UCB,
     objectives,
     play,
-    sigma,
     size,
 )
+from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tell import outcome_table, tests_table
 from genmix.experiments.variants import Variant
 
@@ -67,7 +65,7 @@ def only(*names: str) -> Objectives:
     """These of the four objectives, with the bandwidth that fits the data."""
 
     def make(source: Source) -> dict[str, gx.Objective]:
-        found = objectives(source.world, sigma(source.is_paper))
+        found = objectives(source.world, source.bandwidth)
         return {name: found[name] for name in names if name in found}
 
     return make

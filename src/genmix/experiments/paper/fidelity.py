@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from genmix.experiments.paper.features import sources
-from genmix.experiments.paper.item import Item, Made, Setting
-from genmix.experiments.paper.published import choices
-
 import genmix as gx
 from genmix.experiments.comparison import Comparison
-from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, sigma, size
-from genmix.experiments.paper.tell import markdown_table, plus_minus
+from genmix.experiments.paper.features import sources
+from genmix.experiments.paper.item import Item, Made, Setting
+from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, size
+from genmix.experiments.paper.published import choices
+from genmix.experiments.paper.tell import plus_minus
+from genmix.experiments.paper.text import table
 from genmix.experiments.statistics import mean_interval
 from genmix.experiments.worlds import World
 
@@ -30,7 +30,7 @@ def fidelity(setting: Setting) -> Made:
     lines: list[list[str]] = []
     panels = []
     for source in sources(setting, ("ffhq",)):
-        bases = objectives(source.world, sigma(source.is_paper))
+        bases = objectives(source.world, source.bandwidth)
         for base in ("Vendi", "FD", "RKE"):
             for term in ("Precision", "Density"):
                 swept = _sweep(setting, source.world, bases[base], base, term)
@@ -42,9 +42,7 @@ def fidelity(setting: Setting) -> Made:
         "The loss is L(α) − w θ·α, with precision or density of the samples against real ones (k = 5). "
         "Means ± half of the 95 % interval, of all samples at T.\n\n"
     )
-    return Made(
-        {"sweep": rows}, {"sweep": charts.sweep(panels)}, text + markdown_table(heads, lines)
-    )
+    return Made({"sweep": rows}, {"sweep": charts.sweep(panels)}, text + table(heads, lines))
 
 
 TOLD = ("Mixture-Greedy", "Mixture-UCB")

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genmix.experiments.paper.item import Setting
-
 import genmix as gx
 from genmix.experiments.compare import carry_out
 from genmix.experiments.comparison import Comparison
+from genmix.experiments.paper.item import Setting
 from genmix.experiments.plan import Options, Plan
 from genmix.experiments.variants import Variant, read_variants
 from genmix.experiments.worlds import World, gaussians, load_world, modes
@@ -100,11 +99,6 @@ def recorded(setting: Setting, names: Sequence[str] = RECORDED) -> list[World]:
     return [load_world(name, setting.worlds) for name in names]
 
 
-def sigma(is_paper: bool) -> Any:
-    """The published bandwidth for the paper's features, the median distance for others."""
-    return 40.0 if is_paper else "median"
-
-
 def objectives(world: World, bandwidth: Any = "median") -> dict[str, gx.Objective]:
     """The four of the paper; FD and KD where there is a reference."""
     kernel = gx.Gaussian(bandwidth)
@@ -115,8 +109,3 @@ def objectives(world: World, bandwidth: Any = "median") -> dict[str, gx.Objectiv
     found["RKE"] = gx.RKE(kernel)
     found["Vendi"] = gx.Vendi()
     return found
-
-
-def fixed_bandwidth(found: Comparison) -> str:
-    """The kernel as the runs used it, for captions."""
-    return repr(getattr(found.objective, "kernel", "no kernel"))

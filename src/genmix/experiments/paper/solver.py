@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 import genmix as gx
 from genmix.arrays import Vector
-from genmix.description import Description
+from genmix.experiments.comparison import Comparison
 from genmix.experiments.paper import text
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Item, Made, Rows, Setting
 from genmix.experiments.paper.parallel import in_parallel
+from genmix.experiments.paper.playing import WARM_START, Size, play
 from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tables import reference_of
 from genmix.experiments.statistics import mean_interval
+from genmix.experiments.variants import Variant
 from genmix.experiments.worlds import World
 from genmix.loss import Expansion, Loss
 from genmix.mixture import Pool
-from genmix.simplex import TINIEST, Solution, Solver, feasible, lifted, uniform
+from genmix.simplex import TINIEST, Solver, feasible, lifted, uniform
 
 DIMENSION, QUICK_DIMENSION = 64, 32
 """Of the losses on which steps are counted."""
@@ -32,7 +34,6 @@ RUN_DIMENSION = 16
 
 STEPS = (10, 100, 1000)
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
-WARM_START = 5
 ROUNDS, REPEATS = 150, 10
 QUICK_ROUNDS, QUICK_REPEATS = 45, 2
 PART_BEFORE = 0.9
@@ -178,89 +179,53 @@ def _of(gaps: Rows, objective: str, start: str) -> Rows:
 # -- runs --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class FromUniform(Description):
-    """A solver that begins at equal weights, whatever the last ones were."""
-
-    solver: Any
-
-    def solve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution:
-        found: Solution = self.solver.solve(loss, uniform(loss.size))
-        return found
-
-
 NEWTON = "Newton"
 
 
-def solvers(rate: float) -> dict[str, Solver]:
+def solvers(rate: float) -> dict[str, Variant]:
     """What is compared: the paper's is 1000 steps from uniform weights."""
     few, some, many = STEPS
-    return {
+    found: dict[str, Solver] = {
         NEWTON: gx.Newton(),
         f"EG, {few} steps, warm": gx.EG(rate, few),
-        f"EG, {few} steps, uniform": FromUniform(gx.EG(rate, few)),
+        f"EG, {few} steps, uniform": gx.EG(rate, few, "uniform"),
         f"EG, {some} steps, warm": gx.EG(rate, some),
-        f"EG, {some} steps, uniform": FromUniform(gx.EG(rate, some)),
-        f"EG, {some} steps, uniform, η/10": FromUniform(gx.EG(rate / 10, some)),
-        f"EG, {some} steps, uniform, 10 η": FromUniform(gx.EG(rate * 10, some)),
-        f"EG, {many} steps, uniform": FromUniform(gx.EG(rate, many)),
+        f"EG, {some} steps, uniform": gx.EG(rate, some, "uniform"),
+        f"EG, {some} steps, uniform, η/10": gx.EG(rate / 10, some, "uniform"),
+        f"EG, {some} steps, uniform, 10 η": gx.EG(rate * 10, some, "uniform"),
+        f"EG, {many} steps, uniform": gx.EG(rate, many, "uniform"),
     }
+    return {label: Variant(solver=solver) for label, solver in found.items()}
 
 
 def play_all(setting: Setting, source: Source, rates: dict[str, float]) -> Rows:
     """Mixture-Greedy with every solver, solving at every round."""
     world = reduced(source, RUN_DIMENSION)
     rounds, repeats = (QUICK_ROUNDS, QUICK_REPEATS) if setting.quick else (ROUNDS, REPEATS)
-    rounds = max(rounds, (WARM_START + 1) * len(world.arms))
-    jobs = [
-        (index, label, repeat)
-        for repeat in range(repeats)
-        for index, objective in enumerate(objectives(world))
-        for label in reversed(solvers(rates[objective.name]))  # the long ones first
+    spent = Size(max(rounds, (WARM_START + 1) * len(world.arms)), repeats)
+    rows: Rows = []
+    for objective in objectives(world):
+        variants = solvers(rates[objective.name])
+        found = play(setting, world, objective, variants, spent, resolve_growth=0.0)
+        for label in variants:
+            rows += _run_rows(found, label)
+    return rows
+
+
+def _run_rows(found: Comparison, label: str) -> Rows:
+    pooled, regret = found.pooled(label)[:, -1], found.regret(label)[:, -1]
+    rounds = int(found.times[-1])
+    return [
+        {
+            "objective": found.score_name,
+            "solver": label,
+            "repeat": repeat,
+            "rounds": rounds,
+            "pooled": float(score),
+            "mean_excess": float(excess) / rounds,
+        }
+        for repeat, (score, excess) in enumerate(zip(pooled, regret, strict=True))
     ]
-    shared = (world, rates, rounds, setting.seed)
-    return in_parallel(setting, "ablation-solver, runs", play, shared, jobs)
-
-
-def play(
-    shared: tuple[World, dict[str, float], int, int], job: tuple[int, str, int]
-) -> dict[str, Any]:
-    """One run. The k-th sample of an arm is the same for every solver in the same repeat."""
-    world, rates, rounds, seed = shared
-    index, label, repeat = job
-    objective = objectives(world)[index]
-    pool = Pool.of(world.arms, objective)
-    population = pool.tally.loss(range(len(world.arms)))
-    least = gx.Newton().solve(population, uniform(population.size)).loss
-    selector = gx.Selector(
-        world.arms,
-        objective,
-        warm_start=WARM_START,
-        seed=np.random.default_rng([seed, repeat]),
-        resolve_growth=0,
-        solver=solvers(rates[objective.name])[label],
-    )
-    streams = {name: np.random.default_rng([seed, repeat, i]) for i, name in enumerate(world.arms)}
-    excess = []
-    for _ in range(rounds):
-        (ticket,) = selector.ask()
-        rows = world.arms[ticket.arm]
-        selector.tell(ticket, rows[streams[ticket.arm].integers(len(rows))])
-        if selector.is_warm:
-            weights = np.array(list(selector.weights.values()))
-            excess.append(population.value(weights) - least)
-    pooled: Any = selector.pooled_score
-    return {
-        "objective": objective.name,
-        "solver": label,
-        "repeat": repeat,
-        "rounds": rounds,
-        "pooled": float(pooled),
-        "mean_excess": float(np.mean(excess)),
-        "empirical_gap": selector.gap,
-    }
 
 
 def against_newton(runs: Rows) -> Rows:
@@ -269,7 +234,7 @@ def against_newton(runs: Rows) -> Rows:
     for objective in TITLES:
         sign = 1.0 if objective == "vendi" else -1.0
         mine = sorted((r for r in runs if r["objective"] == objective), key=lambda r: r["repeat"])
-        labels = list(dict.fromkeys(row["solver"] for row in mine))[::-1]
+        labels = list(dict.fromkeys(row["solver"] for row in mine))
         score = {label: _column(mine, label, "pooled") for label in labels}
         for label in labels:
             gain = sign * (score[label] - score[NEWTON])
@@ -288,7 +253,6 @@ def against_newton(runs: Rows) -> Rows:
                     "percent_low": percent.low,
                     "percent_high": percent.high,
                     "mean_excess": float(_column(mine, label, "mean_excess").mean()),
-                    "empirical_gap": float(_column(mine, label, "empirical_gap").mean()),
                 }
             )
     return rows
@@ -356,8 +320,7 @@ def words(source: Source, setting: Setting, gaps: Rows, compared: Rows) -> str:
         f"dimensions, {compared[0]['repeats']} paired repeats"
         f"{' (quick)' if setting.quick else ''}. η is the one with the least gap after 1000 steps "
         f"({rates}), which nobody knows beforehand, or a tenth or ten times that. 'Excess' is the "
-        "population loss of the weights above the least, over all rounds; 'gap' is that of the last "
-        "empirical solve.",
+        "population loss of the weights above the least, over all rounds.",
         _run_table(compared),
     ]
     return "\n\n".join(parts)
@@ -382,11 +345,10 @@ def _run_table(compared: Rows) -> str:
             f"{row['pooled']:.5g}",
             "–" if row["solver"] == NEWTON else _percent(row),
             f"{row['mean_excess']:.3g}",
-            f"{row['empirical_gap']:.1e}",
         ]
         for row in compared
     ]
-    heads = ["solver", "pooled score", "better than Newton by", "mean excess", "last gap"]
+    heads = ["solver", "pooled score", "better than Newton by", "mean excess"]
     return text.table(heads, lines)
 
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from genmix.experiments.comparison import Comparison, Outcome
+from genmix.experiments.paper import text
 from genmix.experiments.statistics import Interval
-
-
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table, with an empty line after it."""
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def settings_line(found: Comparison) -> str:
@@ -42,8 +36,8 @@ def outcome_table(found: Comparison) -> str:
         f"Best mixture {found.best_score:.5g} ({shares}; gap {found.plan.best.gap:.0e}), "
         f"best arm {found.plan.best_arm}."
     )
-    table = markdown_table(heads, [_row(outcome) for outcome in found.outcomes.values()])
-    return f"{settings_line(found)} {best}\n\n{table}"
+    table = text.table(heads, [_row(outcome) for outcome in found.outcomes.values()])
+    return f"{settings_line(found)} {best}\n\n{table}\n"
 
 
 def _row(outcome: Outcome) -> list[str]:
@@ -91,4 +85,5 @@ def tests_table(found: Comparison) -> str:
     ]
     if not rows:
         return ""
-    return markdown_table(["paired difference at T", "95 %", "p (t)", "p (Wilcoxon)", ""], rows)
+    heads = ["paired difference at T", "95 %", "p (t)", "p (Wilcoxon)", ""]
+    return text.table(heads, rows) + "\n"
