@@ -252,16 +252,18 @@ class Comparison:
         return rows
 
     def band_rows(self, what: str = "pooled", policies: Sequence[str] | None = None) -> Table:
-        """Means with 95 % bands for a chart of pooled, mixture, regret or least_share."""
+        """Means with 95 % bands for a chart of pooled, mixture, regret or least_share.
+
+        They begin with the end of the warm start, before which all policies do the same.
+        """
+        first = self.plan.options.warm_start * len(self.plan.world.arms)
+        shown = self.times >= min(first, self.times[-1])
         rows = []
         for policy in policies or self.policies:
-            values = getattr(self, what)(policy)
-            mean, low, high = bands(values)
+            curves = [part[shown].tolist() for part in bands(getattr(self, what)(policy))]
             rows += [
-                {"series": policy, "x": int(t), "mean": m, "low": a, "high": b}
-                for t, m, a, b in zip(
-                    self.times, mean.tolist(), low.tolist(), high.tolist(), strict=True
-                )
+                {"series": policy, "x": t, "mean": mean, "low": low, "high": high}
+                for t, mean, low, high in zip(self.times[shown].tolist(), *curves, strict=True)
             ]
         return rows
 

@@ -32,17 +32,23 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
     def panel(title: str, what: str, y: str, **more: Any) -> Any:
         return charts.Panel(title, found.band_rows(what), y, **more)
 
-    made = {"pooled": charts.curves([panel("All samples so far", "pooled", axis(found))])}
+    pooled = panel("All samples so far", "pooled", axis(found), log_y=is_distance(found))
+    made = {"pooled": charts.curves([pooled])}
     made["shares"] = charts.shares(share_rows(found))
     explored = panel("Least drawn arm", "least_share", "min n_i(t)/t")
     if not found.plan.options.population:
         return made | {"exploration": charts.curves([explored])}
-    mixture = panel("Population score of the mixture", "mixture", axis(found))
-    regret = panel("Regret", "regret", "cumulative regret ↓", log_y=True)
-    made["overview"] = charts.curves(
-        [panel("All samples so far", "pooled", axis(found)), mixture, regret, explored]
+    mixture = panel(
+        "Population score of the mixture", "mixture", axis(found), log_y=is_distance(found)
     )
+    regret = panel("Regret", "regret", "cumulative regret ↓", log_y=True)
+    made["overview"] = charts.curves([pooled, mixture, regret, explored])
     return made
+
+
+def is_distance(found: Comparison) -> bool:
+    """Whether scores fall towards 0, so that a logarithmic axis shows what differs."""
+    return found.score_name in ("frechet_distance", "kernel_distance")
 
 
 def share_rows(found: Comparison) -> list[dict[str, Any]]:

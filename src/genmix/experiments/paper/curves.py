@@ -8,7 +8,7 @@ from typing import Any
 
 import genmix as gx
 from genmix.experiments.comparison import Comparison
-from genmix.experiments.figures import axis
+from genmix.experiments.figures import axis, is_distance
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.paper.playing import (
@@ -52,7 +52,13 @@ def figure(panels: Sequence[Panel], columns: int = 2) -> Made:
     from genmix import charts
 
     drawn = [
-        charts.Panel(panel.title, panel.found.band_rows(), axis(panel.found)) for panel in panels
+        charts.Panel(
+            panel.title,
+            panel.found.band_rows(),
+            axis(panel.found),
+            log_y=is_distance(panel.found),
+        )
+        for panel in panels
     ]
     rows = [{"panel": panel.title} | row for panel in panels for row in panel.found.curve_table()]
     parts = []
