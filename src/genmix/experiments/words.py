@@ -27,17 +27,25 @@ HEADS = (
 def page(found: Comparison) -> str:
     """Settings, a line for every policy, and the paired differences."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
-    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
     head = [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
         f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unstated'}",
-        f"best mixture {found.best_score:.6g} ({shares}), gap {plan.best.gap:.0e}; best arm "
-        f"{plan.best_arm}",
+        *([best_line(found)] if plan.options.population else []),
         "",
     ]
     rows = [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
     return "\n".join([*head, *aligned(rows), *_tests(found)])
+
+
+def best_line(found: Comparison) -> str:
+    """The best mixture of the pools, and the best arm."""
+    best = found.plan.best
+    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
+    return (
+        f"best mixture {found.best_score:.5g} ({shares}), gap {best.gap:.0e}; best arm "
+        f"{found.plan.best_arm}"
+    )
 
 
 def _cells(outcome: Outcome) -> list[str]:
