@@ -25,7 +25,7 @@ from genmix.errors import InputError
 
 SVG = "{http://www.w3.org/2000/svg}"
 XS = (10, 20, 50, 100, 300, 1000)
-TEN = list(style.POLICY_STYLES)
+EVERY = list(style.POLICY_STYLES)
 
 
 def curve_rows(series: Any, xs: Any = XS) -> list[dict[str, Any]]:
@@ -90,8 +90,8 @@ def colours(found: list[ElementTree.Element], what: str = "stroke") -> list[str]
 
 
 ALL: dict[str, Any] = {
-    "curves": lambda: charts.curves([panel(TEN[:3]), panel(TEN[:2])]),
-    "sweep": lambda: charts.sweep([panel(TEN[:3], x="w")]),
+    "curves": lambda: charts.curves([panel(EVERY[:3]), panel(EVERY[:2])]),
+    "sweep": lambda: charts.sweep([panel(EVERY[:3], x="w")]),
     "bars": lambda: charts.bars(bar_rows(["VAE", "GAN", "even", "mixture"]), "FD ↓"),
     "lying bars": lambda: charts.bars(bar_rows(["a very long name of an arm", "mixture"]), "FD ↓"),
     "shares": lambda: charts.shares(share_rows(["VAE", "GAN"]), y="share ↑"),
@@ -103,7 +103,7 @@ ALL: dict[str, Any] = {
 
 
 def test_a_line_and_a_band_for_each_series_of_each_panel(tmp_path: Path) -> None:
-    root = drawn(charts.curves([panel(TEN[:4]), panel(TEN[:2])]), tmp_path)
+    root = drawn(charts.curves([panel(EVERY[:4]), panel(EVERY[:2])]), tmp_path)
     for kind in ("line", "area"):
         assert len(marks(root, kind)) == 6
     assert len(marks(root, "rule")) == 4  # the samples of the one legend
@@ -111,19 +111,19 @@ def test_a_line_and_a_band_for_each_series_of_each_panel(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("count, columns", [(1, 2), (2, 2), (3, 3), (6, 3)])
 def test_every_panel_is_there_with_its_titles(tmp_path: Path, count: int, columns: int) -> None:
-    panels = [panel(TEN, title=f"world {i}", y=f"score {i} ↑") for i in range(count)]
+    panels = [panel(EVERY, title=f"world {i}", y=f"score {i} ↑") for i in range(count)]
     root = drawn(charts.curves(panels, columns=columns), tmp_path)
     found = words(root)
     for i in range(count):
         assert found.count(f"world {i}") == found.count(f"score {i} ↑") == 1
-    assert len(marks(root, "line")) == 10 * count
-    for label in TEN:
+    assert len(marks(root, "line")) == len(EVERY) * count
+    for label in EVERY:
         assert found.count(label) == 1
 
 
 def test_panels_stand_in_columns(tmp_path: Path) -> None:
     sizes = {
-        columns: drawn(charts.curves([panel(TEN[:1])] * 6, columns=columns), tmp_path)
+        columns: drawn(charts.curves([panel(EVERY[:1])] * 6, columns=columns), tmp_path)
         for columns in (2, 3)
     }
     wide, high = float(sizes[2].get("width") or 0), float(sizes[2].get("height") or 0)
@@ -133,7 +133,7 @@ def test_panels_stand_in_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_a_figure_is_no_wider_than_the_page(tmp_path: Path, columns: int) -> None:
-    root = drawn(charts.curves([panel(TEN)] * columns, columns=columns), tmp_path)
+    root = drawn(charts.curves([panel(EVERY)] * columns, columns=columns), tmp_path)
     assert float(root.get("width") or 0) <= (260 if columns == 1 else 530)
 
 
@@ -240,7 +240,7 @@ def test_greek_survives(tmp_path: Path) -> None:
 
 
 def test_the_mixture_is_drawn_last_whatever_the_order_of_the_rows(tmp_path: Path) -> None:
-    rows = curve_rows(TEN)
+    rows = curve_rows(EVERY)
     random.Random(0).shuffle(rows)
     root = drawn(charts.curves([panel([], rows=rows)]), tmp_path)
     assert colours(marks(root, "line"))[-1] == style.POLICY_STYLES["Mixture-Greedy"].colour
@@ -313,12 +313,12 @@ def test_a_missing_interval_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_the_same_colour_and_dash_in_every_figure(tmp_path: Path) -> None:
-    lines = marks(drawn(charts.curves([panel(TEN)]), tmp_path), "line")
-    sweep = marks(drawn(charts.sweep([panel(TEN)]), tmp_path), "line")
-    differences = drawn(charts.intervals(interval_rows(TEN), "gain ↑"), tmp_path)
+    lines = marks(drawn(charts.curves([panel(EVERY)]), tmp_path), "line")
+    sweep = marks(drawn(charts.sweep([panel(EVERY)]), tmp_path), "line")
+    differences = drawn(charts.intervals(interval_rows(EVERY), "gain ↑"), tmp_path)
     looks = [(line.get("stroke"), line.get("stroke-dasharray")) for line in lines]
     assert looks == [(line.get("stroke"), line.get("stroke-dasharray")) for line in sweep]
-    assert colours(lines)[::-1] == [style.POLICY_STYLES[label].colour for label in TEN]
+    assert colours(lines)[::-1] == [style.POLICY_STYLES[label].colour for label in EVERY]
     assert colours(marks(differences, "rule"))[1:] == colours(lines)[::-1]
 
 
@@ -530,7 +530,7 @@ def test_the_same_rows_give_the_same_specification(name: str) -> None:
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
-    rows = curve_rows(TEN)
+    rows = curve_rows(EVERY)
     mixed = random.Random(1).sample(rows, len(rows))
     once, again = (charts.curves([panel([], rows=r)]).to_json() for r in (rows, mixed))
     assert once == again
@@ -545,8 +545,8 @@ def test_rows_are_left_as_they_were() -> None:
 
 
 def test_many_rows_are_no_trouble(tmp_path: Path) -> None:
-    rows = curve_rows(TEN, xs=range(1, 1001))
-    assert len(marks(drawn(charts.curves([panel([], rows=rows)]), tmp_path), "line")) == 10
+    rows = curve_rows(EVERY, xs=range(1, 1001))
+    assert len(marks(drawn(charts.curves([panel([], rows=rows)]), tmp_path), "line")) == len(EVERY)
 
 
 def test_numpy_numbers_are_welcome(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ POLICY_STYLES: dict[str, Style] = {
     "Mixture-Greedy": Style(BLUE, SOLID),
     "Mixture-UCB": Style(VERMILLION, SOLID),
     "Mixture-OGD": Style(PURPLE, SOLID),
+    "Mixture-Bonus": Style(BLACK, SOLID),
     "Mixture oracle": Style(BLACK, LONG),
     "One-arm oracle": Style(GREY, LONG),
     "One-arm greedy": Style(SKY, SHORT),
@@ -46,7 +47,7 @@ POLICY_STYLES: dict[str, Style] = {
 }
 """Mixtures that learn are solid, oracles have long dashes, one-arm policies short ones."""
 
-FURTHER_SOLID = [Style(colour) for colour in (GREEN, ORANGE, SKY, BLACK)]
+FURTHER_SOLID = [Style(colour) for colour in (GREEN, ORANGE, SKY)]
 FURTHER = [
     *FURTHER_SOLID,
     *(Style(c, DASH_DOT) for c in (BLUE, VERMILLION, GREEN, ORANGE, SKY, BLACK)),

@@ -57,9 +57,9 @@ def _row(outcome: Outcome) -> list[str]:
 def plus_minus(interval: Interval) -> str:
     """A mean and half of its 95 % interval, to the digits that it has."""
     half = (interval.high - interval.low) / 2
-    if math.isnan(half):
+    if math.isnan(half) or half <= 1e-12 * abs(interval.mean):  # one repeat, or no chance in it
         return f"{interval.mean:.4g}"
-    digits = 3 if not half else max(0, 1 - math.floor(math.log10(half)))
+    digits = max(0, 1 - math.floor(math.log10(half)))
     return f"{interval.mean:.{min(digits, 6)}f} ± {half:.{min(digits, 6)}f}"
 
 
