@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -169,6 +170,65 @@ def test_costs_and_qualities_reach_the_objective() -> None:
     assert 0 < found.pooled("Mixture-Greedy", "quality")[0, -1] < 1
 
 
+def test_the_population_is_no_sample_of_itself() -> None:
+    """Pools are drawn from with replacement, so the optimum is that of the V-statistic."""
+    few = World("few", {arm: pool[::20] for arm, pool in WORLD.arms.items()})
+    given = {"budget": 100, "repeats": 2, "workers": 1, "warm_start": 4}
+    plain = compare(few, ["mixture-oracle"], objective=gx.RKE(gx.Cosine()), **given)
+    unbiased = compare(
+        few, ["mixture-oracle"], objective=gx.RKE(gx.Cosine(), unbiased=True), **given
+    )
+    assert unbiased.best_score == pytest.approx(plain.best_score)
+    assert unbiased.best_weights == pytest.approx(plain.best_weights)
+
+
+def test_an_arm_that_another_can_replace_is_not_locked_out() -> None:
+    eye = np.eye(6)
+    twins = World("twins", {"a": eye[:2], "b": eye[:2], "c": eye[2:]})
+    found = compare(
+        twins, ["mixture-greedy"], 10, objective=gx.Vendi(), budget=200, warm_start=2, workers=1
+    )
+    assert found.plan.best.active == ("c",)
+    assert found.outcomes["Mixture-Greedy"].locked_out == 0
+
+
+def test_a_best_score_of_zero_is_reached() -> None:
+    world = World("hull", {"a": np.eye(2)[:1], "b": np.eye(2)[1:]}, np.eye(2))
+    found = compare(
+        world,
+        ["mixture-oracle"],
+        2,
+        objective=gx.KernelDistance(world.reference, gx.Cosine()),
+        budget=50,
+        workers=1,
+    )
+    assert found.best_score == pytest.approx(0, abs=1e-12)
+    assert found.outcomes["Mixture oracle"].reached == {"1%": 2, "5%": 2}
+
+
+def test_shares_known_beforehand_can_be_tracked() -> None:
+    found = small(policies={"tracked": gx.Variant(gx.Uniform(), draw="tracking")})
+    assert found.counts("tracked")[:, -1].tolist() == [[30] * 4] * 3
+
+
+def test_linear_regret_after_a_long_warm_start_has_exponent_one() -> None:
+    found = small(policies={"own": Stubborn()}, warm_start=15, budget=300, repeats=3)
+    slope = found.outcomes["own"].exponent
+    assert slope is not None
+    assert slope.slope == pytest.approx(1.0, abs=0.05)
+
+
+def test_times_beyond_the_end_are_refused() -> None:
+    with pytest.raises(gx.InputError, match="from 1 to 120"):
+        small().against("Mixture-Greedy", "Mixture-UCB", 121)
+
+
+def test_oracles_alone_need_no_warm_start_and_are_drawn(tmp_path: Path) -> None:
+    found = small(policies=["mixture-oracle", "one-arm-oracle"], budget=10, warm_start=50)
+    found.save(tmp_path)
+    assert (tmp_path / "pooled.pdf").exists()
+
+
 def test_a_mixture_beats_its_arms_where_they_complement_each_other() -> None:
     found = compare(
         gaussians(1, arms=4, d=8),
@@ -218,6 +278,42 @@ def test_a_comparison_that_is_ended_half_way_goes_on(tmp_path: Path, how: int) -
     subprocess.run([*command, str(whole)], check=True)
     assert cells(killed) == cells(whole)
     assert done.items() <= cells(killed).items()
+
+
+CHATTY = """
+import sys, gc
+sys.stderr.write("x" * 200_000)
+"""
+
+
+def test_processes_that_say_much_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(CHATTY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert small(workers=2, repeats=1).repeats == 1
+
+
+def test_modules_of_the_current_folder_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise RuntimeError('not yours')")
+    monkeypatch.chdir(tmp_path)
+    assert small(workers=2, repeats=1).repeats == 1
+
+
+def test_processes_end_with_their_parent(tmp_path: Path) -> None:
+    script = SCRIPT.replace("budget=200", "budget=20000")
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
+    workers: list[str] = []
+    while len(workers) < 2 and parent.poll() is None:
+        time.sleep(0.05)
+        listed = subprocess.run(["pgrep", "-P", str(parent.pid)], capture_output=True, text=True)
+        workers = listed.stdout.split()
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(Path("/proc", pid).exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path("/proc", pid).exists() for pid in workers)
 
 
 def test_more_repeats_and_policies_use_what_is_there(tmp_path: Path) -> None:
@@ -279,6 +375,24 @@ def test_a_kernel_of_ones_own_too() -> None:
     assert found.pooled("Mixture-Greedy").shape[0] == 2
 
 
+class Leaning(gx.Policy):
+    """A policy that no dataclass describes."""
+
+    def __init__(self, arm: int) -> None:
+        self.arm = arm
+
+    def decide(self, situation: Situation) -> Decision:
+        return Decision(np.eye(len(situation.arms))[self.arm])
+
+
+def test_policies_that_no_key_tells_apart_do_not_share_a_run(tmp_path: Path) -> None:
+    found = small(policies={"first": Leaning(0), "last": Leaning(3)}, out=tmp_path)
+    assert found.counts("first")[0, -1].tolist() == [108, 4, 4, 4]
+    assert found.counts("last")[0, -1].tolist() == [4, 4, 4, 108]
+    again = small(policies={"first": Leaning(2)}, out=tmp_path)
+    assert again.counts("first")[0, -1].tolist() == [4, 4, 108, 4]
+
+
 def test_a_failing_run_ends_in_a_sentence() -> None:
     with pytest.raises(gx.InputError, match="the policy gave up"):
         small(policies={"own": Stubborn(fails=True)})
@@ -319,7 +433,7 @@ def invented(drawn: list[Any], scores: list[Any]) -> Comparison:
             repeat,
             times,
             {"loss": [0.0] * len(times), "vendi": [1.0] * len(times)},
-            {"loss": [-np.log(2.0)] * len(times), "vendi": [score(t) for t in times]},
+            {"loss": [-np.log(score(t)) for t in times], "vendi": [score(t) for t in times]},
             [count(t) for t in times],
             [[0.5, 0.5]] * len(times),
         )
@@ -438,6 +552,10 @@ def test_arrays_and_plain_data(tmp_path: Path) -> None:
         ({"policies": [3]}, "3 is no policy"),
         ({"draw": "often"}, 'give "iid" or "tracking"'),
         ({"workers": 0}, "workers is 0"),
+        ({"policies": {}}, "no policies"),
+        ({"policies": [gx.OneArmOracle("typo")]}, "names no active arm"),
+        ({"policies": [gx.Fixed({"arm 0": 0.2, "typo": 0.8})]}, "unknown arm 'typo'"),
+        ({"policies": [gx.FrechetUCB()]}, "FrechetDistance alone"),
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, Any], words: str) -> None:
@@ -458,7 +576,25 @@ def test_arms_that_cost_anew_are_refused(tmp_path: Path) -> None:
 
 def test_two_of_a_kind_are_told_apart_by_their_parameters() -> None:
     found = read_variants([gx.MixtureUCB(0.6), gx.MixtureUCB(0.1)])
-    assert list(found) == ["Mixture-UCB", "Mixture-UCB delta=0.1 delta_fidelity=0.4 beta=1.0"]
+    assert list(found) == ["Mixture-UCB", "Mixture-UCB δ=0.1"]
+
+
+def test_a_study_is_read_where_an_event_loop_runs_already(tmp_path: Path) -> None:
+    async def notebook() -> gx.Comparison:
+        return compare(write_study(tmp_path), ["mixture-greedy"], 2, workers=1)
+
+    assert asyncio.run(notebook()).repeats == 2
+
+
+def test_costs_of_nothing_are_costs(tmp_path: Path) -> None:
+    study = json.loads(write_study(tmp_path).read_text())
+    for arm in study["arms"].values():
+        arm["cost"] = 0.0
+    study["objective"] = ["vendi", {"cost": {"weight": 0.1}}]
+    del study["reference"]
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    found = compare(tmp_path / "study.yaml", ["mixture-greedy"], 2, workers=1)
+    assert found.pooled("Mixture-Greedy", "cost").max() == 0
 
 
 # -- the command -------------------------------------------------------------------------------------

@@ -29,19 +29,27 @@ def test_kernel_distance_counts_a_samples_value_with_itself() -> None:
     assert inflation(gx.KernelDistance(reference, kernel), rows) == pytest.approx(5 - 4)
 
 
-def test_vendi_of_equal_modes_is_half_their_number() -> None:
-    # Miller and Madow's (d − 1)/2 for one-hot rows, and d/2 where coordinates are independent
-    assert inflation(gx.Vendi(), np.eye(6)) == pytest.approx(3.0)
+def test_vendi_of_equal_modes_is_miller_and_madows() -> None:
+    assert inflation(gx.Vendi(), np.eye(6)) == pytest.approx((6 - 1) / 2)
 
 
-def test_vendi_of_order_2_is_twice_rke_up_to_the_diagonal() -> None:
-    assert inflation(gx.Vendi(order=2.0), np.eye(6)) == pytest.approx(1.0)
+def test_vendi_of_order_2_is_that_of_rke() -> None:
+    rows = np.repeat(np.eye(4), [4, 3, 2, 1], axis=0)
+    assert inflation(gx.Vendi(order=2.0), rows) == pytest.approx(
+        inflation(gx.RKE(gx.Cosine()), rows)
+    )
+
+
+def test_an_unbiased_loss_is_not_inflated() -> None:
+    rows = np.repeat(np.eye(3), [5, 3, 2], axis=0)
+    assert inflation(gx.RKE(gx.Cosine(), unbiased=True), rows) == 0
+    assert inflation(gx.KernelDistance(rows, gx.Cosine(), unbiased=True), rows) == 0
 
 
 def test_frechet_of_a_standard_cloud() -> None:
     d = 5
     rows = np.sqrt(d) * np.vstack([np.eye(d), -np.eye(d)])
-    assert inflation(gx.FrechetDistance(rows), rows) == pytest.approx(d * d / 4 + d)
+    assert inflation(gx.FrechetDistance(rows), rows) == pytest.approx(d * (d + 1) / 4 + d)
 
 
 @pytest.mark.parametrize("rows", [np.ones((4, 3)), np.ones((1, 3))], ids=["collapsed", "single"])

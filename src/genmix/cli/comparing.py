@@ -65,7 +65,8 @@ def compare(
     with plain_errors():
         from genmix.experiments.compare import compare as carry_out
 
-        place = out if out is not None else Path("comparisons", study.stem)
+        name = study.resolve().name.removesuffix(".yaml").removesuffix(".yml")
+        place = out if out is not None else Path("comparisons", name)
         try:
             with counter("comparing") as report:
                 found = carry_out(
@@ -85,4 +86,5 @@ def compare(
     if as_json:
         print_json(found.as_dict())
     else:
-        typer.echo(f"{found}\n\nIn {place}: curves.parquet, shares.parquet, summary.json, figures.")
+        drawn = ", figures" if figures else ""
+        typer.echo(f"{found}\n\nIn {place}: curves.parquet, shares.parquet, summary.json{drawn}.")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.experiments.plan import Plan
-from genmix.experiments.variants import Variant, fixed_shares
+from genmix.experiments.variants import Variant, knows_its_shares
 from genmix.objectives.base import Batch, Objective, Score
 from genmix.policies import MixtureOracle, OneArmOracle, Policy
 from genmix.selector import Selector
@@ -76,8 +76,9 @@ def _draws(plan: Plan, variant: Variant, repeat: int) -> Iterator[Draw]:
         np.random.default_rng([seed, repeat, 1 + i]).integers(size, size=rounds)
         for i, size in enumerate(sizes)
     ]
-    if fixed_shares(policy):
-        return _fixed(plan, policy, streams, rng)
+    if knows_its_shares(variant):
+        draw = variant.draw or plan.options.draw
+        return _fixed(plan, policy, streams, rng if draw == "iid" else None)
     return _learnt(plan, variant, policy, streams, rng)
 
 
@@ -90,14 +91,15 @@ def _policy(plan: Plan, variant: Variant) -> Policy | None:
 
 
 def _fixed(
-    plan: Plan, policy: Any, streams: list[NDArray[np.int64]], rng: np.random.Generator
+    plan: Plan, policy: Any, streams: list[NDArray[np.int64]], rng: np.random.Generator | None
 ) -> Iterator[Draw]:
-    """Arms drawn at random in shares known from the start: no warm start."""
-    arms = list(plan.world.arms)
+    """Arms in shares known from the start, at random or (rng is None) the one that lags most."""
+    arms, rounds = list(plan.world.arms), plan.options.rounds
     shares = _shares(policy, arms)
-    order = rng.choice(len(arms), size=plan.options.rounds, p=shares)
-    drawn = [0] * len(arms)
-    for arm in order.tolist():
+    order = None if rng is None else rng.choice(len(arms), size=rounds, p=shares)
+    drawn = np.zeros(len(arms), dtype=int)
+    for t in range(rounds):
+        arm = int(np.argmax(shares * (t + 1) - drawn)) if order is None else int(order[t])
         yield Draw(arm, int(streams[arm][drawn[arm]]), shares)
         drawn[arm] += 1
 

@@ -83,7 +83,8 @@ def carry_out(
     """Make the runs of a plan that are not in ``out`` yet, and read them all."""
     crew = _cores() if workers is None else whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:
-        store = Store(Path(scratch if out is None else out, RUNS))
+        # Runs of functions and classes of the user's are not kept: no name tells when those change.
+        store = Store(Path(out if out is not None and plan.travels else scratch, RUNS))
         make_all(plan, store, crew, progress)
         return Comparison(plan, [store.read(plan.key(*cell), cell[0]) for cell in plan.cells])
 

@@ -27,6 +27,7 @@ from genmix.experiments.statistics import (
     paired,
     settled,
 )
+from genmix.experiments.variants import knows_its_shares
 from genmix.objectives.base import Objective
 
 EXPECTED_DRAWS = 10
@@ -157,7 +158,7 @@ class Comparison:
             pooled=mean_interval(self.pooled(policy)[:, -1]),
             mixture=mean_interval(self.mixture(policy)[:, -1]) if follows else None,
             regret=None if regret is None else mean_interval(regret[:, -1]),
-            exponent=None if regret is None else exponent(self.times, regret),
+            exponent=None if regret is None else exponent(self.times, regret, self._warm(policy)),
             least_share=mean_interval(shares.min(axis=1)),
             locked_out=self._locked_out(policy),
             reached=self._reached(policy) if follows else {},
@@ -165,13 +166,22 @@ class Comparison:
             cost=self._cost(shares),
         )
 
+    def _warm(self, policy: str) -> int:
+        """Samples of its warm start."""
+        variant = self.plan.variants[policy]
+        if knows_its_shares(variant):
+            return 0
+        each = variant.warm_start or self.plan.options.warm_start
+        return each * len(self.plan.world.arms)
+
     def _locked_out(self, policy: str) -> float | None:
         """None where no arm of the optimum is drawn often enough to tell, or the optimum is not known."""
         if not self.plan.options.population:
             return None
         rounds = int(self.times[-1])
         best = np.array(list(self.best_weights.values()))
-        expected = best * rounds / 2 >= EXPECTED_DRAWS
+        needed = np.array([arm in self.plan.best.active for arm in self.plan.world.arms])
+        expected = needed & (best * rounds / 2 >= EXPECTED_DRAWS)
         if not expected.any():
             return None
         half = int(np.searchsorted(self.times, rounds / 2))
@@ -180,9 +190,15 @@ class Comparison:
         return float(np.mean(np.any(silent & expected, axis=1)))
 
     def _reached(self, policy: str) -> dict[str, float]:
-        off = np.abs(self.mixture(policy) / self.best_score - 1)
+        off = np.abs(self.mixture(policy) - self.best_score)
+        at_best = self.mixture(policy, "loss") - self.plan.best.loss <= self.plan.best.gap
         return {
-            f"{near:.0%}": float(np.median([settled(self.times, row <= near) for row in off]))
+            f"{near:.0%}": _median(
+                [
+                    settled(self.times, (row <= near * abs(self.best_score)) | exact)
+                    for row, exact in zip(off, at_best, strict=True)
+                ]
+            )
             for near in NEAR
         }
 
@@ -192,8 +208,15 @@ class Comparison:
 
     def against(self, policy: str, other: str, t: int | None = None) -> Paired:
         """The pooled score of ``policy`` minus that of ``other`` at the end or at time ``t``, paired."""
-        place = -1 if t is None else int(np.searchsorted(self.times, t))
+        place = self.place_of(t)
         return paired(self.pooled(policy)[:, place], self.pooled(other)[:, place])
+
+    def place_of(self, t: int | None) -> int:
+        """Where the first time read stands that is not before ``t``; the end for None."""
+        last = int(self.times[-1])
+        if t is not None and not 1 <= t <= last:
+            raise InputError(f"t is {t}: give a time from 1 to {last}.")
+        return len(self.times) - 1 if t is None else int(np.searchsorted(self.times, t))
 
     def is_better(self, policy: str, other: str, t: int | None = None) -> bool | None:
         """Whether the 95 % interval of the difference says so; None if it holds zero."""
@@ -319,6 +342,11 @@ class Comparison:
             for name, chart in comparison_charts(self).items():
                 charts.save(chart, place / name)
         return place
+
+
+def _median(times: list[float]) -> float:
+    """The middle one, or the later of two: half of them had settled by then."""
+    return sorted(times)[len(times) // 2]
 
 
 def _finite(value: Any) -> Any:

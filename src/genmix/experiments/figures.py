@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from genmix.experiments.variants import knows_its_shares
+
 if TYPE_CHECKING:
     from genmix.experiments.comparison import Comparison
 
@@ -34,7 +36,8 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
 
     pooled = panel("All samples so far", "pooled", axis(found), log_y=is_distance(found))
     made = {"pooled": charts.curves([pooled])}
-    made["shares"] = charts.shares(share_rows(found))
+    if rows := share_rows(found):
+        made["shares"] = charts.shares(rows)
     explored = panel("Least drawn arm", "least_share", "min n_i(t)/t")
     if not found.plan.options.population:
         return made | {"exploration": charts.curves([explored])}
@@ -56,7 +59,7 @@ def share_rows(found: Comparison) -> list[dict[str, Any]]:
     arms = list(found.plan.world.arms)
     rows = []
     for policy, variant in found.plan.variants.items():
-        if variant.oracle is not None:
+        if knows_its_shares(variant):
             continue
         for t, weights in zip(found.times, found.weights(policy).mean(axis=0), strict=True):
             rows += [

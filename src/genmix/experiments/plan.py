@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from genmix import __version__
-from genmix.description import from_plain, to_plain
+from genmix.description import Description, from_plain, has_missing, to_plain
 from genmix.errors import InputError, whole
-from genmix.experiments.variants import Variant
+from genmix.experiments.variants import Variant, knows_its_shares
 from genmix.experiments.worlds import World
 from genmix.mixture import Mixture, optimal_mixture
-from genmix.objectives.base import Objective
+from genmix.objectives.base import Objective, Sum
 
 POINTS = 60
 """About how many times t the curves are read at, evenly in log t."""
@@ -58,10 +59,16 @@ class Plan:
         repeats: int,
         options: Options,
     ) -> Plan:
-        pools = list(world.arms.values())
-        resolved = {label: _resolved(variant, pools) for label, variant in variants.items()}
-        plan = cls(world, objective.resolve(pools), resolved, whole(repeats, "repeats", 1), options)
-        most = max((v.warm_start or options.warm_start) for v in resolved.values())
+        arms, pools = list(world.arms), list(world.arms.values())
+        for variant in variants.values():
+            if variant.policy is not None:
+                variant.policy.check(arms, arms, variant.objective or objective)
+        with threadpool_limits(1):  # the same bits, whoever computes them
+            fixed = objective.resolve(pools)
+            resolved = {label: _resolved(variant, pools) for label, variant in variants.items()}
+        plan = cls(world, fixed, resolved, whole(repeats, "repeats", 1), options)
+        learning = [v for v in resolved.values() if not knows_its_shares(v)]
+        most = max((v.warm_start or options.warm_start for v in learning), default=0)
         least = most * len(world.arms)
         if options.rounds <= least:
             raise InputError(
@@ -72,9 +79,10 @@ class Plan:
 
     @cached_property
     def best(self) -> Mixture:
-        """The best mixture of the pools, which are the population."""
-        world = self.world
-        return optimal_mixture(world.arms, self.objective, world.qualities, world.costs)
+        """The best mixture of the pools, which are the population: no estimate is made of them."""
+        world, objective = self.world, of_population(self.objective)
+        with threadpool_limits(1):
+            return optimal_mixture(world.arms, objective, world.qualities, world.costs)
 
     @cached_property
     def best_arm(self) -> str:
@@ -102,7 +110,13 @@ class Plan:
     def key(self, label: str, repeat: int) -> str:
         """Of one run: equal keys, equal results."""
         variant = to_plain(self.variants[label])
-        return digest({"plan": self.fingerprint, "variant": variant, "repeat": repeat})
+        named = {} if self.travels else {"label": label}  # what no key can tell apart
+        return digest({"plan": self.fingerprint, "variant": variant, "repeat": repeat} | named)
+
+    @cached_property
+    def travels(self) -> bool:
+        """Whether other processes know all that it names: no functions or classes of the user's."""
+        return _is_ours(self.objective) and all(map(_is_ours, self.variants.values()))
 
     def plain(self) -> dict[str, Any]:
         """Arrays and JSON values, from which ``from_plain`` makes the plan again."""
@@ -111,7 +125,7 @@ class Plan:
                 "name": self.world.name,
                 "arms": list(self.world.arms),
                 "pools": list(self.world.arms.values()),
-                "costs": self.world.costs,
+                "costs": _floats(self.world.costs),
                 "qualities": self.world.qualities,
                 "encoder": self.world.encoder,
             },
@@ -138,6 +152,28 @@ class Plan:
             plain["repeats"],
             Options(**plain["options"]),
         )
+
+
+def of_population(objective: Objective) -> Objective:
+    """The objective for pools that are the distribution itself, without corrections for few samples."""
+    if isinstance(objective, Sum):
+        return Sum(tuple((weight, of_population(term)) for weight, term in objective.terms))
+    plain: dict[str, Any] = {"unbiased": False, "ddof": 0}
+    found = {name: value for name, value in plain.items() if getattr(objective, name, value)}
+    return replace(objective, **found) if found else objective  # type: ignore[type-var]
+
+
+def _is_ours(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_ours, value))
+    if isinstance(value, Description):
+        ours = type(value).__module__.startswith("genmix.")
+        return ours and all(_is_ours(part) for part in vars(value).values())
+    return not callable(value) and has_missing(value) is None
+
+
+def _floats(costs: Mapping[str, float] | None) -> dict[str, float] | None:
+    return None if costs is None else {arm: float(cost) for arm, cost in costs.items()}
 
 
 def _resolved(variant: Variant, pools: list[Any]) -> Variant:

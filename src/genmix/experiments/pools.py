@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from genmix.study.journal import NAME, Journal, embedding_of
 from genmix.study.prepare import close_all, make_encoder, make_generators
 from genmix.study.references import read_reference
 from genmix.study.result import Run
+from genmix.study.run import in_own_loop
 from genmix.study.terms import make_objective
 
 AT_ONCE = 64
@@ -82,7 +82,10 @@ def _of_run(folder: Path) -> StudyPools:
     pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
     world = _world(study.name, pools, encoder_name, notes)
     encoder = make_encoder(study, home)
-    objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
+    try:
+        objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
+    finally:
+        in_own_loop(close_all({}, encoder))
     return StudyPools(world, objective, _options(study))
 
 
@@ -98,14 +101,14 @@ def _of_study(study: Study, folder: Path) -> StudyPools:
     try:
         pools, notes = {}, {}
         for label, generator in generators.items():
-            samples = asyncio.run(_all_samples(generator, label))
+            samples = in_own_loop(_all_samples(generator, label))
             pools[label] = _embedded(samples, encoder, label)
             notes[label] = [(sample.quality, sample.cost) for sample in samples]
         objective = make_objective(
             study, lambda path: read_reference(path, folder, encoder, _quiet)
         )
     finally:
-        asyncio.run(close_all(generators, encoder))
+        in_own_loop(close_all(generators, encoder))
     name = None if encoder is None else encoder.name
     return StudyPools(_world(study.name, pools, name, notes), objective, _options(study))
 
@@ -117,14 +120,15 @@ def _world(
     notes: Mapping[str, Sequence[tuple[float | None, float | None]]],
 ) -> World:
     """Pools with each arm's mean cost, and qualities where every sample has one."""
-    costs = {arm: float(np.mean([cost or 0.0 for _, cost in each])) for arm, each in notes.items()}
+    known = {arm: [cost for _, cost in each if cost is not None] for arm, each in notes.items()}
+    costs = {arm: float(np.mean(each)) if each else 0.0 for arm, each in known.items()}
     rated = all(quality is not None for each in notes.values() for quality, _ in each)
     qualities = {arm: np.array([q for q, _ in each], dtype=float) for arm, each in notes.items()}
     return World(
         name,
         pools,
         encoder=encoder,
-        costs=costs if any(costs.values()) else None,
+        costs=costs if any(known.values()) else None,
         qualities=qualities if rated else None,
     )
 

@@ -13,6 +13,8 @@ from genmix.extras import need
 
 LEVEL = 0.95
 RESAMPLES = 1000
+LEAST_TIMES = 5
+"""To fit a slope to."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,25 @@ class Exponent:
 
 
 def exponent(
-    times: NDArray[np.int64], regret: NDArray[np.float64], seed: int = 0
+    times: NDArray[np.int64], regret: NDArray[np.float64], warm: int = 0, seed: int = 0
 ) -> Exponent | None:
-    """Of the mean of ``regret`` ``(repeats, points)`` over its last decade; None where it is not positive."""
-    late = times >= times[-1] / 10
-    rng = np.random.default_rng(seed)
-    slope = _slope(times[late], regret[:, late].mean(axis=0))
+    """Of the mean of ``regret`` ``(repeats, points)`` in the time since the warm start, over its last decade.
+
+    ``warm``: samples of the warm start, in which nothing is learnt. None where the regret is not
+    positive or there are too few times or repeats to tell.
+    """
+    begin = int(np.searchsorted(times, warm))
+    rest = times[-1] - times[begin] if begin < len(times) else 0
+    late = times - (times[begin] if warm else 0) >= max(rest / 10, 1)
+    if late.sum() < LEAST_TIMES or len(regret) < 2:
+        return None
+    since = times[late] - (times[begin] if warm else 0)
+    added = regret[:, late] - (regret[:, [begin]] if warm else 0)
+    slope = _slope(since, added.mean(axis=0))
     if slope is None:
         return None
-    picks = rng.integers(len(regret), size=(RESAMPLES, len(regret)))
-    slopes = [_slope(times[late], regret[pick][:, late].mean(axis=0)) for pick in picks]
+    picks = np.random.default_rng(seed).integers(len(regret), size=(RESAMPLES, len(regret)))
+    slopes = [_slope(since, added[pick].mean(axis=0)) for pick in picks]
     known = [each for each in slopes if each is not None]
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Exponent(slope, float(low), float(high))

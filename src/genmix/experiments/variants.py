@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 import genmix as gx
@@ -70,16 +70,17 @@ class Variant(Description):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-def fixed_shares(policy: Policy | None) -> bool:
-    """Whether a policy knows its weights beforehand, and so needs no warm start."""
-    return isinstance(policy, Fixed | Uniform | OneArmOracle | MixtureOracle)
+def knows_its_shares(variant: Variant) -> bool:
+    """Whether its weights are known beforehand, so that it needs no warm start."""
+    known = isinstance(variant.policy, Fixed | Uniform | OneArmOracle | MixtureOracle)
+    return known or variant.oracle is not None
 
 
 def read_variants(given: Any) -> dict[str, Variant]:
     """Labelled variants from policies, their names, variants, or a map from label to any of these."""
     if given is None:
         given = DEFAULT
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and given:
         return {str(label): _variant(each) for label, each in given.items()}
     if isinstance(given, str | Policy | Variant) or not isinstance(given, Iterable):
         raise InputError(f"policies is {given!r}: give a list of policies, or a map from label.")
@@ -93,13 +94,23 @@ def read_variants(given: Any) -> dict[str, Variant]:
     return found
 
 
+SYMBOLS = {"delta": "δ", "epsilon": "ε", "beta": "β"}
+
+
+def _changed(policy: Policy | None) -> list[tuple[str, float]]:
+    """The numbers in which a policy differs from its default."""
+    if policy is None or not is_dataclass(policy):
+        return []
+    given = [(f.name, getattr(policy, f.name), f.default) for f in fields(policy)]
+    return [(name, now) for name, now, usual in given if isinstance(now, float) and now != usual]
+
+
 def _unused(variant: Variant, found: Mapping[str, Variant]) -> str:
     """Its label, with the parameters if another has that label already."""
     label = variant.label
     if label not in found:
         return label
-    parts = [variant.policy] if variant.policy is not None else []
-    said = [f"{f.name}={getattr(p, f.name)}" for p in parts for f in fields(p)]  # type: ignore[arg-type]
+    said = [f"{SYMBOLS.get(name, name)}={value:g}" for name, value in _changed(variant.policy)]
     said += [f"{name}={value}" for name, value in variant.options.items()]
     longer = f"{label} {' '.join(said)}".strip()
     if longer in found:

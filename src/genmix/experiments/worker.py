@@ -6,8 +6,11 @@ same line when the run is on disk. It ends with its standard input, so none outl
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from pathlib import Path
+from queue import Queue
 
 from threadpoolctl import threadpool_limits
 
@@ -27,9 +30,19 @@ def make(plan: Plan, place: int, store: Store) -> None:
 def main(file: Path, folder: Path) -> None:
     plan = Plan.from_plain(state.load(file))
     store = Store(folder)
-    for line in sys.stdin:
+    asked: Queue[str] = Queue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    while True:
+        line = asked.get()
         make(plan, int(line), store)
-        print(line.strip(), flush=True)
+        print(line, flush=True)
+
+
+def _listen(asked: Queue[str]) -> None:
+    """Take orders, and end at once when there is nobody left to give any."""
+    for line in sys.stdin:
+        asked.put(line.strip())
+    os._exit(0)
 
 
 if __name__ == "__main__":

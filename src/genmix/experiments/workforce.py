@@ -6,15 +6,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
 
 from genmix import state
-from genmix.description import Description, has_missing
 from genmix.errors import InputError
 from genmix.experiments.plan import Plan
 from genmix.experiments.store import Store
@@ -34,35 +33,23 @@ def make_all(plan: Plan, store: Store, workers: int, progress: Progress) -> None
     total = len(set(keys))
     progress(done, total)
     finished = _alone(plan, store, places)
-    if workers > 1 and len(places) > 1 and _travels(plan):
+    if workers > 1 and len(places) > 1 and plan.travels:
         finished = _together(plan, store, places, min(workers, len(places)))
-    for _ in finished:
-        done += 1
-        progress(done, total)
+    with closing(finished):  # an interrupt in progress() ends the processes, too
+        for _ in finished:
+            done += 1
+            progress(done, total)
 
 
-def _alone(plan: Plan, store: Store, places: Sequence[int]) -> Iterator[int]:
+def _alone(plan: Plan, store: Store, places: Sequence[int]) -> Generator[int, None, None]:
     for place in places:
         make(plan, place, store)
         yield place
 
 
-def _travels(plan: Plan) -> bool:
-    """Whether other processes know all that the plan names: no functions or classes of the user's."""
-    parts: list[Any] = [plan.objective, *plan.variants.values()]
-    return all(_is_ours(part) for part in parts)
-
-
-def _is_ours(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return all(map(_is_ours, value))
-    if isinstance(value, Description):
-        ours = type(value).__module__.startswith("genmix.")
-        return ours and all(_is_ours(part) for part in vars(value).values())
-    return not callable(value) and has_missing(value) is None
-
-
-def _together(plan: Plan, store: Store, places: Sequence[int], workers: int) -> Iterator[int]:
+def _together(
+    plan: Plan, store: Store, places: Sequence[int], workers: int
+) -> Generator[int, None, None]:
     """Runs in the order in which processes finish them; a failing one ends all."""
     todo: Queue[int] = Queue()
     for place in places:
@@ -72,8 +59,10 @@ def _together(plan: Plan, store: Store, places: Sequence[int], workers: int) -> 
         file = Path(scratch, "plan.npz")
         state.save(file, plan.plain())
         with _processes([str(file), str(store.folder)], workers) as crew:
-            for each in crew:
-                threading.Thread(target=_feed, args=(each, todo, answers), daemon=True).start()
+            for worker, words in crew:
+                threading.Thread(
+                    target=_feed, args=(worker, words, todo, answers), daemon=True
+                ).start()
             for _ in places:
                 answer = answers.get()
                 if isinstance(answer, str):
@@ -81,43 +70,48 @@ def _together(plan: Plan, store: Store, places: Sequence[int], workers: int) -> 
                 yield answer
 
 
+Worker = tuple[subprocess.Popen[str], IO[bytes]]
+"""A process, and the file that takes what it complains about: a pipe could fill up and hold it."""
+
+
 @contextmanager
-def _processes(arguments: list[str], workers: int) -> Iterator[list[subprocess.Popen[str]]]:
-    command = [sys.executable, "-m", "genmix.experiments.worker", *arguments]
+def _processes(arguments: list[str], workers: int) -> Iterator[list[Worker]]:
+    # -P: as in this process, modules of the current folder are not taken for others.
+    command = [sys.executable, "-P", "-m", "genmix.experiments.worker", *arguments]
     # One thread from the start: a library that began with more may keep memory for them.
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     places = os.pathsep.join(part for part in sys.path if part)
     environment = {**os.environ, **threads, "PYTHONPATH": places}
-    crew = []
+    crew: list[Worker] = []
     try:
         for _ in range(workers):
-            crew.append(
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    env=environment,
-                    start_new_session=True,  # Ctrl-C is for us; it ends them with us
-                )
+            words: IO[bytes] = TemporaryFile()  # noqa: SIM115 - closed below
+            worker = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=words,
+                text=True,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for us; it ends them with us
             )
+            crew.append((worker, words))
         yield crew
     finally:
-        for each in crew:
-            each.kill()
-        for each in crew:
-            each.wait()
-            for pipe in (each.stdin, each.stdout, each.stderr):
+        for worker, said in crew:
+            worker.kill()
+            worker.wait()
+            for pipe in (worker.stdin, worker.stdout, said):
                 with suppress(OSError):
                     pipe.close()  # type: ignore[union-attr]
 
 
-def _feed(worker: subprocess.Popen[str], todo: Queue[int], answers: Queue[int | str]) -> None:
+def _feed(
+    worker: subprocess.Popen[str], words: IO[bytes], todo: Queue[int], answers: Queue[int | str]
+) -> None:
     """Hand one run after the other to a worker; tell what it answers, or its last words."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    assert worker.stderr is not None
     while True:
         try:
             place = todo.get_nowait()
@@ -130,9 +124,15 @@ def _feed(worker: subprocess.Popen[str], todo: Queue[int], answers: Queue[int | 
         except (OSError, ValueError):
             answered = False
         if not answered:
-            words = ""
-            with suppress(OSError, ValueError):
-                words = worker.stderr.read().strip()
-            answers.put(words.splitlines()[-1] if words else "its process was ended")
+            answers.put(_last_words(words))
             return
         answers.put(place)
+
+
+def _last_words(words: IO[bytes]) -> str:
+    said = ""
+    with suppress(OSError, ValueError):
+        words.seek(0)
+        said = words.read().decode("utf-8", "replace").strip()
+    last = said.splitlines()[-1] if said else "its process was ended"
+    return last.removeprefix("genmix.errors.InputError: ").removesuffix(".")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,14 +74,18 @@ def load_world(name: str, folder: Path | None = None, encoder: str | None = None
         card = json.loads((place / "world.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{place} holds no recorded world ({error}): check the name.") from error
-    encoders = card["encoders"]
+    encoders = card.get("encoders") or {}
+    if not encoders or not card.get("arms"):
+        raise InputError(f"{place / 'world.json'} names no arms or encoders: make the world anew.")
     chosen = next(iter(encoders)) if encoder is None else encoder
     if chosen not in encoders:
         raise InputError(
             f"the world {name} has no encoder {chosen!r}: it has {', '.join(encoders)}."
         )
     arms, reference = _read_pools(place / encoders[chosen]["file"], card["arms"])
-    return World(name, arms, reference, encoders[chosen]["name"], card["costs"], card["note"])
+    return World(
+        name, arms, reference, encoders[chosen]["name"], card.get("costs"), card.get("note", "")
+    )
 
 
 def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | None]:
@@ -88,7 +94,7 @@ def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | 
             arms = {label: content[f"arm_{i}"].astype(float) for i, label in enumerate(labels)}
             has_one = "reference" in content.files
             return arms, content["reference"].astype(float) if has_one else None
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"{file} cannot be read ({error}): make the world anew.") from error
 
 

@@ -195,6 +195,8 @@ def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, 
 class FrechetLoss(TraceLoss):
     """The Fréchet distance as a function of the weights."""
 
+    squares = 2.0
+
     def __init__(
         self,
         moments: MixtureMoments,

@@ -53,7 +53,8 @@ class PairSums:
 
 def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
     """``αᵀKα − 2 b·α + c``, with K projected to be positive semidefinite if it is unbiased."""
-    matrix, own = sums.means(unbiased), sums.own / sums.counts
+    matrix = sums.means(unbiased)
+    own = None if unbiased else sums.own / sums.counts  # unbiased: n samples add nothing
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
     if values[0] >= -1e-13 * abs(values[-1]):
         return QuadraticLoss(matrix, linear, constant, own)
@@ -70,7 +71,7 @@ class ProjectedLoss(QuadraticLoss):
     """A quadratic made convex; its score is that of the form as it was measured."""
 
     def __init__(
-        self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector
+        self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector | None
     ) -> None:
         super().__init__(convex, linear, constant, own)
         self._measured = QuadraticLoss(measured, linear, constant)

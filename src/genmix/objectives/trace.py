@@ -150,6 +150,10 @@ LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 class TraceLoss(Loss):
     """``linear·α + constant + Σ f(λ(Z_α))``."""
 
+    squares: float = 0.0
+    """The variance of a squared coordinate, in units of λ²: 0 for features of unit length in one direction
+    each, as modes are, and 2 for Gaussians."""
+
     def __init__(
         self,
         moments: MixtureMoments,
@@ -181,11 +185,13 @@ class TraceLoss(Loss):
         return float(self.linear @ alpha) + self.constant + total
 
     def inflation(self, alpha: Vector) -> float:
-        # As if a sample's coordinates in the eigenbasis were independent: fourth moments are not kept.
+        # ½ Σ_kl h_kl Var(φ_k φ_l), as if coordinates in the eigenbasis were independent, with
+        # Var(φ_k φ_l) = λ_k λ_l off the diagonal: fourth moments are not kept.
         values = self.moments.spectrum(alpha)
         lifted = np.maximum(values, EPS * float(np.max(values, initial=TINY)))
         bend: NDArray[np.float64] = self.function.differences(lifted)
-        return float(values @ bend @ values) / 2  # ½ Σ_kl h_kl λ_k λ_l
+        diagonal = float(np.diag(bend) @ values**2)
+        return (float(values @ bend @ values) + (self.squares - 1) * diagonal) / 2
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)

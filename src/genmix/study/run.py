@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from genmix import __version__
 from genmix.encoders.base import Encoder
@@ -33,6 +33,7 @@ from genmix.study.session import Session
 from genmix.study.stopping import Watch
 
 STUDY = "study.yaml"
+T = TypeVar("T")
 
 Callback = Callable[["Live"], None]
 """Called with the running study after everything that happened to it."""
@@ -121,7 +122,7 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
             journal = Journal.create(folder, meta)
             return await _drive(journal, plan, parts, folder, options)
 
-    return _run(parts.closing(begin()))
+    return in_own_loop(parts.closing(begin()))
 
 
 def _check_empty(folder: Path) -> None:
@@ -158,10 +159,10 @@ def go_on(folder: Path, options: Options) -> Run:
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
         _check_encoder(journal, parts.encoder, options)
-        return _run(parts.closing(_drive(journal, plan, parts, folder, options)))
+        return in_own_loop(parts.closing(_drive(journal, plan, parts, folder, options)))
 
 
-def _run(work: Coroutine[Any, Any, Run]) -> Run:
+def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
     """The work in an event loop of its own, also where one runs already, as in a notebook."""
     try:
         asyncio.get_running_loop()

@@ -45,7 +45,7 @@ class Duel:
 
 def duel(found: Comparison, objective: str, policy: str, other: str, t: int | None = None) -> Duel:
     """At the end, or at the first time read that is not before ``t``."""
-    place = len(found.times) - 1 if t is None else int(found.times.searchsorted(t))
+    place = found.place_of(t)
     mine, theirs = found.pooled(policy)[:, place], found.pooled(other)[:, place]
     sign = 100 if found.maximise else -100
     gain = mean_interval(sign * (mine - theirs) / abs(theirs.mean()))
@@ -91,7 +91,6 @@ def duel_chart(duels: Sequence[Duel]) -> Any:
             "mean": each.gain.mean,
             "low": each.gain.low,
             "high": each.gain.high,
-            "group": each.objective,
         }
         if len(pairs) > 1:
             row["panel"] = f"{each.policy} against {each.other}"

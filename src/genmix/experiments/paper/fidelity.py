@@ -8,7 +8,7 @@ import genmix as gx
 from genmix.experiments.comparison import Comparison
 from genmix.experiments.paper.features import sources
 from genmix.experiments.paper.item import Item, Made, Setting
-from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, size
+from genmix.experiments.paper.playing import GREEDY, ORACLES, UCB, objectives, play, size, some_rows
 from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tell import plus_minus
 from genmix.experiments.paper.text import table
@@ -54,7 +54,7 @@ def _sweep(
     reference = world.need_reference()
     rows = []
     for w in QUICK_WEIGHTS if setting.quick else WEIGHTS:
-        added: Any = getattr(gx, term)(reference[:2000])
+        added: Any = getattr(gx, term)(some_rows(reference, 2000))
         objective = base + w * UNITS[name] * added
         spent = size(setting, world, repeats=10, most=ROUNDS)
         policies = GREEDY | UCB | {"Mixture oracle": ORACLES["Mixture oracle"]}

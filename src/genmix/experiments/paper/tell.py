@@ -15,8 +15,13 @@ def settings_line(found: Comparison) -> str:
     return (
         f"{found.repeats} paired repeats, T = {options.rounds}, warm start {options.warm_start}; "
         f"{found.objective!r}; encoder {world.encoder or 'unstated'}, d = {world.dimension}, "
-        f"{len(world.arms)} arms."
+        f"{len(world.arms)} arms of {_sizes(found)} samples."
     )
+
+
+def _sizes(found: Comparison) -> str:
+    sizes = sorted({len(pool) for pool in found.plan.world.arms.values()})
+    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 def outcome_table(found: Comparison) -> str:
@@ -60,7 +65,9 @@ def plus_minus(interval: Interval) -> str:
     if math.isnan(half) or half <= 1e-12 * abs(interval.mean):  # one repeat, or no chance in it
         return f"{interval.mean:.4g}"
     digits = max(0, 1 - math.floor(math.log10(half)))
-    return f"{interval.mean:.{min(digits, 6)}f} ± {half:.{min(digits, 6)}f}"
+    if digits > 6:
+        return f"{interval.mean:.3g} ± {half:.1e}"
+    return f"{interval.mean:.{digits}f} ± {half:.{digits}f}"
 
 
 def _time(value: float | None) -> str:
