@@ -396,6 +396,10 @@ class Journal:
         for row in cursor:
             yield dict(zip(names, row, strict=True))
 
+    def query(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """What one who watches the run from outside wants to know."""
+        return self._db.execute(query, parameters).fetchall()
+
     def _rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         cursor = self._db.execute(query, parameters)
         names = [column[0] for column in cursor.description]
