@@ -31,6 +31,7 @@ from genmix.study.loop import INTERRUPTED, Limits, Loop
 from genmix.study.result import Run, write_results
 from genmix.study.session import Session
 from genmix.study.stopping import Watch
+from genmix.study.timeline import Timeline
 
 STUDY = "study.yaml"
 
@@ -45,6 +46,7 @@ class Live:
     study: Study
     folder: Path
     loop: Loop
+    timeline: Timeline
 
     @property
     def selector(self) -> Selector:
@@ -224,8 +226,10 @@ async def _drive(
             return write_results(folder, plan, session)
         journal.event("start", genmix=__version__, pid=os.getpid())
         loop = _make_loop(plan, parts, session, folder, watch)
-        broken = await _play(loop, plan, session, folder, options)
+        timeline = Timeline(session)
+        broken = await _play(Live(plan, folder, loop, timeline), session, options)
         loop.complete_mixture()
+        timeline.write()
         why = loop.trouble or loop.reason
         kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
         journal.event(kind, why=why)
@@ -242,15 +246,12 @@ def _is_finished(journal: Journal) -> bool:
     return any(event["kind"] == "finished" for event in journal.events())
 
 
-async def _play(
-    loop: Loop, plan: Study, session: Session, folder: Path, options: Options
-) -> Exception | None:
+async def _play(live: Live, session: Session, options: Options) -> Exception | None:
     """Run the loop; what a callback raised, once all that flew has been taken in."""
-    live = Live(plan, folder, loop)
-
-    broken: list[Exception] = []
+    loop, broken = live.loop, list[Exception]()
 
     def report() -> None:
+        live.timeline.follow()
         for callback in options.callbacks:
             try:
                 callback(live)
@@ -259,7 +260,7 @@ async def _play(
                 loop.stop(INTERRUPTED)
 
     loop.report = report
-    loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
+    loop.take_up([(e, _sample_of(row, live.folder)) for e, row in session.journal.unfinished()])
     _look_back(loop, session)
     with _signals(loop, options):
         await loop.run()
