@@ -27,6 +27,9 @@ BUCKETS = 200
 GROWTH = 0.02
 """Samples must have grown by this fraction before that curve is made again."""
 
+HEAD_START = 0.2
+"""Seconds before old costs are added up."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -116,13 +119,13 @@ class Follower:
         self._step = last
 
     def _count_all(self, journal: Journal, last: int) -> None:
-        self.counts = Counter(
-            dict(
-                journal.query(
-                    "SELECT arm, count(*) FROM tickets WHERE outcome = 'told' GROUP BY arm"
-                )
-            )
+        # The first goes through an index, the second finds few: together quicker than counting told ones.
+        asked = journal.query("SELECT arm, count(*) FROM tickets GROUP BY arm")
+        others = journal.query(
+            "SELECT arm, count(*) FROM tickets WHERE outcome IS NOT 'told' GROUP BY +arm"
         )
+        self.counts = Counter(dict(asked))
+        self.counts.subtract(dict(others))
         times = journal.query(
             "SELECT ended_at FROM tickets WHERE ended_step IS NOT NULL AND outcome = 'told'"
             " ORDER BY ended_step DESC LIMIT ?",
@@ -206,14 +209,15 @@ class Follower:
         last = self.moments[-1].samples if self.has_timeline else -1
         try:
             rows = journal.query(
-                "SELECT samples, weights, score, pooled FROM timeline WHERE samples > ?"
+                "SELECT samples, weights, score, pooled FROM timeline WHERE samples >= ?"
                 " ORDER BY samples",
                 last,
             )
         except sqlite3.OperationalError:  # a journal from before there were timelines
             rows = []
-        if rows and not self.has_timeline:
-            self.moments, self.has_timeline = [], True
+        if rows:  # the last one known may have been written anew
+            kept = self.moments[:-1] if self.has_timeline else []
+            self.moments, self.has_timeline = kept, True
         for samples, *texts in rows:
             self.moments.append(Moment(samples, *map(_numbers, texts)))
         if not self.has_timeline:
@@ -290,9 +294,11 @@ class Costs:
             self._new += cost
 
     def add_all_until(self, step: int) -> None:
-        """Once: all the samples of the past."""
+        """Once: all the samples of the past, after the page that asks has its answer."""
         self._old = None
-        threading.Thread(target=self._add_all, args=(step,), daemon=True).start()
+        timer = threading.Timer(HEAD_START, self._add_all, args=(step,))
+        timer.daemon = True
+        timer.start()
 
     def _add_all(self, step: int) -> None:
         try:

@@ -152,7 +152,8 @@ class Guard:
         return len(given) == 1 and is_our_name(given[0], self._names)
 
     def _has_bearer(self, headers: Headers) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        sent = headers.get("authorization", "").encode("latin-1")  # as it came, byte by byte
+        kind, _, given = sent.decode("utf-8", "replace").partition(" ")
         wanted = self._access.token
         return wanted is not None and kind.lower() == "bearer" and same(given.strip(), wanted)
 

@@ -259,7 +259,7 @@ def _column(name: str, rows: Sequence[Mapping[str, float | None]]) -> list[float
 
 def short(value: float | None) -> float | None:
     """As many digits as a curve shows."""
-    return None if value is None else float(f"{value:.5g}")
+    return None if value is None else float(f"{value:.7g}")
 
 
 def thinned(moments: Sequence[Moment], most: int) -> list[Moment]:

@@ -140,11 +140,23 @@ function words(sample) {
 function showFailures() {
   const fresh = byId("failures").dataset.seen !== undefined && state.failures.length && String(state.failures[0].id) !== byId("failures").dataset.seen;
   byId("failures").dataset.seen = state.failures[0]?.id ?? "";
-  keyed(byId("failures"), state.failures, (failure) => failure.id, (failure) =>
-    el("li", {}, el("span", { class: "quiet" }, clock(failure.at)), " ", el("b", {}, failure.arm), ` ${failure.stage === "encode" ? "(encoder) " : ""}`, el("span", { dir: "auto" }, failure.message)));
+  keyed(byId("failures"), alike(state.failures), (failure) => `${failure.id} ${failure.times}`, (failure) =>
+    el("li", {}, el("span", { class: "quiet" }, clock(failure.at)), " ", el("b", {}, failure.arm), ` ${failure.stage === "encode" ? "(encoder) " : ""}`,
+      el("span", { dir: "auto" }, failure.message), failure.times > 1 ? el("span", { class: "quiet" }, ` (${failure.times} in a row)`) : null));
   setText(byId("failed"), state.failed ? count(state.failed) : "");
   none("failures", "None.");
   if (fresh && Date.now() - said > SAY_EVERY) say(`A failure of ${state.failures[0].arm}: ${state.failures[0].message}`);
+}
+
+/** Neighbours that say the same become one. */
+function alike(failures) {
+  const found = [];
+  for (const each of failures) {
+    const last = found.at(-1);
+    if (last && ["arm", "stage", "message"].every((key) => last[key] === each[key])) last.times += 1;
+    else found.push({ ...each, times: 1 });
+  }
+  return found;
 }
 
 function showEvents() {

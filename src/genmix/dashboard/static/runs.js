@@ -12,7 +12,7 @@ function make(run) {
   const cell = (label, kind, ...inside) => el("td", { class: kind, "data-label": label }, ...inside);
   return el("tr", {}, cell("", "choose", box),
     el("th", { scope: "row" }, el("a", { href: `/run/${pathOf(run.name)}` }, run.name === "." ? run.study || "this run" : run.name), el("span", { class: "quiet objective" })),
-    cell("Status", "state", el("span", { class: "badge" })), cell("Samples", "samples", el("span"), el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"))),
+    cell("Status", "state", el("span", { class: "badge" })), cell("Samples", "told", el("span"), el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"))),
     cell("Score", "score"), cell("", "sparks"), cell("", "weights"), cell("Last sign", "at"));
 }
 
