@@ -103,4 +103,4 @@ def demo(
         raise typer.Exit(INTERRUPTED)
 
 
-from genmix.cli import comparing, offline, paper, studies  # noqa: E402, F401  (commands register themselves)
+from genmix.cli import comparing, offline, paper, reporting, studies  # noqa: E402, F401  (commands register themselves)

@@ -9,6 +9,7 @@ from genmix.charts.names import better, short_name
 if TYPE_CHECKING:
     from genmix.experiments.comparison import Comparison
 
+
 def axis(found: Comparison, what: str = "") -> str:
     """The score's name with the direction that is better."""
     return f"{short_name(found.score_name)} {what}{better(found.maximise)}".replace("  ", " ")

@@ -67,6 +67,4 @@ def _quotas(arms: Sequence[str], most: int) -> dict[str, int]:
     floor = {arm: min(n, least) for arm, n in sizes.items()}
     left = most - sum(floor.values())
     spare = sum(sizes.values()) - sum(floor.values())
-    return {
-        arm: floor[arm] + (n - floor[arm]) * max(left, 0) // spare for arm, n in sizes.items()
-    }
+    return {arm: floor[arm] + (n - floor[arm]) * max(left, 0) // spare for arm, n in sizes.items()}

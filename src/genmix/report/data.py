@@ -16,7 +16,7 @@ import numpy as np
 from genmix.diagnostics import innovation
 from genmix.errors import InputError
 from genmix.kernels import Cosine
-from genmix.mixture import Mixture, Pool, best_mixture
+from genmix.mixture import Mixture, best_mixture
 from genmix.objectives.base import Batch, Objective, Sum
 from genmix.report.chosen import Chosen, choose
 from genmix.report.frontier import Frontier, frontier
@@ -196,7 +196,7 @@ class _Gathering:
             weights=self.weights,
             gap=None if self.best is None else self._gap(),
             mixture=self._measured(self.weights),
-            even=self._measured({arm: 1.0 for arm in self.weights or ()}),
+            even=self._measured(dict.fromkeys(self.weights or (), 1.0)),
             pooled=_values(self.pool.pooled_score()) if self.pool else {},
             then=self._then(),
             timeline=self.timeline,
@@ -234,7 +234,7 @@ class _Gathering:
 
     def _gap(self) -> float | None:
         """How far the loss of the run's mixture lies above the least, at most."""
-        assert self.best is not None and self.weights is not None
+        assert self.best is not None
         mixed = self._measured(self.weights)
         if mixed is None:
             return None

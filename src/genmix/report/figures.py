@@ -109,7 +109,12 @@ def scores_chart(facts: Facts) -> Any:
             bars.append((evenly, "even", facts.even.scores))
         bars.append((mixture, "mixture", facts.mixture.scores))
         rows += [
-            {"label": label, "kind": kind, "mean": scores.get(term.name), "panel": _title(facts, term)}
+            {
+                "label": label,
+                "kind": kind,
+                "mean": scores.get(term.name),
+                "panel": _title(facts, term),
+            }
             for label, kind, scores in bars
         ]
     only = facts.terms[0]
@@ -130,11 +135,11 @@ def map_chart(facts: Facts) -> Any:
         {"group": arm if arm in inks else other, "x": float(x), "y": float(y)}
         for arm, (x, y) in zip(chosen.arms[places].tolist(), drawn.points, strict=True)
     ]
-    titles = [
+    first, second = (
         f"component {i + 1} ({100 * share:.0f} % of the variance)"
         for i, share in enumerate(drawn.shares)
-    ]
-    return charts.scatter(rows, *titles, inks)
+    )
+    return charts.scatter(rows, first, second, inks)
 
 
 def map_places(facts: Facts) -> Any:
@@ -153,7 +158,9 @@ def cost_chart(facts: Facts) -> Any:
     best, mine = _apart("best mixture at each weight of cost", labels), _apart("this run", labels)
     inks = arm_inks(arm.label for arm in leading(facts))
     styles = {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
-    rows = [{"series": best, "x": p.cost, "mean": p.score} for p in edge.points]
+    rows: list[dict[str, Any]] = [
+        {"series": best, "x": p.cost, "mean": p.score} for p in edge.points
+    ]
     rows += [
         {"series": arm, "x": edge.singles[arm].cost, "mean": edge.singles[arm].score}
         for arm in labels
@@ -162,9 +169,7 @@ def cost_chart(facts: Facts) -> Any:
         styles[mine] = Style(VERMILLION)
         rows.append({"series": mine, "x": edge.mixture.cost, "mean": edge.mixture.score})
     axis = f"{short_name(edge.name)} {better(edge.maximise)}"
-    panel = charts.Panel(
-        "", rows, axis, x="mean cost of a sample", log_y=_is_distance(edge.name)
-    )
+    panel = charts.Panel("", rows, axis, x="mean cost of a sample", log_y=_is_distance(edge.name))
     least, most = (f(row["x"] for row in rows) for f in (min, max))
     return charts.sweep([panel], looks=styles, log_x=least > 0 and most / least > 30)
 
@@ -204,7 +209,9 @@ def _axis(term: Term) -> str:
 
 
 def _title(facts: Facts, term: Term) -> str:
-    return "" if len(facts.terms) == 1 else f"{short_name(term.name)} {'↑' if term.maximise else '↓'}"
+    return (
+        "" if len(facts.terms) == 1 else f"{short_name(term.name)} {'↑' if term.maximise else '↓'}"
+    )
 
 
 def _apart(name: str, labels: Iterable[str]) -> str:

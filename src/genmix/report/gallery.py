@@ -58,11 +58,7 @@ def gallery(chosen: Chosen, arms: Sequence[str], folder: Path, unit: bool) -> li
     """Nearest to the mean of their arm first, and farthest first; ``unit`` compares directions alone."""
     many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
     rows = _unit(chosen.embeddings) if unit else chosen.embeddings
-    return [
-        shelf
-        for arm in arms
-        if (shelf := _shelf(chosen, rows, arm, many, folder)) is not None
-    ]
+    return [shelf for arm in arms if (shelf := _shelf(chosen, rows, arm, many, folder)) is not None]
 
 
 def _shelf(

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, no style or script but its own, and other people's text as text."""
+"""The report as one HTML file: no network, no script but its own, and other people's text as text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from string import Template
+
 import yaml
 
 from genmix import __version__
@@ -21,9 +22,11 @@ from genmix.report.gallery import Shelf, Shown, gallery, source_name
 from genmix.report.safe import clipped, escaped, script_json, without_secrets
 from genmix.report.svg import inline
 from genmix.report.words import number, percent
+from genmix.study.view import duration
 
 TIP_LETTERS = 240
 MOST_FAILURES = 20
+TIP = '<p id="tip" aria-live="polite">Point at a dot to read its sample here.</p>'
 MOST_SETTINGS = 40_000
 """Letters of the study that are shown."""
 
@@ -108,8 +111,10 @@ def _share_bar(facts: Facts) -> str:
         f"<li>{_dot(shades[arm])}{escaped(arm)} {percent(share)}</li>"
         for arm, share in shares.items()
     )
-    bar = f'<svg class="share" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">{"".join(rects)}</svg>'
-    return f'{bar}<ul class="key" aria-label="Weights">{key}</ul>'
+    return (
+        '<svg class="share" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">'
+        f'{"".join(rects)}</svg><ul class="key" aria-label="Weights">{key}</ul>'
+    )
 
 
 def _dot(colour: str) -> str:
@@ -134,10 +139,14 @@ def _tiles(facts: Facts) -> str:
             scores = other.single if isinstance(other, Arm) else other.scores
             label = f"{other.label}, " if isinstance(other, Arm) else ""
             share = words.gain(term, mine, scores)
-            kind = "" if share is None or abs(share) < words.SAME else "good" if share > 0 else "bad"
+            kind = (
+                "" if share is None or abs(share) < words.SAME else "good" if share > 0 else "bad"
+            )
             title = f"{short_name(term.name)} against the {what}"
-            tiles.append(_tile(title, _signed(share), f"{label}{number(scores.get(term.name))}", kind))
-    tiles.append(_tile("Samples", f"{facts.samples:,}", words.duration(facts.seconds)))
+            tiles.append(
+                _tile(title, _signed(share), f"{label}{number(scores.get(term.name))}", kind)
+            )
+    tiles.append(_tile("Samples", f"{facts.samples:,}", duration(facts.seconds)))
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
         tiles.append(_tile("Cost", number(facts.cost), f"{number(each)} a sample"))
@@ -172,19 +181,13 @@ def _next(facts: Facts) -> str:
 
 # -- charts ------------------------------------------------------------------------------------------
 
-CAPTIONS: dict[str, Callable[[Facts], str]] = {
-    "scores": lambda facts: "Scores of the samples in hand; the even mixture weighs all arms alike.",
-    "weights": lambda facts: "The mixture from which arms were drawn; even until the warm start is complete.",
-    "pooled": lambda facts: "All samples as one set, as they came; broken lines are the arms alone, at the end.",
-    "map": lambda facts: (
-        f"Two principal components of the embeddings of {len(map_places(facts)):,} samples"
-        f"{'' if len(map_places(facts)) == facts.samples else f' out of {facts.samples:,}'}. What is near here "
-        "need not be near in all dimensions. The arrow keys step from dot to dot."
-    ),
-    "cost": lambda facts: (
-        "Along the line cost counts more and more, from right to left; single dots are the arms alone "
-        "and what this run ended with."
-    ),
+CAPTIONS = {
+    "scores": "Scores of the samples in hand; the even mixture weighs all arms alike.",
+    "weights": "The mixture from which arms were drawn; even until the warm start is complete.",
+    "pooled": "All samples as one set, as they came; broken lines are the arms alone, at the end.",
+    "map": "What is near here need not be near in all dimensions. The arrow keys step from dot to dot.",
+    "cost": "Along the line cost counts more and more, from right to left; single dots are the arms "
+    "alone and what this run ended with.",
 }
 ABSENT = {
     "scores": "There is no mixture to score yet.",
@@ -201,17 +204,27 @@ def _charts(facts: Facts) -> str:
 
 
 def _figure(facts: Facts, name: str) -> str:
-    title = TITLES[name]
+    title, caption = TITLES[name], _caption(facts, name)
     try:
         chart = figure(facts, name)
-        drawn = "" if chart is None else inline(chart, name, f"{title}: {CAPTIONS[name](facts)}")
-        caption = ABSENT[name] if chart is None else CAPTIONS[name](facts)
+        drawn = "" if chart is None else inline(chart, name, f"{title}: {caption}")
+        caption = ABSENT[name] if chart is None else caption
     except InputError as error:  # Altair is not there, say: the words still are
         drawn, caption = "", f"This chart could not be drawn: {error}"
-    tip = '<p id="tip" aria-live="polite">Point at a dot to read its sample here.</p>' if drawn and name == "map" else ""
+    tip = TIP if drawn and name == "map" else ""
     return (
         f'<figure id="{name}"><h3>{escaped(title)}</h3>{drawn}{tip}'
         f"<figcaption>{escaped(caption)}</figcaption></figure>"
+    )
+
+
+def _caption(facts: Facts, name: str) -> str:
+    if name != "map":
+        return CAPTIONS[name]
+    shown = len(map_places(facts))
+    part = "" if shown == facts.samples else f" out of {facts.samples:,}"
+    return (
+        f"Two principal components of the embeddings of {shown:,} samples{part}. {CAPTIONS[name]}"
     )
 
 
@@ -224,7 +237,9 @@ def _map_data(facts: Facts) -> str:
     points = []
     for i in map_places(facts).tolist():
         row = facts.chosen.rows[i]
-        said = row["text"] or (f"images/{row['image']}" if row["image"] else source_name(row["source"]))
+        said = row["text"] or (
+            f"images/{row['image']}" if row["image"] else source_name(row["source"])
+        )
         points.append([place[str(facts.chosen.arms[i])], clipped(said or "", TIP_LETTERS)])
     content = script_json({"arms": labels, "points": points})
     return f'<script type="application/json" id="map-data">{content}</script>'
@@ -281,7 +296,8 @@ def _weight(arm: Arm) -> str:
     return (
         f"{arm.weight:.3f}"
         '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="back" width="100" height="6"/><rect width="{100 * arm.weight:.1f}" height="6" fill="#4C8CC0"/></svg>'
+        '<rect class="back" width="100" height="6"/>'
+        f'<rect width="{100 * arm.weight:.1f}" height="6" fill="#4C8CC0"/></svg>'
     )
 
 
@@ -293,11 +309,15 @@ def _legend(facts: Facts) -> str:
     terms = {
         "Weight": "its part in the mixture at the end; – where the arm was out of it",
         "Alone": "the score of the arm's own samples",
-        "Loss without it": "by how much the least loss of a mixture rises if the arm is left out; 0: it is not needed",
-        "Innovation": "λ_max(S_i − Σ_j S_j): above 0 the arm has a direction that all others together lack",
+        "Loss without it": "by how much the least loss of a mixture rises if the arm is left out; "
+        "0: it is not needed",
+        "Innovation": "λ_max(S_i − Σ_j S_j): above 0 the arm has a direction that all others "
+        "together lack",
     }
     rows = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in terms.items())
-    depends = f'<p class="note">Scores depend on: {escaped(facts.details)}.</p>' if facts.details else ""
+    depends = (
+        f'<p class="note">Scores depend on: {escaped(facts.details)}.</p>' if facts.details else ""
+    )
     return f'<dl class="terms">{rows}</dl>{depends}'
 
 

@@ -10,7 +10,13 @@ from genmix.generators.messages import JOINERS
 from genmix.study.secrets import lines_with_secrets
 
 HIDDEN = "(hidden: this line looks like a secret)"
-IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+IN_SCRIPT = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
 
 
 def escaped(text: object) -> str:

@@ -1,4 +1,4 @@
-"""What a user came for, in sentences: the mixture, what it is worth, whether it has settled, what to do next."""
+"""What a user came for, in sentences: the mixture, its worth, whether it has converged, what to do next."""
 
 from __future__ import annotations
 
@@ -210,9 +210,7 @@ def settled_words(facts: Facts) -> str:
     }
     words = f"{start[found.verdict]}: {found.why}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
-        words += (
-            f" Its loss is at most {facts.gap:.1e} above the least that any mixture of these samples has."
-        )
+        words += f" Its loss is at most {facts.gap:.1e} above the least that any mixture of these samples has."
     lag = _lag(facts)
     if lag is not None:
         words += lag
@@ -334,5 +332,7 @@ def _single(facts: Facts) -> list[Step]:
     if any(g is None or abs(g) > NEAR for g in gains):
         return []
     return [
-        Step("single", f"{best.label} alone scores as well, within 1 %: the others add little to it.")
+        Step(
+            "single", f"{best.label} alone scores as well, within 1 %: the others add little to it."
+        )
     ]
