@@ -130,6 +130,11 @@ class Mixture:
             [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the least"]
         )
 
+    def _repr_html_(self) -> str:
+        from genmix.report.notebook import mixture_html
+
+        return mixture_html(self)
+
 
 def _brief(score: Scores) -> str:
     if isinstance(score, Score):

@@ -39,9 +39,8 @@ POLICY = "; ".join(
 )
 
 REPORT_POLICY = (
-    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline' "
-    "'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """A report carries its scripts; it is shown as a stranger's page, which can reach nothing here."""
 

@@ -26,18 +26,27 @@ HEADS = (
 
 def page(found: Comparison) -> str:
     """Settings, a line for every policy, and the paired differences."""
+    differences = tests(found)
+    below = ["", *differences] if differences else []
+    return "\n".join([*heading(found), "", *aligned(outcome_rows(found)), *below])
+
+
+def heading(found: Comparison) -> list[str]:
+    """What was compared, and the best that could be reached."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
     shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
-    head = [
+    return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
         f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unstated'}",
         f"best mixture {found.best_score:.6g} ({shares}), gap {plan.best.gap:.0e}; best arm "
         f"{plan.best_arm}",
-        "",
     ]
-    rows = [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
-    return "\n".join([*head, *aligned(rows), *_tests(found)])
+
+
+def outcome_rows(found: Comparison) -> list[list[str]]:
+    """The names of the columns, and a row for every policy."""
+    return [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
 
 
 def _cells(outcome: Outcome) -> list[str]:
@@ -66,8 +75,9 @@ def _time(value: float | None) -> str:
     return "not" if math.isinf(value) else f"{value:.0f}"
 
 
-def _tests(found: Comparison) -> list[str]:
-    lines = [""]
+def tests(found: Comparison) -> list[str]:
+    """Paired differences, a line each."""
+    lines = []
     for row in found.test_table():
         verdict = {True: "better", False: "worse", None: "no difference seen"}[row["better"]]
         lines.append(
@@ -75,7 +85,7 @@ def _tests(found: Comparison) -> list[str]:
             f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
             f"{row['p_wilcoxon']:.2g} (Wilcoxon): {verdict}"
         )
-    return lines if len(lines) > 1 else []
+    return lines
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

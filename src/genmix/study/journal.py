@@ -29,6 +29,7 @@ FORMAT = 1
 NAME = "journal.sqlite"
 DTYPES = ("<f4", "<f8")
 TICKETS_AT_ONCE = 500
+LETTERS = 4000
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -432,12 +433,12 @@ class Journal:
         ).fetchall()
 
     def samples_of(self, tickets: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """The samples of these tickets, in this order."""
+        """The samples of these tickets, in this order; of a text that is long, the beginning."""
         for first in range(0, len(tickets), TICKETS_AT_ONCE):
             part = tickets[first : first + TICKETS_AT_ONCE]
             marks = ", ".join("?" * len(part))
             rows = self._rows(f"SELECT * FROM samples WHERE ticket IN ({marks})", *part)
-            found = {row["ticket"]: row for row in rows}
+            found = {row["ticket"]: _begun(row) for row in rows}
             yield from (found[ticket] for ticket in part)
 
     def told_rows(self) -> Iterator[dict[str, Any]]:
@@ -465,6 +466,11 @@ class Journal:
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
     """The embedding in a row of samples."""
     return _read(row["embedding"], row["dtype"])
+
+
+def _begun(row: dict[str, Any]) -> dict[str, Any]:
+    """A sample with the beginnings of its texts, for those who look at many."""
+    return row | {key: row[key] and row[key][:LETTERS] for key in ("text", "prompt")}
 
 
 def _connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
