@@ -21,22 +21,27 @@ HOSTILE = (
 )
 
 ARMS = f"""
-import random, re, time, zlib
+import os, random, re, time, zlib
 import numpy as np
 
 HOSTILE = {HOSTILE!r}
 WORDS = "harbour market jazz coffee rain river tower bridge night train museum garden".split()
 
-def talk(seeds, first, last, wait=0.0):
+def pause(wait):
     time.sleep(wait)
+    while os.path.exists(os.path.join(os.path.dirname(__file__), "closed")):
+        time.sleep(0.02)
+
+def talk(seeds, first, last, wait=0.0):
+    pause(wait)
     return [" ".join(random.Random(s).choices(WORDS[first:last], k=6)) for s in seeds]
 
 def hostile(seeds, wait=0.0):
-    time.sleep(wait)
+    pause(wait)
     return [HOSTILE[s % len(HOSTILE)] for s in seeds]
 
 def flaky(seeds, wait=0.0):
-    time.sleep(wait)
+    pause(wait)
     if seeds[0] % 3 == 0:
         raise RuntimeError("<b>no</b> luck today")
     return [" ".join(random.Random(s).choices(WORDS, k=3)) for s in seeds]
@@ -51,25 +56,28 @@ def embed(texts):
 
 
 def write_study(folder: Path, samples: int, wait: float = 0.0, **more: Any) -> Path:
-    """A study of texts, some of them hostile, whose arms take their time."""
+    """A study of texts, some of them hostile, whose arms take their time.
+
+    As long as there is a file ``closed`` beside it, no sample comes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dashboard_arms.py").write_text(ARMS)
 
-    def arm(function: str, **arguments: Any) -> dict[str, Any]:
+    def arm(function: str, price: float, **arguments: Any) -> dict[str, Any]:
         return {
             "kind": "callable",
             "function": f"dashboard_arms:{function}",
             "arguments": {**arguments, "wait": wait},
-            "price": 0.01,
+            "price": price,
         }
 
     study = {
         "name": "watched",
         "arms": {
-            "left": arm("talk", first=0, last=6),
-            "right": arm("talk", first=6, last=12),
-            "<i>odd</i>": arm("hostile"),
-            "flaky": arm("flaky"),
+            "left": arm("talk", 0.01, first=0, last=6),
+            "right": arm("talk", 0.02, first=6, last=12),
+            "<i>odd</i>": arm("hostile", 0.01),
+            "flaky": arm("flaky", 0.03),
         },
         "encoder": {"kind": "callable", "function": "dashboard_arms:embed"},
         "objective": "vendi",

@@ -512,7 +512,7 @@ def test_every_answer_carries_a_strict_policy(url: str) -> None:
         assert "http" not in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
         assert "access-control-allow-origin" not in headers
     page = httpx.get(url).text

@@ -48,7 +48,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none at all, forms would not say where they come from
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
@@ -134,14 +134,16 @@ class Guard:
         may_act = is_same_origin(request.headers) or self._has_bearer(request.headers)
         if request.method not in SAFE and not may_act:
             return refused(request, 403, "Changes need the token, or come from this page itself.")
-        if self._access.token is None or self._is_known(request):
+        if self._access.token is None:
             return None
-        if request.url.path == LOGIN and request.method == "POST":
-            return await self._login(request)
         given = request.query_params.get("token")
         if given is not None and request.method in SAFE and same(given, self._access.token):
             rest = [(k, v) for k, v in parse_qsl(request.url.query) if k != "token"]
             return self._welcome(request.url.path + (f"?{urlencode(rest)}" if rest else ""))
+        if self._is_known(request):
+            return None
+        if request.url.path == LOGIN and request.method == "POST":
+            return await self._login(request)
         if request.url.path.startswith("/static/") and request.method in SAFE:
             return None  # the page that asks for the token has a look, too
         return refused(request, 401, None if given is None else "That is not the token.")

@@ -66,6 +66,7 @@ def _serve_on(
         app,
         log_level="warning",
         access_log=False,
+        ws="none",
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=3,

@@ -4,6 +4,7 @@ import { mixtureBar, spark } from "./chart.js";
 import { ago, byId, count, data, el, keyed, number, pathOf, scoreName, setBadge, setHidden, setText } from "./dom.js";
 
 const EVERY = 2000;
+const MOST = 12;
 let runs = [];
 
 function make(run) {
@@ -65,8 +66,8 @@ function filter() {
 
 function choose() {
   const chosen = document.querySelectorAll("input[name=run]:checked").length;
-  byId("compare").disabled = chosen < 2;
-  setText(byId("compare"), chosen > 1 ? `Compare ${chosen} runs` : "Compare");
+  byId("compare").disabled = chosen < 2 || chosen > MOST;
+  setText(byId("compare"), chosen > MOST ? `Compare at most ${MOST} runs` : chosen > 1 ? `Compare ${chosen} runs` : "Compare");
 }
 
 async function refresh() {
