@@ -1,7 +1,7 @@
 // Lines and stacked areas. A slider below each chart walks through it, by touch or keys; the key shows
 // the values at that place, and a table has them all.
 
-import { count, el, number, percent, setText, svg } from "./dom.js";
+import { count, el, number, percent, score, setText, svg } from "./dom.js";
 
 const EDGE = { left: 54, right: 12, top: 12, bottom: 34 };
 const STRETCH = 30;
@@ -185,7 +185,7 @@ export class Chart {
     const at = place ?? this.xs.length - 1;
     const x = this.xs[at];
     const values = this.series.map((each) => ({ ...each, value: valueAt(each.points, x) }));
-    const written = (value) => (this.kind === "areas" ? percent(value) : number(value));
+    const written = (value) => (this.kind === "areas" ? percent(value) : score(value));
     this.slider.value = at;
     const words = `${count(x)} ${this.unit}: ${values.map((v) => `${v.name} ${written(v.value)}`).join(", ")}`;
     this.slider.setAttribute("aria-valuetext", words);
@@ -209,7 +209,7 @@ export class Chart {
     const step = Math.max(1, Math.ceil(this.xs.length / ROWS));
     const chosen = this.xs.filter((_, i) => (this.xs.length - 1 - i) % step === 0);
     const head = el("tr", {}, ...[this.unit, ...this.series.map((each) => each.name)].map((name) => el("th", { scope: "col" }, name)));
-    const written = this.kind === "areas" ? percent : number;
+    const written = this.kind === "areas" ? percent : score;
     const rows = chosen.map((x) => el("tr", {}, el("th", { scope: "row" }, count(x)),
       ...this.series.map((each) => el("td", {}, written(valueAt(each.points, x))))));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));

@@ -1,7 +1,7 @@
 // Several runs on one chart.
 
 import { Chart, mixtureBar } from "./chart.js";
-import { byId, count, data, duration, el, keyed, number, pathOf, percent, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";
+import { byId, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";
 
 const EVERY = 2000;
 let found = data();
@@ -50,7 +50,7 @@ function showTable() {
   (row, run) => {
     setBadge(row.cells[1].firstChild, run.status);
     const of = (name) => run.scores.find((score) => score.name === name)?.pooled;
-    const cells = [count(run.samples), ...names.map((score) => number(of(score.name))), number(run.cost), duration(run.seconds)];
+    const cells = [count(run.samples), ...names.map((score) => digits(of(score.name))), number(run.cost), duration(run.seconds)];
     cells.forEach((text, i) => setText(row.cells[i + 2], text));
   });
 }

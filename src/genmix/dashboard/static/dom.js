@@ -67,6 +67,14 @@ export function number(value) {
   return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
+/** A score: always as many digits, so that columns of them can be compared. */
+export function score(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e6 || (size < 1e-3 && size > 0)) return value.toExponential(3);
+  return value.toLocaleString("en-US", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
+}
+
 export function percent(value) {
   if (value === null || value === undefined) return "–";
   return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;

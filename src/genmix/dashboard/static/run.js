@@ -2,7 +2,8 @@
 
 import { Chart } from "./chart.js";
 import {
-  byId, clock, count, data, duration, el, keyed, number, pathOf, percent, scoreName, setBadge, setHidden, setText, swatch,
+  byId, clock, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText,
+  swatch,
 } from "./dom.js";
 
 const state = data();
@@ -19,7 +20,7 @@ function facts() {
   const found = [];
   const limit = budget.samples ? ` of ${count(budget.samples)}` : "";
   found.push({ name: "Samples", value: count(state.samples), more: limit, share: budget.samples ? state.samples / budget.samples : null });
-  if (life.active) found.push({ name: "Rate", value: state.rate === null ? "–" : number(state.rate), more: " a second" });
+  if (life.active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " a second" });
   if (life.active) found.push({ name: "Time left", value: state.left === null ? "–" : duration(state.left) });
   const time = budget.time ? ` of ${duration(budget.time)}` : "";
   found.push({ name: "Running time", value: duration(state.seconds), more: time, share: budget.time ? state.seconds / budget.time : null });
@@ -28,7 +29,7 @@ function facts() {
     found.push({ name: "Cost", value: number(state.cost), more: most, share: budget.cost ? state.cost / budget.cost : null });
   }
   for (const score of state.scores) {
-    found.push({ name: scoreName(score), value: number(score.pooled), more: score.mixture === null ? "" : ` · mixture ${number(score.mixture)}` });
+    found.push({ name: scoreName(score), value: digits(score.pooled), more: score.mixture === null ? "" : ` mixture ${digits(score.mixture)}` });
   }
   found.push({ name: "Failed attempts", value: count(state.failed) });
   return found;
@@ -113,7 +114,7 @@ function showArms() {
   }, (row, arm) => {
     setText(row.querySelector(".weight"), percent(arm.weight));
     row.querySelector(".bar-of span").style.width = `${100 * (arm.weight ?? 0)}%`;
-    const cells = [count(arm.count), count(arm.flying), count(arm.failures), ...names.map((n) => number(arm.alone[n])), arm.state || "drawn from"];
+    const cells = [count(arm.count), count(arm.flying), count(arm.failures), ...names.map((n) => digits(arm.alone[n])), arm.state || "drawn from"];
     cells.forEach((text, i) => setText(row.cells[i + 2], text));
   });
 }

@@ -1,7 +1,7 @@
 // The list of runs.
 
 import { mixtureBar, spark } from "./chart.js";
-import { ago, byId, count, data, el, keyed, number, pathOf, scoreName, setBadge, setHidden, setText } from "./dom.js";
+import { ago, byId, count, data, el, keyed, pathOf, score as digits, scoreName, setBadge, setHidden, setText } from "./dom.js";
 
 const EVERY = 2000;
 const MOST = 12;
@@ -30,9 +30,9 @@ function update(row, run) {
   setText(samples.firstChild, count(run.samples) + (budget ? ` of ${count(budget)}` : ""));
   setHidden(samples.lastChild, !budget);
   samples.lastChild.firstChild.style.width = `${Math.min(100, (100 * run.samples) / (budget || 1))}%`;
-  setText(score, run.score ? `${number(run.score.pooled)}` : "–");
+  setText(score, digits(run.score?.pooled));
   score.title = run.score ? scoreName(run.score) : "";
-  redraw(sparks, run.spark, () => spark(run.spark, run.spark.length ? `${run.score.name}, from ${number(run.spark[0][1])} to ${number(run.spark.at(-1)[1])}` : "no scores yet"));
+  redraw(sparks, run.spark, () => spark(run.spark, run.spark.length ? `${run.score.name}, from ${digits(run.spark[0][1])} to ${digits(run.spark.at(-1)[1])}` : "no scores yet"));
   redraw(weights, run.weights, () => mixtureBar(run.weights));
   setText(at, ago(run.at));
 }
