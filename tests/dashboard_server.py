@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,12 +12,13 @@ import uvicorn
 
 from genmix.dashboard.app import make_app
 from genmix.dashboard.security import Access
+from genmix.dashboard.serve import listen
 
 
 @contextmanager
 def serving(root: Path, token: str | None = None, host: str = "127.0.0.1") -> Iterator[str]:
     """Its address, without a slash at the end."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     servers: list[uvicorn.Server] = []
     app = make_app(root, Access(host, port, token), lambda: servers[0].should_exit)

@@ -28,7 +28,7 @@ GROWTH = 0.02
 """Samples must have grown by this fraction before that curve is made again."""
 
 HEAD_START = 0.2
-"""Seconds before old costs are added up."""
+"""Seconds before old costs are added up, so that the page which asks has its answer."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Follower:
         self._read_events(journal)
         self._read_timeline(journal)
         self.flying = dict(
-            journal.query("SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY arm")
+            journal.query("SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm")
         )
 
     # -- tickets ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Follower:
             RECENT,
         )
         self.recent.extend(reversed([at for (at,) in times]))
-        self._cost.add_all_until(last)
+        self._cost.leave_until(last)
 
     def _count_new(self, journal: Journal) -> None:
         rows = journal.query(
@@ -276,16 +276,25 @@ class Follower:
 
 
 class Costs:
-    """What a run has paid. Old samples are added up beside: their rows are long, and there are many."""
+    """What a run has paid.
+
+    Old samples are added up beside, and only if somebody asks: their rows are long, and there are many.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._old: float | None = 0.0
         self._new = 0.0
         self._is_priced = False
+        self._until: int | None = None
 
     @property
     def total(self) -> float | None:
+        if self._until is not None:
+            timer = threading.Timer(HEAD_START, self._add_all, args=(self._until,))
+            self._until = None
+            timer.daemon = True
+            timer.start()
         return self._old + self._new if self._is_priced and self._old is not None else None
 
     def add(self, cost: float | None) -> None:
@@ -293,12 +302,9 @@ class Costs:
             self._is_priced = True
             self._new += cost
 
-    def add_all_until(self, step: int) -> None:
-        """Once: all the samples of the past, after the page that asks has its answer."""
-        self._old = None
-        timer = threading.Timer(HEAD_START, self._add_all, args=(step,))
-        timer.daemon = True
-        timer.start()
+    def leave_until(self, step: int) -> None:
+        """All the samples up to this step are still to be added up."""
+        self._old, self._until = None, step
 
     def _add_all(self, step: int) -> None:
         try:

@@ -33,18 +33,21 @@ def serve(
             f"{host} can be reached from other machines: give a token with --token, "
             "or in GENMIX_DASHBOARD_TOKEN."
         )
-    _serve_on(_listening(host, port), root, host, token, announce)
+    _serve_on(listen(host, port), root, host, token, announce)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
             f"{host} port {port} cannot be listened on ({reason}): name another with --port."
         ) from error
+    # Connections inherit it; asyncio leaves sockets that it did not make itself as they are.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _serve_on(
