@@ -19,7 +19,7 @@ from genmix.report import words
 from genmix.report.data import Arm, Facts
 from genmix.report.figures import FIGURES, TITLES, colours, figure, map_places
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
-from genmix.report.safe import clipped, escaped, script_json, without_secrets
+from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
 from genmix.report.svg import inline
 from genmix.report.words import number, percent
 from genmix.study.view import duration
@@ -88,7 +88,7 @@ def _top(facts: Facts) -> str:
         f'<p class="lead">{escaped(words.mixture_words(facts))}</p>',
         _share_bar(facts),
         *(f"<p>{escaped(sentence)}</p>" for sentence in sentences),
-        f'<p class="status {kind}">{escaped(without_secrets(words.end_words(facts)))}</p>',
+        f'<p class="status {kind}">{escaped(words.end_words(facts))}</p>',
         "</div>",
         _tiles(facts),
     )
@@ -173,7 +173,7 @@ def _tile(title: str, value: str, below: str = "", kind: str = "") -> str:
 
 def _next(facts: Facts) -> str:
     items = "".join(
-        f'<li class="step-{step.kind}">{escaped(without_secrets(step.words))}</li>'
+        f'<li class="step-{step.kind}">{escaped(step.words)}</li>'
         for step in words.next_steps(facts)
     )
     return section("What to do next", f'<div class="card"><ol class="next">{items}</ol></div>')
@@ -240,7 +240,7 @@ def _map_data(facts: Facts) -> str:
         said = row["text"] or (
             f"images/{row['image']}" if row["image"] else source_name(row["source"])
         )
-        points.append([place[str(facts.chosen.arms[i])], clipped(said or "", TIP_LETTERS)])
+        points.append([place[str(facts.chosen.arms[i])], clipped(visible(said or ""), TIP_LETTERS)])
     content = script_json({"arms": labels, "points": points})
     return f'<script type="application/json" id="map-data">{content}</script>'
 
@@ -393,7 +393,7 @@ def _failures(facts: Facts) -> str:
     if not told:
         return ""
     items = "".join(
-        f"<li>{escaped(arm)}, {count:,}×; the last: {escaped(without_secrets(clipped(message, 400)))}</li>"
+        f"<li>{escaped(arm)}, {count:,}×; the last: {escaped(clipped(message, 400))}</li>"
         for (arm, message), count in told.most_common(MOST_FAILURES)
     )
     return f"<details><summary>Failures</summary><ul>{items}</ul></details>"

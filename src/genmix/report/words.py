@@ -210,7 +210,9 @@ def settled_words(facts: Facts) -> str:
     }
     words = f"{start[found.verdict]}: {found.why}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
-        words += f" Its loss is at most {facts.gap:.1e} above the least that any mixture of these samples has."
+        words += (
+            f" Its loss is at most {facts.gap:.1e} above the least of any mixture of these samples."
+        )
     lag = _lag(facts)
     if lag is not None:
         words += lag
