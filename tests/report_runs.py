@@ -30,7 +30,13 @@ HOSTILE = (
 ARMS = ("plain <b>bold</b>", "</script><script>window.hacked=1</script>", 'q" onload="x')
 
 
-def feature_run(folder: Path, samples: int = 300, **more: Any) -> gx.Run:
+def feature_run(
+    folder: Path,
+    samples: int = 300,
+    callbacks: Any = (),
+    note: Any = lambda line: None,
+    **more: Any,
+) -> gx.Run:
     """Three recorded arms: two that need each other, and one that adds nothing."""
     rng = np.random.default_rng(0)
     arms = {}
@@ -40,7 +46,7 @@ def feature_run(folder: Path, samples: int = 300, **more: Any) -> gx.Run:
         np.save(path, [1, 0, 0, 0] + rng.normal(size=(samples, 4)) * scale)
         arms[arm] = {"kind": "recorded", "path": str(path), "cost": 0.5 * price}
     study = {"name": "t", "arms": arms, "objective": "vendi", "budget": {"samples": samples}}
-    return gx.run(study | more, folder / "run")
+    return gx.run(study | more, folder / "run", callbacks=callbacks, note=note)
 
 
 def text_run(folder: Path, samples: int = 120, **more: Any) -> gx.Run:
