@@ -61,7 +61,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def percent(share: float) -> str:
     """A share as people say it; what is more than nothing never shows as 0 %."""
-    if 0 < share < 0.005:
+    if 0 < share < 0.01:
         return "<1 %"
     return f"{100 * share:.0f} %"
 
