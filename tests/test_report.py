@@ -336,6 +336,45 @@ def test_a_report_without_charts_still_has_words(
     assert "The mixture:" in page.text
 
 
+@pytest.mark.parametrize("count", [13, 40])
+def test_many_arms_share_a_colour(tmp_path: Path, count: int) -> None:
+    rng = np.random.default_rng(0)
+    arms = {}
+    for i in range(count):
+        np.save(tmp_path / f"{i}.npy", rng.normal(size=(60, 6)) + np.eye(6)[i % 6])
+        arms[f"arm {i}"] = {
+            "kind": "recorded",
+            "path": str(tmp_path / f"{i}.npy"),
+            "cost": i + 1,
+            "exhausted": "retire",
+        }
+    arms["other arms"] = arms.pop("arm 1")
+    study = {"arms": arms, "objective": "vendi", "budget": {"samples": 20 * count}, "warm_start": 5}
+    run = gx.run(study, tmp_path / "run")
+    page = read(run.report())
+    assert len(re.findall(r'<tr><th scope="row">', page.source)) == count
+    for name in FIGURES:
+        assert f'<figure id="{name}"' in page.source
+    assert "could not be drawn" not in page.text
+    assert ("were left out in turn" in page.text) == (count > 30)
+
+
+def test_arms_that_are_out_are_named(tmp_path: Path) -> None:
+    (tmp_path / "faulty.py").write_text(
+        "import numpy as np\n\n\ndef make(seeds):\n    raise RuntimeError('no <b>luck</b> today')\n"
+    )
+    study = _study(tmp_path)
+    study["arms"] |= {"bad": {"kind": "callable", "function": "faulty:make"}}
+    study["retries"] = {"attempts": 1, "first_wait": 0.001, "longest_wait": 0.01}
+    path = tmp_path / "study.json"
+    path.write_text(json.dumps(study))
+    page = read(gx.run(path, tmp_path / "run").report())
+    assert "Out of it at the end: bad." in page.text
+    assert "mend it, or leave it out" in page.text
+    assert "no <b>luck</b> today" in page.text
+    assert "<b>" not in page.source
+
+
 def test_the_run_folder_itself_is_not_written_over(features: gx.Run, tmp_path: Path) -> None:
     for name in ("journal.sqlite", "summary.json"):
         with pytest.raises(InputError, match="belongs to the run"):

@@ -89,7 +89,9 @@ def test_better_depends_on_the_direction() -> None:
 def test_the_mixture_in_words(facts: Facts) -> None:
     weights = {"a": 0.7, "b": 0.298, "c": 0.002}
     found = mixture_words(replace(facts, weights=weights))
-    assert found == "The mixture: 70 % a and 30 % b. Next to nothing of c."
+    assert found == (
+        "The mixture: 70 % a and 30 % b. Next to nothing of c. Out of it at the end: flat, tall and dot."
+    )
     many = {f"m{i}": 0.05 for i in range(20)}
     assert "12 more arms" in mixture_words(replace(facts, weights=many))
     assert "no mixture yet" in mixture_words(replace(facts, weights=None))
@@ -224,4 +226,5 @@ def test_one_arm_alone(tmp_path: Path) -> None:
     found = gather(gx.run(study, tmp_path / "run").folder)
     assert mixture_words(found) == "The mixture: 100 % a."
     assert score_words(found)[0].endswith("↑.")
+    assert "a was the only arm" in settled_words(found)
     assert kinds(found) == ["use"]

@@ -32,12 +32,13 @@ def leading(facts: Facts, most: int = MOST_ARMS) -> list[Arm]:
 
 
 def colours(facts: Facts, inks: bool = False) -> dict[str, str]:
-    """A colour for each leading arm, and grey for the others."""
+    """A colour for each leading arm, and one for all others together, which is the last."""
     from genmix.charts.style import arm_colours, arm_inks
 
     labels = [arm.label for arm in leading(facts)]
-    found = arm_inks(labels) if inks else arm_colours(labels)
-    return found if len(labels) == len(facts.arms) else {**found, _apart(OTHERS, labels): GREY}
+    if len(labels) < len(facts.arms):
+        labels.append(_apart(OTHERS, labels))
+    return arm_inks(labels) if inks else arm_colours(labels)
 
 
 def weights_chart(facts: Facts) -> Any:

@@ -17,7 +17,7 @@ from genmix.charts.names import short_name
 from genmix.errors import InputError
 from genmix.report import words
 from genmix.report.data import Arm, Facts
-from genmix.report.figures import FIGURES, TITLES, colours, figure, map_places
+from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
 from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
 from genmix.report.svg import inline
@@ -98,8 +98,8 @@ def _share_bar(facts: Facts) -> str:
     if not facts.weights:
         return ""
     shades = colours(facts)
-    shares = {arm: facts.weights.get(arm, 0.0) for arm in shades}
-    if len(shades) < len(facts.arms):
+    shares = {arm: facts.weights[arm] for arm in shades if arm in facts.weights}
+    if len(leading(facts)) < len(facts.arms):
         *_, other = shades
         shares[other] = max(1.0 - sum(w for arm, w in shares.items() if arm != other), 0.0)
     x, rects = 0.0, []
@@ -134,7 +134,7 @@ def _tiles(facts: Facts) -> str:
         title = f"{short_name(term.name)} {arrow} of the mixture"
         tiles.append(_tile(title, number(mine.get(term.name)), "on all samples in hand"))
         for what, other in (("best arm", facts.best_arm), ("even mixture", facts.even)):
-            if other is None or len(facts.arms) < 2:
+            if other is None or len(facts.weights or ()) < 2:
                 continue
             scores = other.single if isinstance(other, Arm) else other.scores
             label = f"{other.label}, " if isinstance(other, Arm) else ""
@@ -252,9 +252,10 @@ def _arms(facts: Facts) -> str:
     columns = _columns(facts)
     head = "".join(f'<th scope="col">{escaped(title)}</th>' for title, _ in columns)
     shades = colours(facts)
+    *_, other = shades.values()
     rows = []
     for arm in facts.arms:
-        dot = _dot(shades.get(arm.label, "#8C8C8C"))
+        dot = _dot(shades.get(arm.label, other))
         cells = "".join(f"<td>{cell(arm)}</td>" for _, cell in columns)
         rows.append(f'<tr><th scope="row">{dot}{escaped(arm.label)}</th>{cells}</tr>')
     table = (
