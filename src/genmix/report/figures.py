@@ -158,7 +158,9 @@ def cost_chart(facts: Facts) -> Any:
     labels = [arm.label for arm in leading(facts) if arm.label in edge.singles]
     best, mine = _apart("best mixture at each weight of cost", labels), _apart("this run", labels)
     inks = arm_inks(arm.label for arm in leading(facts))
-    styles = {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
+    # What comes first is drawn on top: the run itself lies on the line, or near it.
+    styles = {} if edge.mixture is None else {mine: Style(VERMILLION)}
+    styles |= {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
     rows: list[dict[str, Any]] = [
         {"series": best, "x": p.cost, "mean": p.score} for p in edge.points
     ]
@@ -167,7 +169,6 @@ def cost_chart(facts: Facts) -> Any:
         for arm in labels
     ]
     if edge.mixture is not None:
-        styles[mine] = Style(VERMILLION)
         rows.append({"series": mine, "x": edge.mixture.cost, "mean": edge.mixture.score})
     axis = f"{short_name(edge.name)} {better(edge.maximise)}"
     panel = charts.Panel("", rows, axis, x="mean cost of a sample", log_y=_is_distance(edge.name))

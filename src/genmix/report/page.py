@@ -26,6 +26,8 @@ from genmix.study.view import duration
 
 TIP_LETTERS = 240
 MOST_FAILURES = 20
+OPEN_SHELVES = 8
+"""Arms up to whose number their samples are shown at once; of more, each when it is asked for."""
 TIP = '<p id="tip" aria-live="polite">Point at a dot to read its sample here.</p>'
 MOST_SETTINGS = 40_000
 """Letters of the study that are shown."""
@@ -334,13 +336,15 @@ def _gallery(facts: Facts) -> str:
         '<p class="note">Typical samples lie nearest to the mean embedding of their arm, unusual ones '
         "farthest from it. They are shown as the generators gave them.</p>"
     )
-    return section("Samples", note, *(_shelf(shelf) for shelf in shelves))
+    few = len(shelves) <= OPEN_SHELVES
+    return section("Samples", note, *(_shelf(shelf, few) for shelf in shelves))
 
 
-def _shelf(shelf: Shelf) -> str:
+def _shelf(shelf: Shelf, is_open: bool) -> str:
     return (
-        f'<div class="card shelf"><h3>{escaped(shelf.arm)}</h3>'
-        f"{_row('Most typical', shelf.typical)}{_row('Most unusual', shelf.unusual)}</div>"
+        f'<details class="card shelf"{" open" if is_open else ""}>'
+        f"<summary><h3>{escaped(shelf.arm)}</h3></summary>"
+        f"{_row('Most typical', shelf.typical)}{_row('Most unusual', shelf.unusual)}</details>"
     )
 
 
