@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def flat(live: Live) -> dict[str, float]:
-    """A running study as numbers by name: ``weight/ARM``, ``samples/ARM``, ``score/NAME``, ``pooled/NAME`` …
+    """A running study as numbers by name: ``weight/ARM``, ``count/ARM``, ``score/NAME``, ``pooled/NAME`` …
 
     Scores are those of the last entry of the timeline; there are none before the warm start is complete.
     """
@@ -26,8 +26,8 @@ def flat(live: Live) -> dict[str, float]:
         "failures": sum(loop.failures.values()),
     }
     found |= {f"weight/{arm}": weight for arm, weight in selector.weights.items()}
-    found |= {f"samples/{arm}": count for arm, count in selector.counts.items()}
-    found |= {f"failures/{arm}": count for arm, count in loop.failures.items()}
+    found |= {f"count/{arm}": count for arm, count in selector.counts.items()}
+    found |= {f"failed/{arm}": count for arm, count in loop.failures.items()}
     look = live.timeline.latest
     for what in ("score", "pooled"):
         values = getattr(look, what, None) or {}

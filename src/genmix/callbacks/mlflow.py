@@ -12,8 +12,8 @@ from genmix.extras import need
 if TYPE_CHECKING:
     from genmix.study.run import Live
 
-NOT_ALLOWED = re.compile(r"[^\w\-. /]", re.ASCII)
-"""What MLflow does not take in the name of a metric."""
+NOT_ALLOWED = re.compile(r"[^\w\-. ]", re.ASCII)
+"""What MLflow does not take in the name of a metric; a slash would make a folder in its file store."""
 
 LONGEST = 250
 AT_ONCE = 1000
@@ -76,7 +76,8 @@ def _renamed(numbers: dict[str, float]) -> dict[str, float]:
     """Names that MLflow takes; two that become alike get a number."""
     found: dict[str, float] = {}
     for name, value in numbers.items():
-        plain = base = NOT_ALLOWED.sub("_", name)[:LONGEST]
+        what, slash, whose = name.partition("/")
+        plain = base = f"{what}{slash}{NOT_ALLOWED.sub('_', whose)}"[:LONGEST]
         count = 2
         while plain in found:
             plain, count = f"{base[: LONGEST - 6]} {count}", count + 1

@@ -24,7 +24,7 @@ class WandB(Logger):
         self._run = self._wandb.init(**(study | self._options))
 
     def log(self, numbers: dict[str, float], step: int) -> None:
-        self._run.log(numbers, step=step)
+        self._run.log(numbers, step=step, commit=True)
 
     def close(self) -> None:
         self._run.finish()

@@ -16,7 +16,7 @@ CHARTS = ("scores", "weights", "pooled", "map", "cost")
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
     """Write the report of a run folder, by default into it, and give its path."""
-    from genmix.report.data import gather
+    from genmix.report.data import few_threads, gather
     from genmix.report.page import render
     from genmix.study.export import check_target
 
@@ -24,7 +24,8 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     target = folder / NAME if out is None else Path(out)
     if target.resolve() != (folder / NAME).resolve():
         check_target(folder, target)
-    text = render(gather(folder))
+    with few_threads(folder):
+        text = render(gather(folder))
     draft = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,13 +39,14 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
 
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     """One chart of a report, as an Altair chart."""
-    from genmix.report.data import gather
+    from genmix.report.data import few_threads, gather
     from genmix.report.figures import figure
 
     if name not in CHARTS:
         raise InputError(f"there is no chart {name!r}: give one of {', '.join(CHARTS)}.")
     folder = Path(run)
-    chart = figure(gather(folder), name)
+    with few_threads(folder):
+        chart = figure(gather(folder), name)
     if chart is None:
         raise InputError(f"the run {folder} has nothing to draw in the chart {name!r} yet.")
     return chart

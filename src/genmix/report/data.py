@@ -6,12 +6,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from genmix.diagnostics import innovation
 from genmix.errors import InputError
@@ -19,16 +21,18 @@ from genmix.kernels import Cosine
 from genmix.mixture import Mixture, best_mixture
 from genmix.objectives.base import Batch, Objective, Sum
 from genmix.report.chosen import Chosen, choose
-from genmix.report.frontier import Frontier, frontier
-from genmix.report.statistics import statistics_of
-from genmix.study.journal import Journal
+from genmix.report.frontier import PRICES, Frontier, frontier
+from genmix.report.safe import without_secrets
+from genmix.report.statistics import is_heavy, statistics_of
+from genmix.study.journal import Journal, embedding_of
 from genmix.study.result import ENDS, SUMMARY
+from genmix.study.session import SMALL
 from genmix.study.timeline import plain_values
 
 Values = dict[str, float | None]
 
-MOST_SOLVES = 30
-"""Arms that are left out in turn, those with the largest weights first."""
+MOST_SOLVES, MOST_HEAVY_SOLVES = 30, 8
+"""Arms that are left out in turn, those with the largest weights first; fewer where a solve takes seconds."""
 
 INNOVATION_SIDE = 1000
 """Dimensions up to which second moments are compared as they are; beyond, in the span of as many samples."""
@@ -139,6 +143,18 @@ class Facts:
         return next(arm for arm in self.arms if arm.label == label)
 
 
+def few_threads(folder: Path) -> AbstractContextManager[Any]:
+    """One thread for small matrices: more gain nothing, and stall where others keep the cores busy."""
+    journal = Journal.open(folder, readonly=True)
+    try:
+        first = journal.told_numbers()[:1]
+        sizes = [len(embedding_of(row)) for row in journal.samples_of([row[0] for row in first])]
+    finally:
+        journal.close()
+    is_small = not sizes or sizes[0] <= SMALL
+    return threadpool_limits(1, "blas") if is_small else nullcontext()
+
+
 def gather(folder: Path) -> Facts:
     """All facts of a run, finished or not."""
     journal = Journal.open(folder, readonly=True)
@@ -161,6 +177,7 @@ class _Gathering:
         self.timeline = journal.timeline()
         self.summary = _summary(folder)
         self.pool = statistics_of(folder, journal)
+        self.heavy = self.pool is not None and is_heavy(self.pool)
         self.weights = self._last_weights()
         self.notes: list[str] = []
 
@@ -180,8 +197,8 @@ class _Gathering:
         return Facts(
             name=self.study["name"],
             folder=self.folder,
-            status=end["kind"] if end is not None and ended else "unfinished",
-            reason=end["detail"].get("why") if end is not None and ended else None,
+            status=end["kind"] if end and ended else "unfinished",
+            reason=without_secrets(str(end["detail"].get("why"))) if end and ended else None,
             samples=len(self.told),
             seconds=self.journal.running_time(),
             cost=math.fsum(costs) or None,
@@ -282,7 +299,8 @@ class _Gathering:
         costs = [each[arm] for arm in self.usable]
         if self.pool is None or len(costs) < 2 or None in costs:
             return None
-        return frontier(self.pool, self.usable, costs, self.weights)  # type: ignore[arg-type]
+        prices = PRICES[::3] if self.heavy else PRICES
+        return frontier(self.pool, self.usable, costs, self.weights, prices)  # type: ignore[arg-type]
 
     def _details(self) -> str:
         if self.best is None:
@@ -298,7 +316,7 @@ class _Gathering:
         quality = _means({arm: [] for arm in self.labels}, self.told)
         paid = self._paid()
         failed = Counter(failure["arm"] for failure in self.failures)
-        last = {failure["arm"]: failure["message"] for failure in self.failures}
+        last = {failure["arm"]: without_secrets(failure["message"]) for failure in self.failures}
         suspended = Counter(
             e["arm"]
             for e in self.events
@@ -345,9 +363,12 @@ class _Gathering:
         if self.best is None:
             return {}
         ranked = sorted(self.best.weights, key=lambda arm: -self.best.weights[arm])  # type: ignore[union-attr]
-        if len(ranked) > MOST_SOLVES:
-            self.notes.append(f"The {MOST_SOLVES} arms with the most weight were left out in turn.")
-        found = {arm: self._without(arm) for arm in ranked[:MOST_SOLVES]}
+        most = MOST_HEAVY_SOLVES if self.heavy else MOST_SOLVES
+        if len(ranked) > most:
+            self.notes.append(
+                f"Only the {most} arms with the most weight were left out in turn: a solve takes long here."
+            )
+        found = {arm: self._without(arm) for arm in ranked[:most]}
         return {arm: pair for arm, pair in found.items() if pair is not None}
 
     def _without(self, arm: str) -> tuple[float | None, Values] | None:

@@ -32,12 +32,13 @@ def leading(facts: Facts, most: int = MOST_ARMS) -> list[Arm]:
 
 
 def colours(facts: Facts, inks: bool = False) -> dict[str, str]:
-    """A colour for each leading arm, and grey for the others."""
+    """A colour for each leading arm, and one for all others together, which is the last."""
     from genmix.charts.style import arm_colours, arm_inks
 
     labels = [arm.label for arm in leading(facts)]
-    found = arm_inks(labels) if inks else arm_colours(labels)
-    return found if len(labels) == len(facts.arms) else {**found, _apart(OTHERS, labels): GREY}
+    if len(labels) < len(facts.arms):
+        labels.append(_apart(OTHERS, labels))
+    return arm_inks(labels) if inks else arm_colours(labels)
 
 
 def weights_chart(facts: Facts) -> Any:
@@ -157,7 +158,9 @@ def cost_chart(facts: Facts) -> Any:
     labels = [arm.label for arm in leading(facts) if arm.label in edge.singles]
     best, mine = _apart("best mixture at each weight of cost", labels), _apart("this run", labels)
     inks = arm_inks(arm.label for arm in leading(facts))
-    styles = {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
+    # What comes first is drawn on top: the run itself lies on the line, or near it.
+    styles = {} if edge.mixture is None else {mine: Style(VERMILLION)}
+    styles |= {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
     rows: list[dict[str, Any]] = [
         {"series": best, "x": p.cost, "mean": p.score} for p in edge.points
     ]
@@ -166,7 +169,6 @@ def cost_chart(facts: Facts) -> Any:
         for arm in labels
     ]
     if edge.mixture is not None:
-        styles[mine] = Style(VERMILLION)
         rows.append({"series": mine, "x": edge.mixture.cost, "mean": edge.mixture.score})
     axis = f"{short_name(edge.name)} {better(edge.maximise)}"
     panel = charts.Panel("", rows, axis, x="mean cost of a sample", log_y=_is_distance(edge.name))

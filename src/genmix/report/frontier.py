@@ -14,8 +14,8 @@ from genmix.objectives import Cost
 from genmix.objectives.base import Objective, Sum
 from genmix.simplex import Newton
 
-PRICES = (0.0, *np.geomspace(1e-3, 30, 14).tolist())
-"""Weights of cost, in units of the loss that is at stake over the cost that is."""
+PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
+"""Weights of cost beside 0, in units of the loss that is at stake over the cost that is."""
 
 ALIKE = 1e-3
 """Points nearer than this, as a share of both axes, are one."""
@@ -43,7 +43,11 @@ class Frontier:
 
 
 def frontier(
-    pool: Pool, arms: Sequence[str], costs: Sequence[float], weights: dict[str, float] | None
+    pool: Pool,
+    arms: Sequence[str],
+    costs: Sequence[float],
+    weights: dict[str, float] | None,
+    prices: Sequence[float] = PRICES,
 ) -> Frontier | None:
     """None where all arms cost the same, so that there is nothing to weigh."""
     cost = np.array(costs)
@@ -59,19 +63,19 @@ def frontier(
     return Frontier(
         name,
         maximise,
-        _trimmed([point(alpha) for alpha in _solved(base, cost, singles)], maximise),
+        _trimmed([point(alpha) for alpha in _solved(base, cost, singles, prices)], maximise),
         {arm: point(np.eye(len(arms))[i]) for i, arm in enumerate(arms)},
         None if weights is None else point(np.array([weights.get(arm, 0.0) for arm in arms])),
     )
 
 
-def _solved(base: Loss, cost: Vector, singles: Vector) -> list[Vector]:
+def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) -> list[Vector]:
     solver, even = Newton(tolerance=1e-6), np.full(len(cost), 1 / len(cost))
     alpha = solver.solve(base, even).weights
     stake = float(np.max(singles[np.isfinite(singles)])) - base.value(alpha)
     unit = max(stake, 1e-12) / float(np.ptp(cost))
     found = [alpha]
-    for price in PRICES[1:]:
+    for price in prices:
         start = np.maximum(found[-1], 1e-3)
         loss = SumLoss([(1.0, base), (price * unit, LinearLoss(cost))])
         found.append(solver.solve(loss, start / start.sum()).weights)

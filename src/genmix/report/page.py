@@ -17,15 +17,17 @@ from genmix.charts.names import short_name
 from genmix.errors import InputError
 from genmix.report import words
 from genmix.report.data import Arm, Facts
-from genmix.report.figures import FIGURES, TITLES, colours, figure, map_places
+from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
-from genmix.report.safe import clipped, escaped, script_json, without_secrets
+from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
 from genmix.report.svg import inline
 from genmix.report.words import number, percent
 from genmix.study.view import duration
 
 TIP_LETTERS = 240
 MOST_FAILURES = 20
+OPEN_SHELVES = 8
+"""Arms up to whose number their samples are shown at once; of more, each when it is asked for."""
 TIP = '<p id="tip" aria-live="polite">Point at a dot to read its sample here.</p>'
 MOST_SETTINGS = 40_000
 """Letters of the study that are shown."""
@@ -88,7 +90,7 @@ def _top(facts: Facts) -> str:
         f'<p class="lead">{escaped(words.mixture_words(facts))}</p>',
         _share_bar(facts),
         *(f"<p>{escaped(sentence)}</p>" for sentence in sentences),
-        f'<p class="status {kind}">{escaped(without_secrets(words.end_words(facts)))}</p>',
+        f'<p class="status {kind}">{escaped(words.end_words(facts))}</p>',
         "</div>",
         _tiles(facts),
     )
@@ -98,8 +100,8 @@ def _share_bar(facts: Facts) -> str:
     if not facts.weights:
         return ""
     shades = colours(facts)
-    shares = {arm: facts.weights.get(arm, 0.0) for arm in shades}
-    if len(shades) < len(facts.arms):
+    shares = {arm: facts.weights[arm] for arm in shades if arm in facts.weights}
+    if len(leading(facts)) < len(facts.arms):
         *_, other = shades
         shares[other] = max(1.0 - sum(w for arm, w in shares.items() if arm != other), 0.0)
     x, rects = 0.0, []
@@ -134,7 +136,7 @@ def _tiles(facts: Facts) -> str:
         title = f"{short_name(term.name)} {arrow} of the mixture"
         tiles.append(_tile(title, number(mine.get(term.name)), "on all samples in hand"))
         for what, other in (("best arm", facts.best_arm), ("even mixture", facts.even)):
-            if other is None or len(facts.arms) < 2:
+            if other is None or len(facts.weights or ()) < 2:
                 continue
             scores = other.single if isinstance(other, Arm) else other.scores
             label = f"{other.label}, " if isinstance(other, Arm) else ""
@@ -173,7 +175,7 @@ def _tile(title: str, value: str, below: str = "", kind: str = "") -> str:
 
 def _next(facts: Facts) -> str:
     items = "".join(
-        f'<li class="step-{step.kind}">{escaped(without_secrets(step.words))}</li>'
+        f'<li class="step-{step.kind}">{escaped(step.words)}</li>'
         for step in words.next_steps(facts)
     )
     return section("What to do next", f'<div class="card"><ol class="next">{items}</ol></div>')
@@ -240,7 +242,7 @@ def _map_data(facts: Facts) -> str:
         said = row["text"] or (
             f"images/{row['image']}" if row["image"] else source_name(row["source"])
         )
-        points.append([place[str(facts.chosen.arms[i])], clipped(said or "", TIP_LETTERS)])
+        points.append([place[str(facts.chosen.arms[i])], clipped(visible(said or ""), TIP_LETTERS)])
     content = script_json({"arms": labels, "points": points})
     return f'<script type="application/json" id="map-data">{content}</script>'
 
@@ -252,9 +254,10 @@ def _arms(facts: Facts) -> str:
     columns = _columns(facts)
     head = "".join(f'<th scope="col">{escaped(title)}</th>' for title, _ in columns)
     shades = colours(facts)
+    *_, other = shades.values()
     rows = []
     for arm in facts.arms:
-        dot = _dot(shades.get(arm.label, "#8C8C8C"))
+        dot = _dot(shades.get(arm.label, other))
         cells = "".join(f"<td>{cell(arm)}</td>" for _, cell in columns)
         rows.append(f'<tr><th scope="row">{dot}{escaped(arm.label)}</th>{cells}</tr>')
     table = (
@@ -333,13 +336,15 @@ def _gallery(facts: Facts) -> str:
         '<p class="note">Typical samples lie nearest to the mean embedding of their arm, unusual ones '
         "farthest from it. They are shown as the generators gave them.</p>"
     )
-    return section("Samples", note, *(_shelf(shelf) for shelf in shelves))
+    few = len(shelves) <= OPEN_SHELVES
+    return section("Samples", note, *(_shelf(shelf, few) for shelf in shelves))
 
 
-def _shelf(shelf: Shelf) -> str:
+def _shelf(shelf: Shelf, is_open: bool) -> str:
     return (
-        f'<div class="card shelf"><h3>{escaped(shelf.arm)}</h3>'
-        f"{_row('Most typical', shelf.typical)}{_row('Most unusual', shelf.unusual)}</div>"
+        f'<details class="card shelf"{" open" if is_open else ""}>'
+        f"<summary><h3>{escaped(shelf.arm)}</h3></summary>"
+        f"{_row('Most typical', shelf.typical)}{_row('Most unusual', shelf.unusual)}</details>"
     )
 
 
@@ -393,7 +398,7 @@ def _failures(facts: Facts) -> str:
     if not told:
         return ""
     items = "".join(
-        f"<li>{escaped(arm)}, {count:,}×; the last: {escaped(without_secrets(clipped(message, 400)))}</li>"
+        f"<li>{escaped(arm)}, {count:,}×; the last: {escaped(clipped(message, 400))}</li>"
         for (arm, message), count in told.most_common(MOST_FAILURES)
     )
     return f"<details><summary>Failures</summary><ul>{items}</ul></details>"

@@ -11,7 +11,8 @@ from genmix import state
 from genmix.arrays import Vector
 from genmix.errors import InputError
 from genmix.mixture import Pool
-from genmix.objectives.base import Batch
+from genmix.objectives import FrechetDistance, QualityVendi, Vendi
+from genmix.objectives.base import Batch, Objective, Sum
 from genmix.selector import Selector
 from genmix.study.config import study_from
 from genmix.study.journal import Journal, Step, embedding_of
@@ -22,11 +23,28 @@ from genmix.study.terms import make_objective
 MOST_READ = 20_000
 """Samples that are taken in from the journal where a run has left no snapshot."""
 
+LARGE_SIDE = 1000
+"""Of a matrix whose eigenvalues a solve wants again and again."""
+
 
 def statistics_of(folder: Path, journal: Journal) -> Pool | None:
     """Every told sample; None before the warm start is complete, or if the objective cannot be made."""
     pool = _from_snapshot(folder, journal)
     return _from_journal(journal) if pool is None else pool
+
+
+def is_heavy(pool: Pool) -> bool:
+    """Whether a single solve takes seconds: an eigenproblem of many columns, or of all samples."""
+    objective = pool.objective
+    parts = [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
+    return any(_side(part, pool) > LARGE_SIDE for part in parts)
+
+
+def _side(part: Objective, pool: Pool) -> int:
+    if isinstance(part, Vendi | QualityVendi):
+        columns: int | None = part.kernel.columns(pool.tally.dimension)
+        return sum(pool.tally.counts) if columns is None else columns
+    return pool.tally.dimension if isinstance(part, FrechetDistance) else 0
 
 
 def _from_snapshot(folder: Path, journal: Journal) -> Pool | None:

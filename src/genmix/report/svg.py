@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from typing import Any
 
 from genmix.charts.save import drawn
@@ -29,7 +30,9 @@ def inline(chart: Any, name: str, label: str) -> str:
 
 def tidied(text: str, name: str, label: str) -> str:
     root = ElementTree.fromstring(text)
-    _keep_known(root, name)
+    ids = [element.get("id", "") for element in root.iter() if element.get("id")]
+    # Numbers of clips go on from chart to chart; here they begin anew.
+    _keep_known(root, {found: f"{name}-{place}" for place, found in enumerate(ids)})
     width = float(root.attrib.pop("width"))
     del root.attrib["height"]
     # It fills its column, but letters do not grow beyond reading size.
@@ -41,24 +44,24 @@ def tidied(text: str, name: str, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
-def _keep_known(element: ElementTree.Element, name: str) -> None:
+def _keep_known(element: ElementTree.Element, names: Mapping[str, str]) -> None:
     for child in list(element):
-        if not isinstance(child.tag, str) or child.tag.removeprefix(SVG) not in TAGS:
+        if child.tag.removeprefix(SVG) not in TAGS:
             element.remove(child)
         else:
-            _keep_known(child, name)
+            _keep_known(child, names)
     if element.text is not None:
         element.text = visible(element.text)
     element.attrib = {
-        key: _value(key, value, name) for key, value in element.attrib.items() if key in ATTRIBUTES
+        key: _value(key, value, names) for key, value in element.attrib.items() if key in ATTRIBUTES
     }
 
 
-def _value(key: str, value: str, name: str) -> str:
+def _value(key: str, value: str, names: Mapping[str, str]) -> str:
     if key == "id":
-        return f"{name}-{value}"
+        return names[value]
     if key == "clip-path":
-        return value.replace("url(#", f"url(#{name}-")
+        return f"url(#{names.get(value.removeprefix('url(#').removesuffix(')'), 'none')})"
     if key in ("d", "transform"):
         return LONG_NUMBER.sub(lambda found: f"{float(found.group()):.2f}", value)
     return value

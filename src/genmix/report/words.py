@@ -61,7 +61,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def percent(share: float) -> str:
     """A share as people say it; what is more than nothing never shows as 0 %."""
-    if 0 < share < 0.005:
+    if 0 < share < 0.01:
         return "<1 %"
     return f"{100 * share:.0f} %"
 
@@ -110,8 +110,15 @@ def mixture_words(facts: Facts) -> str:
         shown.append(f"{len(used) - 8} more arms")
     words = f"The mixture: {listed(shown)}."
     if idle:
-        words += f" Next to nothing of {listed(idle) if len(idle) <= 8 else f'{len(idle)} others'}."
+        words += f" Next to nothing of {_named(idle)}."
+    out = [arm.label for arm in facts.arms if arm.label not in facts.weights]
+    if out:
+        words += f" Out of it at the end: {_named(out)}."
     return words
+
+
+def _named(arms: Sequence[str]) -> str:
+    return listed(arms) if len(arms) <= 8 else f"{len(arms)} others"
 
 
 def score_words(facts: Facts) -> list[str]:
@@ -133,9 +140,11 @@ def score_words(facts: Facts) -> list[str]:
 
 def _rivals(facts: Facts) -> list[tuple[str, Values]]:
     found: list[tuple[str, Values]] = []
-    if facts.best_arm is not None and len(facts.arms) > 1:
+    if len(facts.weights or ()) < 2:
+        return found
+    if facts.best_arm is not None:
         found.append((f"the best arm alone, {facts.best_arm.label}", facts.best_arm.single))
-    if facts.even is not None and len(facts.weights or ()) > 1:
+    if facts.even is not None:
         found.append(("an even mixture", facts.even.scores))
     return found
 
@@ -169,6 +178,8 @@ def settled(facts: Facts) -> Settled:
     """Whether more samples would have changed the mixture."""
     if facts.weights is None:
         return Settled("no", "the warm start is not complete")
+    if len(facts.weights) == 1:
+        return Settled("unknown", f"{next(iter(facts.weights))} was the only arm in it at the end")
     if facts.policy in NOT_LEARNING:
         return Settled("unknown", f"the policy {facts.policy} does not learn weights")
     if facts.then is None or facts.mixture is None:
@@ -210,7 +221,9 @@ def settled_words(facts: Facts) -> str:
     }
     words = f"{start[found.verdict]}: {found.why}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
-        words += f" Its loss is at most {facts.gap:.1e} above the least that any mixture of these samples has."
+        words += (
+            f" Its loss is at most {facts.gap:.1e} above the least of any mixture of these samples."
+        )
     lag = _lag(facts)
     if lag is not None:
         words += lag
@@ -326,7 +339,7 @@ def _best_scores(facts: Facts) -> Values:
 def _single(facts: Facts) -> list[Step]:
     """If one arm does it all."""
     best = facts.best_arm
-    if facts.mixture is None or best is None or len(facts.arms) < 2 or not facts.terms:
+    if facts.mixture is None or best is None or len(facts.weights or ()) < 2 or not facts.terms:
         return []
     gains = [gain(term, facts.mixture.scores, best.single) for term in facts.terms]
     if any(g is None or abs(g) > NEAR for g in gains):
