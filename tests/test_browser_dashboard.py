@@ -196,12 +196,13 @@ def test_the_slider_reads_a_chart_by_keys(page: Any, url: str) -> None:
     expect(figure.locator("figcaption")).to_contain_text("at 90 samples")
     slider.focus()
     page.keyboard.press("Home")
-    expect(figure.locator("figcaption")).to_contain_text("at 1 samples")
+    expect(figure.locator("figcaption")).to_contain_text(re.compile(r"at 1 sample$"))
     page.keyboard.press("ArrowRight")
     assert "left" in slider.get_attribute("aria-valuetext")
     assert float(figure.locator(".cursor").get_attribute("x1")) > 0
     figure.locator("summary").click()
     rows = figure.locator("tbody tr")
+    expect(rows.first).to_be_visible()
     assert 5 < rows.count() <= 13
     shares = [float(t.split()[0]) for t in rows.last.locator("td").all_text_contents() if "%" in t]
     assert sum(shares) == pytest.approx(100, abs=2)

@@ -25,7 +25,10 @@ export class Chart {
     this.details = el("details", {}, el("summary", {}, "As a table"), el("div", { class: "wide" }, this.table));
     this.none = el("p", { class: "quiet none" }, "Nothing to draw yet.");
     figure.append(this.title, this.none, this.box, this.slider, this.key, this.details);
-    this.slider.addEventListener("input", () => this.look(Number(this.slider.value)));
+    this.slider.addEventListener("input", () => {
+      const place = Number(this.slider.value);
+      this.look(place < this.xs.length - 1 ? place : null);  // at its end it stays at the end
+    });
     this.box.addEventListener("pointermove", (event) => this.point(event));
     this.box.addEventListener("pointerleave", () => this.look(null));
     this.details.addEventListener("toggle", () => this.fillTable());
@@ -39,8 +42,9 @@ export class Chart {
     this.name = title;
     this.series = series.filter((each) => each.points.some(([, y]) => y !== null));
     this.unit = unit;
+    const seen = this.place === null ? null : this.xs[this.place];
     this.xs = [...new Set(this.series.flatMap((each) => each.points.map(([x]) => x)))].sort((a, b) => a - b);
-    if (this.place !== null && this.place >= this.xs.length) this.place = null;
+    if (seen !== null) this.place = this.xs.length ? this.nearest(seen) : null;
     this.draw();
     this.fillTable();
   }
@@ -171,12 +175,15 @@ export class Chart {
     const frame = this.box.getBoundingClientRect();
     const [low, high] = this.domain.x;
     const share = (event.clientX - frame.left - EDGE.left) / (frame.width - EDGE.left - EDGE.right);
-    const wanted = low + share * (high - low);
+    this.look(this.nearest(low + share * (high - low)));
+  }
+
+  nearest(wanted) {
     let best = 0;
     this.xs.forEach((x, i) => {
       if (Math.abs(x - wanted) < Math.abs(this.xs[best] - wanted)) best = i;
     });
-    this.look(best);
+    return best;
   }
 
   /** Show the values at one place; at the last if none is named. */
@@ -187,10 +194,11 @@ export class Chart {
     const values = this.series.map((each) => ({ ...each, value: valueAt(each.points, x) }));
     const written = (value) => (this.kind === "areas" ? percent(value) : score(value));
     this.slider.value = at;
-    const words = `${count(x)} ${this.unit}: ${values.map((v) => `${v.name} ${written(v.value)}`).join(", ")}`;
+    const amount = `${count(x)} ${x === 1 ? this.unit.replace(/s$/, "") : this.unit}`;
+    const words = `${amount}: ${values.map((v) => `${v.name} ${written(v.value)}`).join(", ")}`;
     this.slider.setAttribute("aria-valuetext", words);
     setText(this.words, words);
-    setText(this.where, ` at ${count(x)} ${this.unit}`);
+    setText(this.where, ` at ${amount}`);
     const shown = place === null ? -9 : this.x(x);
     this.line.setAttribute("x1", shown);
     this.line.setAttribute("x2", shown);
