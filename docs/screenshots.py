@@ -42,7 +42,7 @@ def postcard(seeds, first, last, wait=0.0):
 
 def slogan(seeds, wait=0.0):
     time.sleep(wait)
-    if seeds[0] % 5 == 0:
+    if seeds[0] % 13 == 0:
         raise RuntimeError("503 Service Unavailable")
     return [f"New York has it all{'!' * (seed % 3)}" for seed in seeds]
 

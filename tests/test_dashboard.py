@@ -320,7 +320,7 @@ def test_looking_at_a_lock_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
     )
     watcher = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     try:
-        for _ in range(200):
+        for _ in range(100):
             with FolderLock(tmp_path):
                 pass
     finally:
