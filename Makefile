@@ -8,7 +8,8 @@ REAL := $(VENV)/.installed-real
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
 
-.PHONY: help setup setup-real demo demo-llm test test-drills test-real bench bench-quick lint format clean
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-drills test-real bench bench-quick lint \
+	format clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +23,12 @@ demo: setup ## Run Mixture-Greedy on the scikit-learn digits
 
 demo-llm: setup-real ## Mix two real language models, served here (minutes)
 	@$(ONE_THREAD) $(VENV)/bin/python examples/city/demo.py
+
+paper: setup ## Make every figure and table of the paper on the recorded worlds (about an hour)
+	$(RUN) genmix paper --all --out build/paper
+
+paper-quick: setup ## A quick look at all of them (minutes)
+	$(RUN) genmix paper --all --quick --out build/paper-quick
 
 test: setup ## Run the tests and measure the coverage
 	$(PYTEST) -m "not drill and not real" --cov

@@ -87,6 +87,7 @@ def shares(arms: Sequence[str]) -> dict[str, float]:
 
 POLICIES: dict[str, Callable[[Sequence[str]], gx.Policy]] = {
     "mixture_greedy": lambda arms: gx.MixtureGreedy(),
+    "mixture_bonus": lambda arms: gx.MixtureBonus(),
     "mixture_ucb": lambda arms: gx.MixtureUCB(),
     "mixture_ogd": lambda arms: gx.MixtureOGD(),
     "one_arm_greedy": lambda arms: gx.OneArmGreedy(),

@@ -542,6 +542,7 @@ BAD_PARAMETERS: dict[str, tuple[Callable[[], object], str]] = {
     "delta text": (lambda: gx.FrechetUCB(delta="0.05"), "delta"),
     "kappa": (lambda: gx.FrechetUCB(kappa=NAN), "kappa"),
     "threshold": (lambda: gx.FrechetUCB(threshold=-1.0), "threshold"),
+    "bonus strength": (lambda: gx.MixtureBonus(-0.1), "strength"),
     "ucb delta": (lambda: gx.MixtureUCB(delta=NAN), "delta"),
     "ucb negative delta": (lambda: gx.MixtureUCB(delta=-0.1), "delta"),
     "ucb fidelity": (lambda: gx.MixtureUCB(delta_fidelity=INF), "delta_fidelity"),

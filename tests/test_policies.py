@@ -400,17 +400,16 @@ GREEDY_OBJECTIVES: dict[str, Callable[[], gx.Objective]] = {
 
 @pytest.mark.parametrize("draw", ["iid", "tracking"])
 @pytest.mark.parametrize("objective", GREEDY_OBJECTIVES)
-def test_without_bonus_mixture_ucb_is_mixture_greedy_step_for_step(
-    objective: str, draw: str
-) -> None:
+def test_without_bonus_it_is_mixture_greedy_step_for_step(objective: str, draw: str) -> None:
     options = {"warm_start": 4, "seed": 3, "draw": draw}
     paths, gaps = [], []
-    for policy in (gx.MixtureGreedy(), gx.MixtureUCB(delta=0.0, delta_fidelity=0.0, beta=2.0)):
+    without = (gx.MixtureUCB(delta=0.0, delta_fidelity=0.0, beta=2.0), gx.MixtureBonus(0.0))
+    for policy in (gx.MixtureGreedy(), *without):
         selector = gx.Selector(ARMS, GREEDY_OBJECTIVES[objective](), policy, **options)
         paths.append(Bench(selector).run(150).path)
         gaps.append(selector.gap)
-    assert paths[0] == paths[1]
-    assert gaps[0] == gaps[1]
+    assert paths[0] == paths[1] == paths[2]
+    assert gaps[0] == gaps[1] == gaps[2]
 
 
 @pytest.mark.parametrize("objective", GREEDY_OBJECTIVES)
@@ -419,9 +418,37 @@ def test_a_bonus_changes_the_path(objective: str) -> None:
     options = {"warm_start": 4, "seed": 3}
     paths = [
         Bench(gx.Selector(ARMS, GREEDY_OBJECTIVES[objective](), policy, **options)).run(60).path
-        for policy in (gx.MixtureGreedy(), gx.MixtureUCB())
+        for policy in (gx.MixtureGreedy(), gx.MixtureUCB(), gx.MixtureBonus())
     ]
     assert paths[0] != paths[1]
+    assert paths[0] != paths[2]
+
+
+def test_mixture_bonus_gives_back_a_part_of_what_few_samples_inflate() -> None:
+    strength, weight = 0.4, 0.25
+    objective = KD + weight * gx.Quality()
+    policy = gx.MixtureBonus(strength)
+    bench = Bench(gx.Selector(ARMS, objective, policy, warm_start=3, resolve_growth=0.0)).run(9)
+    distances = []
+    for _ in range(30):
+        loss, alpha, counts = Quadratic(bench), weights_of(bench), bench.counts()
+        shares = counts / counts.sum()
+        quality = np.array([np.mean([s["quality"] for s in bench.told[arm]]) for arm in ARMS])
+        plain = loss.gradient(alpha) - weight * quality
+        # k(x, x) = 1, and a linear term is not inflated at all
+        inflation = 1 - shares @ loss.matrix @ shares
+        assert frank_wolfe_gap(plain - strength * inflation / counts, alpha) < 1e-7
+        distances.append(frank_wolfe_gap(plain, alpha))
+        bench.step()
+    assert np.median(distances) > 1e-3
+
+
+def test_mixture_bonus_of_a_linear_objective_is_greedy() -> None:
+    paths = [
+        Bench(gx.Selector(ARMS, gx.Quality(), policy, warm_start=2)).run(40).path
+        for policy in (gx.MixtureGreedy(), gx.MixtureBonus(5.0))
+    ]
+    assert paths[0] == paths[1]
 
 
 def test_mixture_greedy_minimises_the_loss() -> None:

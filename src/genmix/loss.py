@@ -96,6 +96,14 @@ class Loss(ABC):
         """What people read: the loss in the units of the objective."""
         return self.value(alpha)
 
+    def inflation(self, alpha: Vector) -> float:
+        """n times by how much n samples of a mixture have a larger loss than the mixture itself.
+
+        To first order in 1/n: half of what the curvature makes of one sample's deviation from the
+        mixture. 0 where the loss is linear, or where this is not known.
+        """
+        return 0.0
+
     def face(self, arms: Sequence[int]) -> Loss:
         """The same loss with weight on these arms only."""
         return FaceLoss(self, arms)
@@ -121,6 +129,9 @@ class FaceLoss(Loss):
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return self._loss.value(self._padded(alpha), blur)
+
+    def inflation(self, alpha: Vector) -> float:
+        return self._loss.inflation(self._padded(alpha))
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         here = self._loss.expand(self._padded(alpha), blur)
@@ -163,9 +174,19 @@ class MeanLoss(LinearLoss):
 
 
 class QuadraticLoss(Loss):
-    """``αᵀKα − 2 b·α + c`` with K positive semidefinite."""
+    """``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
-    def __init__(self, matrix: NDArray[np.float64], linear: Vector, constant: float) -> None:
+    ``own``: where K is of mean kernel values, the mean of a sample's value with itself, by arm.
+    """
+
+    def __init__(
+        self,
+        matrix: NDArray[np.float64],
+        linear: Vector,
+        constant: float,
+        own: Vector | None = None,
+    ) -> None:
+        self.own = own
         self.matrix = (matrix + matrix.T) / 2
         self.linear = linear
         self.constant = constant
@@ -174,6 +195,11 @@ class QuadraticLoss(Loss):
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
+
+    def inflation(self, alpha: Vector) -> float:
+        if self.own is None:
+            return 0.0
+        return max(float(self.own @ alpha - alpha @ self.matrix @ alpha), 0.0)
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         half = self.matrix @ alpha
@@ -249,6 +275,9 @@ class SumLoss(Loss):
 
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         return sum(w * term.value(alpha, blur) for w, term in self.terms)
+
+    def inflation(self, alpha: Vector) -> float:
+        return sum(w * term.inflation(alpha) for w, term in self.terms)
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         parts = [(w, term.expand(alpha, blur)) for w, term in self.terms]

@@ -166,7 +166,9 @@ class Comparison:
         )
 
     def _locked_out(self, policy: str) -> float | None:
-        """None where no arm of the optimum is drawn often enough to tell."""
+        """None where no arm of the optimum is drawn often enough to tell, or the optimum is not known."""
+        if not self.plan.options.population:
+            return None
         rounds = int(self.times[-1])
         best = np.array(list(self.best_weights.values()))
         expected = best * rounds / 2 >= EXPECTED_DRAWS
@@ -278,17 +280,20 @@ class Comparison:
                 "maximise": self.maximise,
                 "repeats": self.repeats,
                 "options": vars(self.plan.options),
-                "best": {
-                    "score": self.best_score,
-                    "weights": self.best_weights,
-                    "gap": self.plan.best.gap,
-                    "best_arm": self.plan.best_arm,
-                },
+                "best": self._best() if self.plan.options.population else None,
                 "outcomes": {name: asdict(each) for name, each in self.outcomes.items()},
                 "tests": self.test_table(),
             }
         )
         return found
+
+    def _best(self) -> dict[str, Any]:
+        return {
+            "score": self.best_score,
+            "weights": self.best_weights,
+            "gap": self.plan.best.gap,
+            "best_arm": self.plan.best_arm,
+        }
 
     def __str__(self) -> str:
         from genmix.experiments.words import page

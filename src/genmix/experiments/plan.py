@@ -95,9 +95,9 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all that a run depends on beside its variant and its repeat."""
+        """Of all that a run depends on beside its variant and its repeat, up to rounding."""
         common = {key: value for key, value in self.plain().items() if key != "variants"}
-        return digest({**common, "repeats": None, "genmix": __version__, "numpy": np.__version__})
+        return digest({**common, "repeats": None, "genmix": __version__})
 
     def key(self, label: str, repeat: int) -> str:
         """Of one run: equal keys, equal results."""

@@ -14,6 +14,7 @@ from genmix.simplex import Solver
 
 LABELS = {
     "MixtureGreedy": "Mixture-Greedy",
+    "MixtureBonus": "Mixture-Bonus",
     "MixtureUCB": "Mixture-UCB",
     "MixtureOGD": "Mixture-OGD",
     "MixtureOracle": "Mixture oracle",

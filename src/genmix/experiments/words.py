@@ -34,19 +34,27 @@ def page(found: Comparison) -> str:
 def heading(found: Comparison) -> list[str]:
     """What was compared, and the best that could be reached."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
-    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
     return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
         f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unstated'}",
-        f"best mixture {found.best_score:.6g} ({shares}), gap {plan.best.gap:.0e}; best arm "
-        f"{plan.best_arm}",
+        *([best_line(found)] if plan.options.population else []),
     ]
 
 
 def outcome_rows(found: Comparison) -> list[list[str]]:
     """The names of the columns, and a row for every policy."""
     return [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
+
+
+def best_line(found: Comparison) -> str:
+    """The best mixture of the pools, and the best arm."""
+    best = found.plan.best
+    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
+    return (
+        f"best mixture {found.best_score:.5g} ({shares}), gap {best.gap:.0e}; best arm "
+        f"{found.plan.best_arm}"
+    )
 
 
 def _cells(outcome: Outcome) -> list[str]:

@@ -208,6 +208,11 @@ class FrechetLoss(TraceLoss):
         self.movable = trace
         self.offsets, self.counts, self.objective = offsets, counts, objective
 
+    def inflation(self, alpha: Vector) -> float:
+        # The mean that is taken off the second moment is a mean of n samples, too.
+        overlap = -self.function.total(self.moments.spectrum(alpha))
+        return super().inflation(alpha) + overlap / 2
+
     def score(self, alpha: Vector) -> float:
         if self.objective.ddof == 0:
             return self.value(alpha)

@@ -75,7 +75,7 @@ class KernelDistance(Objective):
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
-            return quadratic(sums.means(self.unbiased), cross, constant, self.unbiased)
+            return quadratic(sums, cross, constant, self.unbiased)
 
         tally.make_loss = make_loss
         return tally

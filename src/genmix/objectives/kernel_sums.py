@@ -51,24 +51,28 @@ class PairSums:
         return total / count
 
 
-def quadratic(matrix: Matrix, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
+def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
     """``αᵀKα − 2 b·α + c``, with K projected to be positive semidefinite if it is unbiased."""
+    matrix, own = sums.means(unbiased), sums.own / sums.counts
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
     if values[0] >= -1e-13 * abs(values[-1]):
-        return QuadraticLoss(matrix, linear, constant)
+        return QuadraticLoss(matrix, linear, constant, own)
     if not unbiased and values[0] < -1e-7 * abs(values[-1]):
         raise InputError(
             "the kernel is not positive semidefinite on these samples, so the loss is not convex: "
             "use a positive semidefinite kernel."
         )
-    return ProjectedLoss((basis * np.maximum(values, 0.0)) @ basis.T, matrix, linear, constant)
+    convex = (basis * np.maximum(values, 0.0)) @ basis.T
+    return ProjectedLoss(convex, matrix, linear, constant, own)
 
 
 class ProjectedLoss(QuadraticLoss):
     """A quadratic made convex; its score is that of the form as it was measured."""
 
-    def __init__(self, convex: Matrix, measured: Matrix, linear: Vector, constant: float) -> None:
-        super().__init__(convex, linear, constant)
+    def __init__(
+        self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector
+    ) -> None:
+        super().__init__(convex, linear, constant, own)
         self._measured = QuadraticLoss(measured, linear, constant)
 
     def score(self, alpha: Vector) -> float:

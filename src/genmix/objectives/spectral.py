@@ -156,7 +156,7 @@ class RKE(KernelObjective):
 
     def _loss(self, sums: PairSums) -> Loss:
         zero = np.zeros(len(sums.counts))
-        return InverseLoss(quadratic(sums.means(self.unbiased), zero, 0.0, self.unbiased))
+        return InverseLoss(quadratic(sums, zero, 0.0, self.unbiased))
 
     def details(self) -> dict[str, Any]:
         estimator = "unbiased" if self.unbiased else "V-statistic"
@@ -167,7 +167,7 @@ class InverseLoss(QuadraticLoss):
     """A quadratic whose score is its inverse."""
 
     def __init__(self, form: QuadraticLoss) -> None:
-        super().__init__(form.matrix, form.linear, form.constant)
+        super().__init__(form.matrix, form.linear, form.constant, form.own)
         self._form = form
 
     def score(self, alpha: Vector) -> float:

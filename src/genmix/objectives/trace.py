@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.loss import EPS, Expansion, Loss
-from genmix.objectives.frames import Frame, MixtureMoments
+from genmix.objectives.frames import TINY, Frame, MixtureMoments
 
 
 class TraceFunction(ABC):
@@ -179,6 +179,13 @@ class TraceLoss(Loss):
     def value(self, alpha: Vector, blur: float = 0.0) -> float:
         total = self.function.total(self.moments.spectrum(alpha))
         return float(self.linear @ alpha) + self.constant + total
+
+    def inflation(self, alpha: Vector) -> float:
+        # As if a sample's coordinates in the eigenbasis were independent: fourth moments are not kept.
+        values = self.moments.spectrum(alpha)
+        lifted = np.maximum(values, EPS * float(np.max(values, initial=TINY)))
+        bend: NDArray[np.float64] = self.function.differences(lifted)
+        return float(values @ bend @ values) / 2  # ½ Σ_kl h_kl λ_k λ_l
 
     def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
         frame = self.moments.frame(alpha)

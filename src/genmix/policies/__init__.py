@@ -2,7 +2,7 @@
 
 from genmix.policies.base import Decision, Policy, Situation
 from genmix.policies.fixed import Fixed, MixtureOracle, OneArmOracle, Uniform
-from genmix.policies.mixture import MixtureGreedy, MixtureOGD, MixtureUCB
+from genmix.policies.mixture import MixtureBonus, MixtureGreedy, MixtureOGD, MixtureUCB
 from genmix.policies.single import EpsilonGreedy, FrechetUCB, OneArmGreedy, OneArmUCB
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "EpsilonGreedy",
     "Fixed",
     "FrechetUCB",
+    "MixtureBonus",
     "MixtureGreedy",
     "MixtureOGD",
     "MixtureOracle",

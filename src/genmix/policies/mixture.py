@@ -1,4 +1,4 @@
-"""Policies over mixtures: Mixture-Greedy, Mixture-UCB, Mixture-UCB-OGD."""
+"""Policies over mixtures: Mixture-Greedy, with a bonus, Mixture-UCB, Mixture-UCB-OGD."""
 
 from __future__ import annotations
 
@@ -25,6 +25,30 @@ class MixtureGreedy(Policy):
     def decide(self, situation: Situation) -> Decision:
         found = situation.solve(situation.loss)
         return Decision(found.weights, found.gap, found.curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureBonus(Policy):
+    """``α_t = argmin L̂(α) − strength · Σ α_i b / n_i``, with b/n what n samples put on top of the loss.
+
+    An arm of which little is known looks worse than it is, because few samples inflate a loss; b, the
+    loss's inflation at the running shares, says how much, and the bonus gives a part of that back.
+    Meant for ``draw="tracking"``, where weights are shares to have, not rates to draw with.
+    """
+
+    strength: float = 0.3
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "strength")
+
+    def decide(self, situation: Situation) -> Decision:
+        shares = situation.counts / situation.counts.sum()
+        inflation = self.strength * situation.loss.inflation(shares)
+        if not inflation:
+            return MixtureGreedy().decide(situation)
+        bonus = inflation / situation.counts
+        found = situation.solve(SumLoss([(1.0, situation.loss), (1.0, LinearLoss(-bonus))]))
+        return Decision(found.weights, curvature=found.curvature)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,9 @@ class NotebookView:
         self._handle.update(self._html(picture(live, self._tracker)))
 
     def finish(self, run: Any) -> None:
-        self._handle.update(self._html(run._repr_html_()))
+        """The last picture stays; a run that was finished before has none."""
+        if not self._next:
+            self._handle.update(self._html(f"<p>genmix: {_safe(run.status)}</p>"))
 
 
 def picture(live: Live, tracker: Tracker) -> str:

@@ -14,8 +14,9 @@ from genmix.experiments.paper.published import choices
 from genmix.experiments.worlds import World, find_worlds, load_world
 
 FREQUENCIES = (256, 512, 1024)
-ROUNDS_OF_FEATURES = 500
-"""2R columns are many: 500 rounds show what there is to see."""
+ROUNDS_OF_FEATURES, QUICK_ROUNDS_OF_FEATURES = 300, 80
+GROWTH_OF_FEATURES = 0.05
+"""2R columns are many: fewer rounds and fewer solves show what there is to see."""
 
 
 def rff(setting: Setting) -> Made:
@@ -24,13 +25,15 @@ def rff(setting: Setting) -> Made:
     panels = []
     for source in sources(setting, ("dogs", "city")):
         world = source.world
-        spent = size(setting, world, repeats=10, most=ROUNDS_OF_FEATURES)
+        most = QUICK_ROUNDS_OF_FEATURES if setting.quick else ROUNDS_OF_FEATURES
+        spent = size(setting, world, repeats=10, most=most)
         kernels: dict[str, gx.Kernel] = {
             f"R = {count}": gx.Gaussian(features=count) for count in FREQUENCIES
         }
         for name, kernel in (kernels | {"cosine": gx.Cosine()}).items():
             objective = gx.Vendi(kernel=kernel)
-            found = play(setting, world, objective, policies, spent, population=False)
+            options = {"population": False, "resolve_growth": GROWTH_OF_FEATURES}
+            found = play(setting, world, objective, policies, spent, **options)
             panels.append(Panel(f"{name}, {source.title}", found))
     return figure(panels, 4)
 

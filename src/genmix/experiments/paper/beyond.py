@@ -170,6 +170,21 @@ def warm(setting: Setting) -> Made:
     return _made(*against(setting, objectives, variants, pairs))
 
 
+def bonus(setting: Setting) -> Made:
+    """A bonus the size of the small-sample bias, with tracking, against both ways without it."""
+
+    def variants(objective: gx.Objective) -> dict[str, Variant]:
+        return {
+            "bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking"),
+            "iid": Variant(draw="iid"),
+            "tracking": Variant(draw="tracking"),
+            "Mixture oracle": ORACLES["Mixture oracle"],
+        }
+
+    pairs = [("bonus, tracking", "iid"), ("bonus, tracking", "tracking"), ("Mixture oracle", "iid")]
+    return _made(*against(setting, objectives, variants, pairs))
+
+
 # -- cost --------------------------------------------------------------------------------------------
 
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -183,7 +198,7 @@ def cost(setting: Setting) -> Made:
     rows: list[dict[str, Any]] = []
     lines = []
     for world in map(reduced, all_worlds(setting)):
-        if world.costs is None:
+        if world.costs is None or len(set(world.costs.values())) == 1:
             continue
         for name, objective in objectives(world).items():
             swept = _priced(setting, world, name, objective)
@@ -275,5 +290,6 @@ ITEMS = (
     _item("beyond-unbiased", "Learning from unbiased or biased statistics of KD and RKE", unbiased),
     _item("beyond-growth", "Re-solving at 1 % growth or at every round", growth),
     _item("beyond-warm", "The size of the warm start", warm),
+    _item("beyond-bonus", "A bonus of the size of the small-sample bias", bonus),
     _item("beyond-cost", "A mixture chosen under cost", cost),
 )

@@ -15,9 +15,9 @@ from genmix.experiments.paper.text import table
 from genmix.experiments.statistics import mean_interval
 from genmix.experiments.worlds import World
 
-WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 QUICK_WEIGHTS = (0.0, 1.0, 4.0)
-ROUNDS = 500
+ROUNDS = 300
 UNITS = {"Vendi": 1.0, "RKE": 0.02, "FD": 10.0}
 """What w is counted in: losses differ in size, and a term should be felt in each."""
 

@@ -18,7 +18,7 @@ RECORDED = ("fashion", "breeds", "boots", "city")
 WARM_START = 5
 """As in the published runs of Mixture-UCB."""
 
-ROUNDS = {"fashion": 2000, "modes": 2000, "gaussians": 2000}
+ROUNDS = {"fashion": 2000, "modes": 2000, "gaussians": 2000, "city": 500}
 FEWER = 1000
 QUICK = 300
 

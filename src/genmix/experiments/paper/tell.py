@@ -7,6 +7,7 @@ import math
 from genmix.experiments.comparison import Comparison, Outcome
 from genmix.experiments.paper import text
 from genmix.experiments.statistics import Interval
+from genmix.experiments.words import best_line
 
 
 def settings_line(found: Comparison) -> str:
@@ -31,13 +32,11 @@ def outcome_table(found: Comparison) -> str:
         "locked out",
         "within 1 % / 5 % at",
     ]
-    shares = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
-    best = (
-        f"Best mixture {found.best_score:.5g} ({shares}; gap {found.plan.best.gap:.0e}), "
-        f"best arm {found.plan.best_arm}."
-    )
+    lines = [settings_line(found)]
+    if found.plan.options.population:
+        lines.append(f"B{best_line(found)[1:]}.")
     table = text.table(heads, [_row(outcome) for outcome in found.outcomes.values()])
-    return f"{settings_line(found)} {best}\n\n{table}\n"
+    return f"{' '.join(lines)}\n\n{table}\n"
 
 
 def _row(outcome: Outcome) -> list[str]:
