@@ -63,7 +63,8 @@ def page(browser: Any) -> Iterator[Any]:
 def expect(what: Any) -> Any:
     from playwright.sync_api import expect as wait_for
 
-    return wait_for(what, message="")
+    wait_for.set_options(timeout=30_000)  # what holds, holds soon; machines may be busy
+    return wait_for(what)
 
 
 def start(study: Path, folder: Path) -> subprocess.Popen[bytes]:
