@@ -15,4 +15,5 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GENMIX_CACHE", str(folder))
         patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("GENMIX_REPORT", "off")  # the tests of the report ask for it
         yield folder

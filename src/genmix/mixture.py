@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from genmix.arrays import Array, Vector, like
 from genmix.intake import batches
 from genmix.loss import Loss
 from genmix.objectives.base import Batch, Objective, Score, Scores, Tally, score_context
-from genmix.simplex import Newton, Solver
+from genmix.simplex import Newton, Solution, Solver
 
 
 @dataclass(frozen=True)
@@ -89,28 +89,32 @@ class Mixture:
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
         """How much the least loss rises without each arm, in units of the loss; ∞ for the only one."""
-        return {name: rise for name, (rise, _) in self._without.items()}
+        return {name: rise for name, (rise, _) in self._rises.items()}
 
     @property
     def active(self) -> tuple[str, ...]:
         """Arms without which the least loss certainly rises by more than the gap."""
-        rises = self._without.items()
+        rises = self._rises.items()
         return tuple(name for name, (rise, gap) in rises if rise - gap > self.gap)
 
     @cached_property
-    def _without(self) -> dict[str, tuple[float, float]]:
+    def _rises(self) -> dict[str, tuple[float, float]]:
         """The rise of the loss without each arm, and the gap of that solve."""
-        alpha = np.array(list(self.weights.values()))
-        return {name: self._rise_without(i, alpha) for i, name in enumerate(self.weights)}
+        return {name: self._rise(self.without(name)) for name in self.weights}
 
-    def _rise_without(self, arm: int, alpha: Vector) -> tuple[float, float]:
-        rest = [i for i in range(len(alpha)) if i != arm]
+    def without(self, name: str) -> Solution | None:
+        """The best mixture of the other arms, in their order; None where they make none."""
+        arms = list(self.weights)
+        alpha = np.array(list(self.weights.values()))
+        rest = [i for i, arm in enumerate(arms) if arm != name]
         if not rest:
-            return np.inf, 0.0
+            return None
         start = np.maximum(alpha[rest], 1e-3)
         found = self.solver.solve(self.function.face(rest), start / start.sum())
-        worth = np.isfinite(found.loss)
-        return (found.loss - self.loss, found.gap) if worth else (np.inf, 0.0)
+        return found if np.isfinite(found.loss) else None
+
+    def _rise(self, found: Solution | None) -> tuple[float, float]:
+        return (np.inf, 0.0) if found is None else (found.loss - self.loss, found.gap)
 
     def __str__(self) -> str:
         width = max(3, *(len(name) for name in self.weights))
@@ -125,6 +129,11 @@ class Mixture:
         return "\n".join(
             [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the least"]
         )
+
+    def _repr_html_(self) -> str:
+        from genmix.report.notebook import mixture_html
+
+        return mixture_html(self)
 
 
 def _brief(score: Scores) -> str:
@@ -149,16 +158,26 @@ def optimal_mixture(
     ``arms``: label → samples ``(n, d)``, numpy or torch. ``quality``, ``cost``: label → a number for each
     sample, or one number for all of them.
     """
-    pool = Pool.of(arms, objective, quality, cost, encoder)
+    return best_mixture(Pool.of(arms, objective, quality, cost, encoder), solver)
+
+
+def best_mixture(
+    pool: Pool, solver: Solver | None = None, arms: Sequence[str] | None = None
+) -> Mixture:
+    """The best mixture of samples that the statistics hold, of these arms or of all."""
     engine = Newton() if solver is None else solver
-    size = len(pool.arms)
-    function = pool.tally.loss(range(size))
-    found = engine.solve(function, np.full(size, 1 / size))
+    names = pool.arms if arms is None else tuple(arms)
+    places = [pool.arms.index(name) for name in names]
+    function = pool.tally.loss(places)
+    found = engine.solve(function, np.full(len(places), 1 / len(places)))
+    vertices = np.eye(len(pool.arms))
     return Mixture(
-        weights=dict(zip(pool.arms, found.weights.tolist(), strict=True)),
-        score=pool.score(found.weights),
-        single_scores={name: pool.score(np.eye(size)[i]) for i, name in enumerate(pool.arms)},
-        single_losses=dict(zip(pool.arms, function.singles().tolist(), strict=True)),
+        weights=dict(zip(names, found.weights.tolist(), strict=True)),
+        score=pool.score(found.weights @ vertices[places]),
+        single_scores={
+            name: pool.score(vertices[i]) for name, i in zip(names, places, strict=True)
+        },
+        single_losses=dict(zip(names, function.singles().tolist(), strict=True)),
         loss=found.loss,
         gap=found.gap,
         iterations=found.iterations,

@@ -22,6 +22,7 @@ from genmix.description import from_plain, graft, has_missing, to_plain
 from genmix.errors import InputError, number, whole
 from genmix.intake import check_number, check_objective, labels
 from genmix.loss import Loss
+from genmix.mixture import Pool
 from genmix.objectives.base import Batch, Objective, Scores, Tally, score_context
 from genmix.policies import MixtureGreedy, Policy, Situation
 from genmix.simplex import Newton, Solver, certified, on_simplex, uniform
@@ -201,6 +202,16 @@ class Selector:
         if self._pooled is None or self._pooled[0] != total:
             self._pooled = (total, self._pool_score())
         return self._pooled[1]
+
+    def pool(self) -> Pool | None:
+        """All samples told so far, in the objective's statistics; None until the warm start is complete.
+
+        It is for reading: what is asked of it says nothing to the selector.
+        """
+        if self._tally is None:
+            return None
+        tally = self._read_ahead() if self._pending else self._statistics
+        return Pool(tuple(self._labels), self.objective, tally.fork(), self._encoder)
 
     # -- asking and telling ----------------------------------------------------------------------
 

@@ -38,15 +38,22 @@ class Panel:
     x: str = "samples drawn"
 
 
-def curves(panels: Sequence[Panel], columns: int = 2) -> VConcatChart:
-    """A line and a band for each series; one legend for all panels, each with its own axes."""
-    return draw(panels, columns, points=False)
+def curves(
+    panels: Sequence[Panel], columns: int = 2, looks: Mapping[str, Style] | None = None
+) -> VConcatChart:
+    """A line and a band for each series; one legend for all panels, each with its own axes.
+
+    ``looks`` gives the style of every series, in the order of the legend, where they are no policies.
+    """
+    return draw(panels, columns, False, looks)
 
 
-def draw(panels: Sequence[Panel], columns: int, points: bool) -> VConcatChart:
+def draw(
+    panels: Sequence[Panel], columns: int, points: bool, looks: Mapping[str, Style] | None = None
+) -> VConcatChart:
     across = layout.columns_for(len(panels), columns)
     tidy = [_tidy(panel) for panel in panels]
-    drawn = styles(row["series"] for rows in tidy for row in rows)
+    drawn = looks or styles(row["series"] for rows in tidy for row in rows)
     pairs = zip(panels, tidy, strict=True)
     return layout.page(
         [_panel(panel, rows, drawn, across, points) for panel, rows in pairs],

@@ -22,12 +22,16 @@ def save(
     for name in formats:
         if name not in drawers:
             raise InputError(f"No chart is saved as {name!r}: give some of {', '.join(drawers)}.")
-    specification = chart.to_dict()
-    version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    drawn = {name: drawers[name](specification, version) for name in formats}
+    content = {name: drawn(chart, name) for name in formats}
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    return [_write(stem.with_name(f"{stem.name}.{name}"), drawn[name]) for name in drawn]
+    return [_write(stem.with_name(f"{stem.name}.{name}"), content[name]) for name in content]
+
+
+def drawn(chart: Any, name: str) -> bytes:
+    """The chart as ``pdf``, ``png`` or ``svg``."""
+    version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return _drawers()[name](chart.to_dict(), version)
 
 
 def _drawers() -> dict[str, Callable[[Any, str], bytes]]:

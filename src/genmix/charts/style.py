@@ -124,6 +124,11 @@ def arm_colours(arms: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def arm_inks(arms: Iterable[str]) -> dict[str, str]:
+    """The arms' colours for dots and lines: dark enough for white, and light enough for a dark page."""
+    return {arm: _blend(colour, "#000000", 0.3) for arm, colour in arm_colours(arms).items()}
+
+
 def theme() -> dict[str, Any]:
     """The Vega-Lite configuration of every figure: one pixel is one point of the paper."""
     return {

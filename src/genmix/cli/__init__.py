@@ -103,4 +103,11 @@ def demo(
         raise typer.Exit(INTERRUPTED)
 
 
-from genmix.cli import comparing, offline, paper, studies  # noqa: E402, F401  (commands register themselves)
+from genmix.cli import (  # noqa: E402, F401  (commands register themselves)
+    comparing,
+    dashboard,
+    offline,
+    paper,
+    reporting,
+    studies,
+)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,9 @@ from genmix.errors import InputError
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.", show_default=False)]
+Report = Annotated[
+    bool, typer.Option(help="Whether to write report.html into the run folder at the end.")
+]
 RunFolder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
 
 
@@ -69,6 +73,7 @@ def run(
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
+    report: Report = True,
 ) -> None:
     """Run a study: generate, learn the mixture meanwhile, leave a run folder.
 
@@ -82,12 +87,15 @@ def run(
         plan = read_study(study)
         folder = out if out is not None else Path("runs") / plan.name
         text, base = study.read_text("utf-8"), study.resolve().parent
-        summary = _watched(lambda options: start(plan, base, folder, text, options), quiet)
+        play = partial(start, plan, base, folder, text)
+        summary = _watched(play, quiet, report)
     _finish(summary, folder, as_json)
 
 
 @app.command(epilog="Example: genmix resume runs/first")
-def resume(folder: RunFolder, quiet: Quiet = False, as_json: Json = False) -> None:
+def resume(
+    folder: RunFolder, quiet: Quiet = False, as_json: Json = False, report: Report = True
+) -> None:
     """Go on with a run that was interrupted, killed or stopped by trouble.
 
     Nothing that was paid for is made again. Exits as 'genmix run' does.
@@ -95,7 +103,7 @@ def resume(folder: RunFolder, quiet: Quiet = False, as_json: Json = False) -> No
     with plain_errors():
         from genmix.study.run import go_on
 
-        summary = _watched(lambda options: go_on(folder, options), quiet)
+        summary = _watched(partial(go_on, folder), quiet, report)
     _finish(summary, folder, as_json)
 
 
@@ -134,7 +142,7 @@ def doctor(
         raise typer.Exit(2)
 
 
-def _watched(play: Any, quiet: bool) -> dict[str, Any]:
+def _watched(play: Any, quiet: bool, report: bool) -> dict[str, Any]:
     """The summary of a run that is shown while it goes on."""
     from rich.console import Console
 
@@ -145,6 +153,7 @@ def _watched(play: Any, quiet: bool) -> dict[str, Any]:
     with view:
         options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
         options.hard_stop = _leave_now
+        options.report &= report
         with redirect_stdout(sys.stderr):  # what arms print must not mix with the result
             summary: dict[str, Any] = play(options).summary
     return summary

@@ -323,6 +323,11 @@ class Comparison:
 
         return page(self)
 
+    def _repr_html_(self) -> str:
+        from genmix.report.notebook import comparison_html
+
+        return comparison_html(self)
+
     def save(self, folder: Path | str, figures: bool = True) -> Path:
         """Write summary.json, Parquet tables and, unless told otherwise, the figures."""
         from genmix.experiments.figures import comparison_charts

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from genmix.charts.names import better, short_name
 from genmix.experiments.variants import knows_its_shares
 
 if TYPE_CHECKING:
     from genmix.experiments.comparison import Comparison
 
-NAMES = {
-    "frechet_distance": "FD",
-    "kernel_distance": "KD",
-    "vendi": "Vendi",
-    "rke": "RKE",
-    "loss": "loss",
-    "precision": "precision",
-    "density": "density",
-}
-
 
 def axis(found: Comparison, what: str = "") -> str:
     """The score's name with the direction that is better."""
-    name = NAMES.get(found.score_name, found.score_name.replace("_", " "))
-    direction = "↑ (higher is better)" if found.maximise else "↓ (lower is better)"
-    return f"{name} {what}{direction}".replace("  ", " ")
+    return f"{short_name(found.score_name)} {what}{better(found.maximise)}".replace("  ", " ")
 
 
 def comparison_charts(found: Comparison) -> dict[str, Any]:

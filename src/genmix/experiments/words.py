@@ -26,16 +26,25 @@ HEADS = (
 
 def page(found: Comparison) -> str:
     """Settings, a line for every policy, and the paired differences."""
+    differences = tests(found)
+    below = ["", *differences] if differences else []
+    return "\n".join([*heading(found), "", *aligned(outcome_rows(found)), *below])
+
+
+def heading(found: Comparison) -> list[str]:
+    """What was compared, and the best that could be reached."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
-    head = [
+    return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
         f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unstated'}",
         *([best_line(found)] if plan.options.population else []),
-        "",
     ]
-    rows = [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
-    return "\n".join([*head, *aligned(rows), *_tests(found)])
+
+
+def outcome_rows(found: Comparison) -> list[list[str]]:
+    """The names of the columns, and a row for every policy."""
+    return [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
 
 
 def best_line(found: Comparison) -> str:
@@ -74,8 +83,9 @@ def _time(value: float | None) -> str:
     return "not" if math.isinf(value) else f"{value:.0f}"
 
 
-def _tests(found: Comparison) -> list[str]:
-    lines = [""]
+def tests(found: Comparison) -> list[str]:
+    """Paired differences, a line each."""
+    lines = []
     for row in found.test_table():
         verdict = {True: "better", False: "worse", None: "no difference seen"}[row["better"]]
         lines.append(
@@ -83,7 +93,7 @@ def _tests(found: Comparison) -> list[str]:
             f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
             f"{row['p_wilcoxon']:.2g} (Wilcoxon): {verdict}"
         )
-    return lines if len(lines) > 1 else []
+    return lines
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

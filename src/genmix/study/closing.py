@@ -52,7 +52,9 @@ def lines(summary: dict[str, Any], folder: Path) -> list[str]:
     found.append(f"{spent}; {summary['reason']}")
     for arm, times in summary["suspensions"].items():
         found.append(f"arm {arm!r} was suspended {times}×: {summary['last_failure'].get(arm)}")
-    found.append(f"everything is in {folder}")
+    report = folder / "report.html"
+    seen = f"; {report} shows it" if report.exists() else ""
+    found.append(f"everything is in {folder}{seen}")
     return found
 
 

@@ -37,6 +37,8 @@ OWN_FILES = (
     "journal.sqlite-shm",
     "journal.sqlite-wal",
     "lock",
+    "report.html",
+    "resume.log",
     "selector.npz",
     "study.yaml",
     "summary.json",
@@ -51,7 +53,7 @@ def export(
 ) -> Path:
     """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
     folder = Path(run)
-    _check_target(folder, None if out is None else Path(out))
+    check_target(folder, None if out is None else Path(out))
     journal = Journal.open(folder, readonly=True)
     try:
         if to == "jsonl":
@@ -65,7 +67,7 @@ def export(
     raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
 
 
-def _check_target(folder: Path, out: Path | None) -> None:
+def check_target(folder: Path, out: Path | None) -> None:
     """Refuse to write over the run itself, or over anything that is no plain file."""
     if out is None:
         return

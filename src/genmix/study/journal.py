@@ -28,6 +28,8 @@ from genmix.generators.base import GenerationError, Sample
 FORMAT = 1
 NAME = "journal.sqlite"
 DTYPES = ("<f4", "<f8")
+TICKETS_AT_ONCE = 500
+LETTERS = 4000
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -83,6 +85,17 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX open_tickets ON tickets (id) WHERE outcome IS NULL;
 """
+
+TIMELINE = """
+CREATE TABLE IF NOT EXISTS timeline (
+    samples INTEGER PRIMARY KEY,    -- told when it was written
+    at REAL NOT NULL,
+    weights TEXT NOT NULL,          -- JSON: arm -> weight
+    score TEXT,                     -- JSON: name -> score of the mixture
+    pooled TEXT                     -- JSON: name -> score of all samples
+) STRICT
+"""
+"""How the run went, for people to look at; runs of before it had none go on and get one."""
 
 
 class JournalError(InputError):
@@ -163,6 +176,9 @@ class Journal:
                 f"{path} has format {found} and this genmix reads format {FORMAT}: "
                 "use the genmix that wrote it, or start a new run."
             )
+        if not readonly:
+            with journal.transaction():
+                journal._db.execute(TIMELINE)
         return journal
 
     def close(self) -> None:
@@ -283,7 +299,32 @@ class Journal:
                 (time.time(), kind, arm, step, json.dumps(detail)),
             )
 
+    def went(
+        self,
+        samples: int,
+        weights: Mapping[str, float],
+        score: Mapping[str, float | None] | None,
+        pooled: Mapping[str, float | None] | None,
+    ) -> None:
+        """Where the run stands at this number of samples."""
+        scores = [None if found is None else json.dumps(found) for found in (score, pooled)]
+        with self.transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO timeline VALUES (?, ?, ?, ?, ?)",
+                (samples, time.time(), json.dumps(weights), *scores),
+            )
+
     # -- reading ---------------------------------------------------------------------------------
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Samples, time, weights and scores as the run went; empty if nothing was written down."""
+        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
+            return []
+        found = self._rows("SELECT * FROM timeline ORDER BY samples")
+        return [
+            row | {key: json.loads(row[key] or "null") for key in ("weights", "score", "pooled")}
+            for row in found
+        ]
 
     def steps(self, after: int = -1) -> Iterator[Step]:
         """What was done to the selector, in order, from the step after this one."""
@@ -384,6 +425,22 @@ class Journal:
             last = at
         return total
 
+    def told_numbers(self) -> list[tuple[int, str, float | None, float | None]]:
+        """Ticket, arm, quality and cost of every told sample, in order; contents stay on the disk."""
+        return self._db.execute(
+            "SELECT id, arm, quality, cost FROM tickets JOIN samples ON ticket = id"
+            " WHERE outcome = 'told' ORDER BY ended_step"
+        ).fetchall()
+
+    def samples_of(self, tickets: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """The samples of these tickets, in this order; of a text that is long, the beginning."""
+        for first in range(0, len(tickets), TICKETS_AT_ONCE):
+            part = tickets[first : first + TICKETS_AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            rows = self._rows(f"SELECT * FROM samples WHERE ticket IN ({marks})", *part)
+            found = {row["ticket"]: _begun(row) for row in rows}
+            yield from (found[ticket] for ticket in part)
+
     def told_rows(self) -> Iterator[dict[str, Any]]:
         """Every told sample with its ticket, in the order in which they were told."""
         cursor = self._db.execute(
@@ -396,6 +453,10 @@ class Journal:
         for row in cursor:
             yield dict(zip(names, row, strict=True))
 
+    def query(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """What one who watches the run from outside wants to know."""
+        return self._db.execute(query, parameters).fetchall()
+
     def _rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         cursor = self._db.execute(query, parameters)
         names = [column[0] for column in cursor.description]
@@ -405,6 +466,11 @@ class Journal:
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
     """The embedding in a row of samples."""
     return _read(row["embedding"], row["dtype"])
+
+
+def _begun(row: dict[str, Any]) -> dict[str, Any]:
+    """A sample with the beginnings of its texts, for those who look at many."""
+    return row | {key: row[key] and row[key][:LETTERS] for key in ("text", "prompt")}
 
 
 def _connect(path: Path, readonly: bool = False) -> sqlite3.Connection:

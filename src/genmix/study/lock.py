@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
 from genmix.errors import InputError
+
+NAME = "lock"
+TRIES = 5
+PAUSE = 0.01
+"""Who only looks whether a folder is in use holds its lock for an instant; that is waited for."""
 
 
 class FolderLock:
     """Held until the process ends, however it ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "lock"
+        self._path = folder / NAME
 
     def __enter__(self) -> FolderLock:
         try:
@@ -22,7 +28,7 @@ class FolderLock:
         except OSError as error:
             raise InputError(f"{self._path} cannot be written ({error.strerror}).") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
         except OSError as error:
             holder = os.read(self._file, 32).decode(errors="replace").strip() or "unknown"
             os.close(self._file)
@@ -33,6 +39,16 @@ class FolderLock:
         os.write(self._file, f"{os.getpid()}\n".encode())
         return self
 
+    def _take(self) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(PAUSE)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -40,3 +56,33 @@ class FolderLock:
         trace: TracebackType | None,
     ) -> None:
         os.close(self._file)
+
+
+def holder(folder: Path) -> int | None:
+    """The process that writes in a run folder now, if one does."""
+    try:
+        file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        said = os.read(file, 32).strip()
+        if not said.isdigit() or int(said) <= 1 or not _is_alive(int(said)):
+            return None
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(said)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return None
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

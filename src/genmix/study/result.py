@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,6 +69,32 @@ class Run:
             yield from rows(journal)
         finally:
             journal.close()
+
+    @property
+    def timeline(self) -> list[dict[str, Any]]:
+        """How weights and scores went: a row whenever the samples had grown by a fiftieth."""
+        journal = Journal.open(self.folder, readonly=True)
+        try:
+            return journal.timeline()
+        finally:
+            journal.close()
+
+    def report(self, out: str | os.PathLike[str] | None = None) -> Path:
+        """Write the report, one HTML file, by default into the run folder; give its path."""
+        from genmix.report import write_report
+
+        return write_report(self.folder, out)
+
+    def chart(self, name: str) -> Any:
+        """A chart of the report as an Altair chart: scores, weights, pooled, map or cost."""
+        from genmix.report import run_chart
+
+        return run_chart(self.folder, name)
+
+    def _repr_html_(self) -> str:
+        from genmix.report.notebook import run_html
+
+        return run_html(self)
 
 
 def write_results(folder: Path, plan: Study, session: Session) -> Run:

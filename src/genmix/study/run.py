@@ -7,10 +7,10 @@ import os
 import re
 import signal
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from genmix import __version__
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.generators.base import Generator, Sample
+from genmix.generators.messages import quotable
 from genmix.selector import Selector
 from genmix.study import prepare
 from genmix.study.arm import ArmState
@@ -31,9 +32,12 @@ from genmix.study.loop import INTERRUPTED, Limits, Loop
 from genmix.study.result import Run, write_results
 from genmix.study.session import Session
 from genmix.study.stopping import Watch
+from genmix.study.timeline import Timeline
 
 STUDY = "study.yaml"
 T = TypeVar("T")
+REPORT = "GENMIX_REPORT"
+"""A variable of the environment: ``off`` leaves the report at the end of a run out."""
 
 Callback = Callable[["Live"], None]
 """Called with the running study after everything that happened to it."""
@@ -46,6 +50,7 @@ class Live:
     study: Study
     folder: Path
     loop: Loop
+    timeline: Timeline
 
     @property
     def selector(self) -> Selector:
@@ -64,6 +69,8 @@ class Options:
     note: prepare.Note = lambda line: None
     hard_stop: Callable[[], None] = lambda: None
     """What a second Ctrl-C does at once."""
+    report: bool = field(default_factory=lambda: os.environ.get(REPORT) != "off")
+    """Whether to write the report at the end."""
 
 
 def run(
@@ -72,15 +79,18 @@ def run(
     *,
     callbacks: Sequence[Callback] = (),
     note: prepare.Note = lambda line: None,
+    progress: bool | None = None,
 ) -> Run:
     """Run a study to the end of its budget and give back the finished run.
 
     ``study`` is a YAML file, a dict with the same content, or a Study; ``out`` the run folder, by default
-    ``runs/NAME``. ``callbacks`` are called after every event with the :class:`Live` study.
+    ``runs/NAME``. ``callbacks`` are called after every event with the :class:`Live` study; one that has a
+    method ``finish`` gets the run at the end. ``progress`` shows how it goes; if None, in notebooks only.
     """
     plan, base, source = _plan(study)
     folder = Path(out) if out is not None else Path("runs") / plan.name
-    return start(plan, base, folder, source, Options(callbacks, note))
+    with _shown(progress) as views:
+        return start(plan, base, folder, source, Options([*views, *callbacks], note))
 
 
 def resume(
@@ -88,9 +98,29 @@ def resume(
     *,
     callbacks: Sequence[Callback] = (),
     note: prepare.Note = lambda line: None,
+    progress: bool | None = None,
 ) -> Run:
     """Go on with a run that was interrupted, killed or stopped by trouble."""
-    return go_on(Path(folder), Options(callbacks, note))
+    with _shown(progress) as views:
+        return go_on(Path(folder), Options([*views, *callbacks], note))
+
+
+@contextmanager
+def _shown(progress: bool | None) -> Iterator[list[Callback]]:
+    """What shows a run while it goes on, in a notebook or in a terminal."""
+    from genmix.study.notebook import NotebookView, in_notebook
+
+    if in_notebook() and progress is not False:
+        yield [NotebookView()]
+    elif progress:
+        from rich.console import Console
+
+        from genmix.study.view import make_view
+
+        with make_view(Console(stderr=True)) as view:
+            yield [view]
+    else:
+        yield []
 
 
 def start(plan: Study, base: Path, folder: Path, source: str | None, options: Options) -> Run:
@@ -122,7 +152,7 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
             journal = Journal.create(folder, meta)
             return await _drive(journal, plan, parts, folder, options)
 
-    return in_own_loop(parts.closing(begin()))
+    return _rounded_off(in_own_loop(parts.closing(begin())), options)
 
 
 def _check_empty(folder: Path) -> None:
@@ -159,7 +189,30 @@ def go_on(folder: Path, options: Options) -> Run:
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
         _check_encoder(journal, parts.encoder, options)
-        return in_own_loop(parts.closing(_drive(journal, plan, parts, folder, options)))
+        run = in_own_loop(parts.closing(_drive(journal, plan, parts, folder, options)))
+    return _rounded_off(run, options)
+
+
+def _rounded_off(run: Run, options: Options) -> Run:
+    """What follows a run: its report, and the end of those who watched. Nothing here can spoil it."""
+    if options.report:
+        with _told(options, f"'genmix report {run.folder}' tries again"):
+            run.report()
+    for callback in options.callbacks:
+        finish = getattr(callback, "finish", None)
+        if finish is not None:
+            with _told(options, "the run itself is whole"):
+                finish(run)
+    return run
+
+
+@contextmanager
+def _told(options: Options, but: str) -> Iterator[None]:
+    """What goes wrong inside is told in one line."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        options.note(f"after the run: {quotable(error) or type(error).__name__}; {but}")
 
 
 def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
@@ -225,8 +278,10 @@ async def _drive(
             return write_results(folder, plan, session)
         journal.event("start", genmix=__version__, pid=os.getpid())
         loop = _make_loop(plan, parts, session, folder, watch)
-        broken = await _play(loop, plan, session, folder, options)
+        timeline = Timeline(session)
+        broken = await _play(Live(plan, folder, loop, timeline), session, options)
         loop.complete_mixture()
+        timeline.write()
         why = loop.trouble or loop.reason
         kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
         journal.event(kind, why=why)
@@ -243,15 +298,12 @@ def _is_finished(journal: Journal) -> bool:
     return any(event["kind"] == "finished" for event in journal.events())
 
 
-async def _play(
-    loop: Loop, plan: Study, session: Session, folder: Path, options: Options
-) -> Exception | None:
+async def _play(live: Live, session: Session, options: Options) -> Exception | None:
     """Run the loop; what a callback raised, once all that flew has been taken in."""
-    live = Live(plan, folder, loop)
-
-    broken: list[Exception] = []
+    loop, broken = live.loop, list[Exception]()
 
     def report() -> None:
+        live.timeline.follow()
         for callback in options.callbacks:
             try:
                 callback(live)
@@ -260,7 +312,7 @@ async def _play(
                 loop.stop(INTERRUPTED)
 
     loop.report = report
-    loop.take_up([(e, _sample_of(row, folder)) for e, row in session.journal.unfinished()])
+    loop.take_up([(e, _sample_of(row, live.folder)) for e, row in session.journal.unfinished()])
     _look_back(loop, session)
     with _signals(loop, options):
         await loop.run()

@@ -84,13 +84,14 @@ class Session:
         """Samples that were made and embedded: the mixture is solved for once, a transaction for each."""
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL
-        with self._threads():
+        with self.threads():
             self.selector.tell_all((e.id, row, s.quality, s.cost) for e, s, row in told)
         for entry, _, row in told:
             self.journal.told(entry.id, row, self._step + 1, first)
             self._step += 1
 
-    def _threads(self) -> AbstractContextManager[Any]:
+    def threads(self) -> AbstractContextManager[Any]:
+        """The threads that linear algebra may use, while the selector is told or read."""
         if self._is_small:
             limits: AbstractContextManager[Any] = self._libraries.limit(limits=1, user_api="blas")
             return limits
@@ -113,7 +114,7 @@ class Session:
     def retire(self, arm: str, **why: Any) -> None:
         """Draw from an arm no more."""
         step = self._next_step()
-        with self._threads():
+        with self.threads():
             self.selector.retire_arm(arm)
         self.journal.event("retire", arm, step, **why)
         self._step = step
@@ -121,7 +122,7 @@ class Session:
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
         step = self._next_step()
-        with self._threads():
+        with self.threads():
             self.selector.add_arm(arm)
         self.journal.event("revive", arm, step, **why)
         self._step = step
@@ -157,7 +158,7 @@ class Session:
 
     def _tell_again(self, told: list[Step]) -> None:
         self._is_small = told[0].embedding.shape[-1] <= SMALL  # type: ignore[union-attr]
-        with self._threads():
+        with self.threads():
             self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
         self._step = told[-1].number
 
@@ -168,7 +169,7 @@ class Session:
             self._ask_again(self.selector.ask_from(step.arm), step)
         elif step.kind in ("retire", "revive"):
             change = {"retire": self.selector.retire_arm, "revive": self.selector.add_arm}
-            with self._threads():
+            with self.threads():
                 change[step.kind](step.arm)
         else:  # failed or withdrawn
             assert step.ticket is not None

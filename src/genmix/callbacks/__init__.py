@@ -1,0 +1,10 @@
+"""Callbacks that tell a running study to other tools: a flat dict of numbers, now and then."""
+
+from __future__ import annotations
+
+from genmix.callbacks.base import Logger, flat
+from genmix.callbacks.mlflow import MLflow
+from genmix.callbacks.tensorboard import TensorBoard
+from genmix.callbacks.wandb import WandB
+
+__all__ = ["Logger", "MLflow", "TensorBoard", "WandB", "flat"]

@@ -1,0 +1,55 @@
+"""Points in the plane, coloured by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genmix.charts import layout
+from genmix.charts.axes import title_lines
+from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rows import cleaned
+from genmix.charts.style import Style
+from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    from altair import VConcatChart
+
+DOT = 9
+FAINT_ENOUGH = 0.7
+
+
+def scatter(
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    colours: Mapping[str, str],
+    height: int = 170,
+) -> VConcatChart:
+    """A dot a row, ``{"group", "x", "y"}``, in the order of the rows; ``colours`` are those of the groups."""
+    found = cleaned(rows, ("group",), ("x", "y"), "the chart")
+    odd = next((row["group"] for row in found if row["group"] not in colours), None)
+    if odd is not None:
+        raise InputError(f"the group {odd!r} has no colour: give one for each.")
+    alt = altair()
+    width = layout.panel_width(1)
+
+    def axis(title: str, length: int) -> Any:
+        return alt.Axis(title=title_lines(title, length), labels=False, ticks=False, grid=False)
+
+    scale = alt.Scale(zero=False, nice=False, padding=6)
+    dots = (
+        chart_of(found)
+        .mark_circle(size=DOT, opacity=FAINT_ENOUGH)
+        .encode(
+            alt.X("x:Q", axis=axis(x, width), scale=scale),
+            alt.Y("y:Q", axis=axis(y, height), scale=scale),
+            alt.Color(
+                "group:N",
+                scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+                legend=None,
+            ),
+        )
+    )
+    named = {group: Style(colour) for group, colour in colours.items()}
+    return layout.page([layout.panel([dots], width, height, "")], 1, named, "circle")

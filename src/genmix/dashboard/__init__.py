@@ -1,0 +1,1 @@
+"""The live page: many runs at a glance, each of them as it happens, in a browser."""

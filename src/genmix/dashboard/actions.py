@@ -1,0 +1,93 @@
+"""Stop a run and go on with one, from outside its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from genmix.dashboard.folder import read_inside
+from genmix.errors import InputError
+from genmix.generators.messages import quotable
+from genmix.study.lock import holder
+
+LOG = "resume.log"
+"""What a resumed run says, in its folder."""
+
+LONGEST_LOG = 10_000_000
+GOOD_ENDS = (0, 130, -signal.SIGINT)
+
+
+class Actions:
+    """What was done to runs from here."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopped: dict[Path, int] = {}
+        self._started: dict[Path, subprocess.Popen[bytes]] = {}
+
+    # -- stopping --------------------------------------------------------------------------------
+
+    def stop(self, folder: Path, at_once: bool = False) -> None:
+        """As Ctrl-C does: what is in flight is taken in; ``at_once`` as a second Ctrl-C does."""
+        with self._lock:
+            process = holder(folder)
+            if process is None:
+                raise InputError("The run is not running: there is nothing to stop.")
+            if at_once != (self._stopped.get(folder) == process):
+                words = "was not stopped yet" if at_once else "is stopping already"
+                raise InputError(f"The run {words}: look at the page again.")
+            try:
+                os.kill(process, signal.SIGINT)
+            except OSError as error:
+                raise InputError(
+                    f"Process {process}, which holds the run, cannot be stopped ({error.strerror})."
+                ) from error
+            self._stopped[folder] = process
+
+    def is_stopping(self, folder: Path, process: int) -> bool:
+        return self._stopped.get(folder) == process
+
+    # -- going on --------------------------------------------------------------------------------
+
+    def resume(self, folder: Path) -> None:
+        """Start ``genmix resume`` in a process of its own, which outlives this one."""
+        with self._lock:
+            process = holder(folder)
+            if process is not None or self.is_starting(folder):
+                raise InputError("The run is running already.")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            try:
+                log = os.open(folder / LOG, flags, 0o644)
+            except OSError as error:
+                raise InputError(
+                    f"The run's folder cannot be written ({error.strerror})."
+                ) from error
+            try:
+                self._started[folder] = subprocess.Popen(
+                    [sys.executable, "-m", "genmix", "resume", "--", str(folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+
+    def is_starting(self, folder: Path) -> bool:
+        """Whether a process that was started here lives."""
+        started = self._started.get(folder)
+        return started is not None and started.poll() is None
+
+    def trouble(self, folder: Path) -> str | None:
+        """What the process that was started here said when it ended badly."""
+        started = self._started.get(folder)
+        if started is None or started.poll() is None or started.returncode in GOOD_ENDS:
+            return None
+        said = (read_inside(folder, LOG, most=LONGEST_LOG) or b"").decode(errors="replace")
+        last = [line for line in said.splitlines() if line.strip()][-1:]
+        words = quotable(last[0], most=500) if last else "it said nothing"
+        return f"genmix resume ended with {started.returncode}: {words}"

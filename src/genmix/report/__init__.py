@@ -1,0 +1,52 @@
+"""The report of a run: what came of it, in words, numbers and charts, as one HTML file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from genmix.errors import InputError
+
+NAME = "report.html"
+
+CHARTS = ("scores", "weights", "pooled", "map", "cost")
+"""What :func:`run_chart` draws."""
+
+
+def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the report of a run folder, by default into it, and give its path."""
+    from genmix.report.data import few_threads, gather
+    from genmix.report.page import render
+    from genmix.study.export import check_target
+
+    folder = Path(run)
+    target = folder / NAME if out is None else Path(out)
+    if target.resolve() != (folder / NAME).resolve():
+        check_target(folder, target)
+    with few_threads(folder):
+        text = render(gather(folder))
+    draft = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, "utf-8")
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InputError(f"{target} could not be written: {error.strerror or error}.") from error
+    return target
+
+
+def run_chart(run: str | os.PathLike[str], name: str) -> Any:
+    """One chart of a report, as an Altair chart."""
+    from genmix.report.data import few_threads, gather
+    from genmix.report.figures import figure
+
+    if name not in CHARTS:
+        raise InputError(f"there is no chart {name!r}: give one of {', '.join(CHARTS)}.")
+    folder = Path(run)
+    with few_threads(folder):
+        chart = figure(gather(folder), name)
+    if chart is None:
+        raise InputError(f"the run {folder} has nothing to draw in the chart {name!r} yet.")
+    return chart

@@ -1,0 +1,83 @@
+"""How runs, mixtures and comparisons show themselves in a notebook: small tables and a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from genmix.errors import InputError
+from genmix.objectives.base import Score, Scores
+from genmix.report.safe import escaped
+
+if TYPE_CHECKING:
+    from genmix.experiments.comparison import Comparison
+    from genmix.mixture import Mixture
+    from genmix.study.result import Run
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The first cell of a row is its heading."""
+    top = "".join(f'<th scope="col">{escaped(cell)}</th>' for cell in head)
+    body = "".join(
+        f'<tr><th scope="row">{escaped(row[0])}</th>'
+        + "".join(f"<td>{escaped(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def paragraphs(lines: Iterable[str]) -> str:
+    return "".join(f"<p>{escaped(line)}</p>" for line in lines)
+
+
+def run_html(run: Run) -> str:
+    """The table and the words at the end of a run; a run that goes on says how far it is."""
+    from genmix.study.closing import lines
+
+    try:
+        summary = run.summary
+    except InputError:
+        return paragraphs([f"genmix run in {run.folder}: no summary yet"])
+    names = list(summary["score"] or {})
+    head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]
+    rows = []
+    for arm, count in summary["counts"].items():
+        weight = summary["weights"].get(arm)
+        alone = summary["single_scores"].get(arm) or {}
+        scores = [_number(alone.get(name, {}).get("value")) for name in names]
+        shown = "retired" if weight is None else f"{weight:.3f}"
+        rows.append([arm, shown, f"{count:,}", *scores, summary["failures"].get(arm, 0)])
+    return f"<div>{table(head, rows)}{paragraphs(lines(summary, run.folder))}</div>"
+
+
+def mixture_html(mixture: Mixture) -> str:
+    names = list(_by_name(mixture.score))
+    head = ["arm", "weight", "loss alone", *(f"{name} alone" for name in names)]
+    rows = [
+        [
+            arm,
+            f"{weight:.3f}",
+            _number(mixture.single_losses[arm]),
+            *(_number(float(s)) for s in _by_name(mixture.single_scores[arm]).values()),
+        ]
+        for arm, weight in mixture.weights.items()
+    ]
+    words = [f"mixture: {score}" for score in _by_name(mixture.score).values()]
+    words.append(f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the least")
+    return f"<div>{table(head, rows)}{paragraphs(words)}</div>"
+
+
+def comparison_html(found: Comparison) -> str:
+    from genmix.experiments.words import heading, outcome_rows, tests
+
+    head, *rows = outcome_rows(found)
+    return f"<div>{paragraphs(heading(found))}{table(head, rows)}{paragraphs(tests(found))}</div>"
+
+
+def _by_name(scores: Scores) -> dict[str, Score]:
+    return {scores.name: scores} if isinstance(scores, Score) else scores
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"

@@ -1,0 +1,67 @@
+"""Charts as SVG inside a page: only shapes and texts, sizes that bend, colours that a dark page can turn."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from typing import Any
+
+from genmix.charts.save import drawn
+from genmix.report.safe import visible
+
+SVG = "{http://www.w3.org/2000/svg}"
+TAGS = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath"}
+ATTRIBUTES = {
+    "class", "clip-path", "d", "display", "fill", "fill-opacity", "font-family", "font-size",
+    "font-weight", "height", "id", "opacity", "r", "stroke", "stroke-dasharray", "stroke-linejoin",
+    "stroke-miterlimit", "stroke-opacity", "stroke-width", "text-anchor", "transform", "viewBox",
+    "width", "x", "x1", "x2", "y", "y1", "y2", "cx", "cy",
+}  # fmt: skip
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(e-?\d+)?")
+WIDE = 1.9
+"""Pixels for a point of the paper, at most."""
+
+
+def inline(chart: Any, name: str, label: str) -> str:
+    """The chart as an ``svg`` element whose names begin with ``name``; ``label`` is read out for it."""
+    return tidied(drawn(chart, "svg").decode(), name, label)
+
+
+def tidied(text: str, name: str, label: str) -> str:
+    root = ElementTree.fromstring(text)
+    ids = [element.get("id", "") for element in root.iter() if element.get("id")]
+    # Numbers of clips go on from chart to chart; here they begin anew.
+    _keep_known(root, {found: f"{name}-{place}" for place, found in enumerate(ids)})
+    width = float(root.attrib.pop("width"))
+    del root.attrib["height"]
+    # It fills its column, but letters do not grow beyond reading size.
+    root.attrib |= {"width": f"{WIDE * width:.0f}", "role": "img", "aria-label": visible(label)}
+    background = root.find(f"{SVG}rect")
+    if background is not None and background.get("fill") == "white":
+        root.remove(background)
+    ElementTree.register_namespace("", SVG[1:-1])
+    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+
+
+def _keep_known(element: ElementTree.Element, names: Mapping[str, str]) -> None:
+    for child in list(element):
+        if child.tag.removeprefix(SVG) not in TAGS:
+            element.remove(child)
+        else:
+            _keep_known(child, names)
+    if element.text is not None:
+        element.text = visible(element.text)
+    element.attrib = {
+        key: _value(key, value, names) for key, value in element.attrib.items() if key in ATTRIBUTES
+    }
+
+
+def _value(key: str, value: str, names: Mapping[str, str]) -> str:
+    if key == "id":
+        return names[value]
+    if key == "clip-path":
+        return f"url(#{names.get(value.removeprefix('url(#').removesuffix(')'), 'none')})"
+    if key in ("d", "transform"):
+        return LONG_NUMBER.sub(lambda found: f"{float(found.group()):.2f}", value)
+    return value

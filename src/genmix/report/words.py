@@ -1,0 +1,351 @@
+"""What a user came for, in sentences: the mixture, its worth, whether it has converged, what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from genmix.charts.names import short_name
+from genmix.report.data import Arm, Facts, Mixed, Term, Values
+from genmix.study.view import duration
+
+STILL = 0.05
+"""Weights that stayed within this of where they are have settled."""
+
+NEAR = 0.01
+"""A score that differs by less, relatively, is as good."""
+
+SAME = 0.001
+"""A score that differs by less, relatively, is the same."""
+
+NEGLIGIBLE = 0.005
+"""An arm with less weight has none."""
+
+OFTEN = 0.1
+"""Failures in more than this share of the attempts are worth a look."""
+
+NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Whether the mixture has settled, and why we say so."""
+
+    verdict: Literal["yes", "no", "unknown"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do next."""
+
+    kind: Literal["failed", "resume", "budget", "drop", "single", "use"]
+    words: str
+
+
+# -- numbers -----------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """For reading: four digits that count, thousands apart."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (digits - 1) and abs(value) < 1e7:
+        return f"{value:,.0f}".replace("-", "−")
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """A share as people say it; what is more than nothing never shows as 0 %."""
+    if 0 < share < 0.01:
+        return "<1 %"
+    return f"{100 * share:.0f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def gain(term: Term, mine: Values, other: Values) -> float | None:
+    """By how much mine is better, relatively; negative if it is worse."""
+    a, b = mine.get(term.name), other.get(term.name)
+    if a is None or b is None or b == 0:
+        return None
+    return (a - b) / abs(b) * (1 if term.maximise else -1)
+
+
+def compared(share: float | None) -> str:
+    """How much better, before the name of what it is compared with."""
+    if share is None:
+        return "beside"
+    if abs(share) < SAME / 2:
+        return "the same as"
+    return f"{size_of(share)} % {'better' if share > 0 else 'worse'} than"
+
+
+def size_of(share: float) -> str:
+    """A share in percent, with two digits that count."""
+    size = 100 * abs(share)
+    return f"{size:.2g}" if size < 10 else f"{size:,.0f}"
+
+
+# -- the top of the page -----------------------------------------------------------------------------
+
+
+def mixture_words(facts: Facts) -> str:
+    if facts.weights is None:
+        return (
+            f"There is no mixture yet: {facts.samples:,} samples have come, and the warm start of every "
+            "arm is not complete."
+        )
+    ranked = sorted(facts.weights.items(), key=lambda item: -item[1])
+    used = [(arm, weight) for arm, weight in ranked if weight >= NEGLIGIBLE]
+    idle = [arm for arm, weight in ranked if weight < NEGLIGIBLE]
+    shown = [f"{percent(weight)} {arm}" for arm, weight in used[:8]]
+    if len(used) > 8:
+        shown.append(f"{len(used) - 8} more arms")
+    words = f"The mixture: {listed(shown)}."
+    if idle:
+        words += f" Next to nothing of {_named(idle)}."
+    out = [arm.label for arm in facts.arms if arm.label not in facts.weights]
+    if out:
+        words += f" Out of it at the end: {_named(out)}."
+    return words
+
+
+def _named(arms: Sequence[str]) -> str:
+    return listed(arms) if len(arms) <= 8 else f"{len(arms)} others"
+
+
+def score_words(facts: Facts) -> list[str]:
+    """The mixture against the best arm alone and against all arms evenly, a sentence a score."""
+    if facts.mixture is None:
+        return []
+    found = []
+    for term in facts.terms:
+        parts = [
+            f"{compared(gain(term, facts.mixture.scores, other))} {what} ({number(other.get(term.name))})"
+            for what, other in _rivals(facts)
+        ]
+        arrow = "↑" if term.maximise else "↓"
+        value = number(facts.mixture.scores.get(term.name))
+        rest = f": {listed(parts)}" if parts else ""
+        found.append(f"It scores {short_name(term.name)} {value} {arrow}{rest}.")
+    return found
+
+
+def _rivals(facts: Facts) -> list[tuple[str, Values]]:
+    found: list[tuple[str, Values]] = []
+    if len(facts.weights or ()) < 2:
+        return found
+    if facts.best_arm is not None:
+        found.append((f"the best arm alone, {facts.best_arm.label}", facts.best_arm.single))
+    if facts.even is not None:
+        found.append(("an even mixture", facts.even.scores))
+    return found
+
+
+def cost_words(facts: Facts) -> str:
+    words = f"{facts.samples:,} samples in {duration(facts.seconds)}"
+    if facts.cost is not None:
+        each = facts.cost / facts.samples if facts.samples else 0.0
+        words += f" at a cost of {number(facts.cost)}, {number(each)} a sample"
+    if facts.tokens[1]:
+        words += f"; {facts.tokens[0]:,} tokens in and {facts.tokens[1]:,} out"
+    if facts.failures:
+        words += f"; {facts.failures:,} attempts failed"
+    return words + "."
+
+
+def end_words(facts: Facts) -> str:
+    if facts.status == "unfinished":
+        return "The run goes on, or was killed: this is what there was when the report was made."
+    return f"The run {_ENDED[facts.status]}: {facts.reason}."
+
+
+_ENDED = {
+    "finished": "is finished",
+    "interrupted": "was interrupted",
+    "trouble": "had to stop",
+}
+
+
+def settled(facts: Facts) -> Settled:
+    """Whether more samples would have changed the mixture."""
+    if facts.weights is None:
+        return Settled("no", "the warm start is not complete")
+    if len(facts.weights) == 1:
+        return Settled("unknown", f"{next(iter(facts.weights))} was the only arm in it at the end")
+    if facts.policy in NOT_LEARNING:
+        return Settled("unknown", f"the policy {facts.policy} does not learn weights")
+    if facts.then is None or facts.mixture is None:
+        return Settled("unknown", "too little was written down of how the weights went")
+    then = facts.then
+    changes = [gain(term, facts.mixture.scores, then.scores) for term in facts.terms]
+    change = max((abs(c) for c in changes if c is not None), default=math.inf)
+    since = f"over the last {facts.samples - then.samples:,} samples"
+    moved = (
+        f"no weight has moved {since}"
+        if then.moved < SAME
+        else f"no weight was more than {number(then.moved, 2)} from where it is now {since}"
+    )
+    worth = (
+        f"the mixture of {facts.samples - then.samples:,} samples ago is as good on all samples "
+        f"in hand ({_change(change)})"
+    )
+    if change <= SAME or (then.moved <= STILL and change <= NEAR):
+        return Settled("yes", f"{moved}, and {worth}")
+    if then.moved > STILL:
+        return Settled("no", f"a weight moved by {number(then.moved, 2)} {since}{_cost_of(change)}")
+    return Settled("no", f"the mixture still changes its score {since}{_cost_of(change)}")
+
+
+def _change(change: float) -> str:
+    return "its score differs by less than 0.1 %" if change <= SAME else f"within {change:.1%}"
+
+
+def _cost_of(change: float) -> str:
+    return f", which changes its score by {change:.1%}" if math.isfinite(change) else ""
+
+
+def settled_words(facts: Facts) -> str:
+    found = settled(facts)
+    start = {
+        "yes": "It has converged",
+        "no": "It has not converged",
+        "unknown": "Whether it has converged cannot be said",
+    }
+    words = f"{start[found.verdict]}: {found.why}."
+    if facts.gap is not None and facts.policy not in NOT_LEARNING:
+        words += (
+            f" Its loss is at most {facts.gap:.1e} above the least of any mixture of these samples."
+        )
+    lag = _lag(facts)
+    if lag is not None:
+        words += lag
+    return words
+
+
+def _lag(facts: Facts) -> str | None:
+    """The samples in hand against the mixture: the warm start still weighs in them."""
+    if facts.mixture is None or not facts.terms or not facts.pooled:
+        return None
+    term = facts.terms[0]
+    behind = gain(term, facts.mixture.scores, facts.pooled)
+    if behind is None or behind <= NEAR:
+        return None
+    return (
+        f" All samples together score {number(facts.pooled[term.name])}: those of the warm start, and of "
+        "before the weights settled, are among them."
+    )
+
+
+# -- what to do next ---------------------------------------------------------------------------------
+
+
+def next_steps(facts: Facts) -> list[Step]:
+    """The most urgent first; never empty."""
+    steps = [*_broken(facts), *_unfinished(facts)]
+    verdict = settled(facts).verdict
+    if facts.status == "finished" and verdict == "no":
+        more = f"twice the samples ({2 * facts.samples:,}), say"
+        why = settled(facts).why
+        steps.append(Step("budget", f"Raise the budget and run the study again, {more}: {why}."))
+    steps += _idle(facts)
+    steps += _single(facts)
+    if facts.status == "finished" and verdict != "no":
+        steps.append(
+            Step(
+                "use",
+                "Use it: samples.jsonl is the data set, and weights.json has the weights to draw more with.",
+            )
+        )
+    return steps
+
+
+def _broken(facts: Facts) -> list[Step]:
+    """Arms that failed for good, or often."""
+    found = []
+    for arm in facts.arms:
+        attempts = arm.count + arm.failures
+        if not arm.failures or not (
+            arm.suspensions or not arm.count or arm.failures > OFTEN * attempts
+        ):
+            continue
+        words = f"{arm.label} failed in {arm.failures:,} of {attempts:,} attempts"
+        if arm.suspensions:
+            words += f" and was suspended {arm.suspensions}×"
+        cause = f" The last failure: {arm.last_failure}" if arm.last_failure else ""
+        found.append(Step("failed", f"{words}: mend it, or leave it out.{cause}"))
+    return found
+
+
+def _unfinished(facts: Facts) -> list[Step]:
+    if facts.status == "finished":
+        return []
+    return [Step("resume", f"'genmix resume {facts.folder.name}' goes on with the run.")]
+
+
+def _idle(facts: Facts) -> list[Step]:
+    """Arms that the best mixture can do without."""
+    if facts.mixture is None or not facts.weights or len(facts.weights) < 2:
+        return []
+    spare = [arm for arm in facts.arms if arm.weight is not None and _is_spare(facts, arm)]
+    unused = [arm for arm in spare if (arm.weight or 0.0) < NEGLIGIBLE]
+    found = []
+    if unused:
+        names = listed([f"{arm.label} (seen in {arm.count:,} samples)" for arm in unused])
+        which = "it" if len(unused) == 1 else "them"
+        found.append(
+            Step(
+                "drop",
+                f"Drop {names}: the mixture uses next to nothing of {which} and loses nothing "
+                f"without {which}.",
+            )
+        )
+    others = [arm for arm in spare if arm not in unused]
+    if others:
+        names = listed([arm.label for arm in others])
+        which = "it" if len(others) == 1 else "any one of them, not all,"
+        found.append(
+            Step(
+                "drop",
+                f"You may drop {names}: other arms can take the place of {which} at no loss.",
+            )
+        )
+    return found
+
+
+def _is_spare(facts: Facts, arm: Arm) -> bool:
+    """Whether no score falls without it."""
+    assert facts.mixture is not None
+    if not arm.without or not facts.terms:
+        return False
+    best = _best_scores(facts)
+    losses = [gain(term, best, arm.without) for term in facts.terms]
+    return all(loss is not None and loss <= SAME for loss in losses)
+
+
+def _best_scores(facts: Facts) -> Values:
+    """Those of the mixture, which the best one is not below."""
+    mixed: Mixed | None = facts.mixture
+    return mixed.scores if mixed is not None else {}
+
+
+def _single(facts: Facts) -> list[Step]:
+    """If one arm does it all."""
+    best = facts.best_arm
+    if facts.mixture is None or best is None or len(facts.weights or ()) < 2 or not facts.terms:
+        return []
+    gains = [gain(term, facts.mixture.scores, best.single) for term in facts.terms]
+    if any(g is None or abs(g) > NEAR for g in gains):
+        return []
+    return [
+        Step(
+            "single", f"{best.label} alone scores as well, within 1 %: the others add little to it."
+        )
+    ]
