@@ -8,7 +8,7 @@ REAL := $(VENV)/.installed-real
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-drills test-real bench bench-quick lint \
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real screenshots bench bench-quick lint \
 	format clean
 
 help: ## Show what can be made
@@ -31,13 +31,19 @@ paper-quick: setup ## A quick look at all of them (minutes)
 	$(RUN) genmix paper --all --quick --out build/paper-quick
 
 test: setup ## Run the tests and measure the coverage
-	$(PYTEST) -m "not drill and not real" --cov
+	$(PYTEST) -m "not drill and not real and not browser" --cov
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
 
 test-real: setup-real ## Run the end-to-end tests on real models
 	HF_HUB_OFFLINE=1 $(ONE_THREAD) $(RUN) pytest -q -m real
+
+test-browser: setup ## Run the tests in a real browser (needs Debian's chromium)
+	$(ONE_THREAD) $(RUN) pytest -q -m browser
+
+screenshots: setup ## Make the screenshots, those of the README among them
+	PYTHONPATH=. $(ONE_THREAD) $(VENV)/bin/python docs/screenshots.py
 
 bench: setup ## Run all benchmarks at full size (about 45 minutes)
 	$(RUN) bench all

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import warnings
 from pathlib import Path
@@ -16,12 +15,6 @@ from genmix.callbacks import Logger, MLflow, TensorBoard, WandB
 from genmix.callbacks.mlflow import _renamed
 from genmix.errors import InputError
 from genmix.study.journal import Journal
-
-
-def installed(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(
-        importlib.util.find_spec(name) is None, reason=f"{name} is not installed"
-    )
 
 
 class Kept(Logger):
@@ -129,7 +122,7 @@ def test_names_that_mlflow_takes() -> None:
     assert found == {"weight/a_b": 1.0, "weight/a_b 2": 2.0, "samples": 3.0, "x" * 250: 4.0}
 
 
-@installed("tensorboard")
+@pytest.mark.real
 def test_tensorboard_reads_it_back(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -144,7 +137,7 @@ def test_tensorboard_reads_it_back(tmp_path: Path) -> None:
     assert value == pytest.approx(run.weights["flat"], rel=1e-6)
 
 
-@installed("mlflow")
+@pytest.mark.real
 def test_mlflow_reads_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
@@ -162,7 +155,7 @@ def test_mlflow_reads_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.data.metrics["weight/flat"] == pytest.approx(run.weights["flat"])
 
 
-@installed("wandb")
+@pytest.mark.real
 def test_wandb_keeps_it_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
     seen: list[tuple[int, dict[str, float]]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -105,7 +104,7 @@ class Handle:
         self.shown.append(thing.data)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("IPython") is None, reason="IPython is not installed")
+@pytest.mark.real
 def test_progress_is_renewed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import IPython.display
 
@@ -129,7 +128,7 @@ def test_progress_is_renewed_in_place(tmp_path: Path, monkeypatch: pytest.Monkey
     assert shown[-1] == "<p>genmix: finished</p>"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("IPython") is None, reason="IPython is not installed")
+@pytest.mark.real
 def test_a_kernel_makes_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     import IPython
 
