@@ -44,13 +44,14 @@ POLICY_STYLES: dict[str, Style] = {
     "One-arm UCB": Style(ORANGE, SHORT),
     "FD-UCB": Style(PURPLE, DASH_DOT),
     "Uniform": Style(GREY, DOTS),
+    "Newton": Style(BLACK, DASH_DOT),
 }
 """Mixtures that learn are solid, oracles have long dashes, one-arm policies short ones."""
 
 FURTHER_SOLID = [Style(colour) for colour in (GREEN, ORANGE, SKY)]
 FURTHER = [
     *FURTHER_SOLID,
-    *(Style(c, DASH_DOT) for c in (BLUE, VERMILLION, GREEN, ORANGE, SKY, BLACK)),
+    *(Style(c, DASH_DOT) for c in (BLUE, VERMILLION, GREEN, ORANGE, SKY)),
     *(Style(c, DOTS) for c in (BLUE, VERMILLION, ORANGE, SKY, BLACK)),
 ]
 """What other labels get: nothing that a policy has, or that some would take for it."""

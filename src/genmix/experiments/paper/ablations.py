@@ -35,7 +35,7 @@ def rff(setting: Setting) -> Made:
             options = {"population": False, "resolve_growth": GROWTH_OF_FEATURES}
             found = play(setting, world, objective, policies, spent, **options)
             panels.append(Panel(f"{name}, {source.title}", found))
-    return figure(panels, 4)
+    return figure(panels, 2)
 
 
 PAPER_BANDWIDTHS = (20.0, 30.0, 40.0)
