@@ -25,7 +25,7 @@ from genmix.cli import app
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.folder import RunsFolder, read_inside
 from genmix.dashboard.follower import Follower, Moment
-from genmix.dashboard.state import POINTS, curve_of, entry_of, life_of, state_of, thinned
+from genmix.dashboard.state import LETTERS, POINTS, curve_of, entry_of, life_of, state_of, thinned
 from genmix.study.journal import Journal
 from genmix.study.lock import FolderLock, holder
 
@@ -363,6 +363,40 @@ def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
     assert curve_of("run", run, actions)["status"] == "finished"
 
 
+def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 3, dimension=2)
+    secret = "Authorization: Bearer abcdef0123456789abcd"
+    with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as database:
+        database.execute(
+            "INSERT INTO failures (ticket, arm, at, stage, message) VALUES (0, 'arm 0', 0, 'generate', ?)",
+            (f"dead\n{secret}\n" + "x" * 100_000,),
+        )
+        for kind in ("retire", "trouble"):
+            database.execute(
+                "INSERT INTO events (at, kind, arm, detail) VALUES (9e9, ?, 'arm 0', ?)",
+                (kind, json.dumps({"why": secret})),
+            )
+        database.execute("UPDATE samples SET prompt = ?", ("y" * 100_000,))
+    state = state_of("run", Follower(tmp_path / "run"), Actions())
+    assert "abcdef0123" not in json.dumps(state)
+    assert state["failures"][0]["message"].startswith("dead\n(hidden")
+    assert len(state["failures"][0]["message"]) == len(state["newest"][0]["prompt"]) == LETTERS
+    assert state["life"]["status"] == "trouble"
+    assert state["life"]["reason"].startswith("(hidden")
+
+
+def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 3, dimension=2)
+    actions = Actions()
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    ended.wait()
+    actions._started[tmp_path / "run"] = ended
+    (tmp_path / "run" / "resume.log").write_text("refused: api_key=abcdef0123456789abcd\n")
+    assert actions.trouble(tmp_path / "run") == (
+        "genmix resume ended with 1: (hidden: this line looks like a secret)"
+    )
+
+
 # -- live --------------------------------------------------------------------------------------------
 
 
@@ -533,6 +567,11 @@ def test_every_answer_carries_a_strict_policy(url: str) -> None:
         ("evil.example:8765", 421),
         ("127.0.0.1.evil.example", 421),
         ("localhost.evil.example", 421),
+        ("127.0.0.1:1/static/?", 421),
+        ("[::1]/static/?", 421),
+        ("[::1]/static/x#", 421),
+        ("127.0.0.1:1/static/..?", 421),
+        ("localhost:", 421),
         ("", 421),
     ],
 )
@@ -605,6 +644,21 @@ def test_the_token_opens_the_door_once_and_leaves_the_address(guarded: str) -> N
     for value in ("", "0" * 64, TOKEN.encode().hex()):
         headers = {"cookie": f"{name}={value}"}
         assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 401
+
+
+def test_a_forged_host_opens_nothing(guarded: str) -> None:
+    for host in ("127.0.0.1:1/static/?", "[::1]/static/?"):
+        assert httpx.get(f"{guarded}/runs", headers={"host": host}).status_code == 421
+
+
+def test_the_path_that_is_routed_by_counts(monkeypatch: pytest.MonkeyPatch, guarded: str) -> None:
+    from starlette.datastructures import URL
+    from starlette.requests import Request
+
+    monkeypatch.setattr(Request, "url", URL("http://127.0.0.1/static/"))  # as a forged Host made it
+    assert httpx.get(f"{guarded}/runs").status_code == 401
+    answer = httpx.get(f"{guarded}/run/a%3Fb%20c", params={"token": TOKEN})
+    assert answer.headers["location"] == "/run/a%3Fb%20c"
 
 
 def test_a_program_sends_the_token_itself(guarded: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from genmix.dashboard.folder import read_inside
 from genmix.errors import InputError
 from genmix.generators.messages import quotable
+from genmix.report.safe import without_secrets
 from genmix.study.lock import holder
 
 LOG = "resume.log"
@@ -89,5 +90,5 @@ class Actions:
             return None
         said = (read_inside(folder, LOG, most=LONGEST_LOG) or b"").decode(errors="replace")
         last = [line for line in said.splitlines() if line.strip()][-1:]
-        words = quotable(last[0], most=500) if last else "it said nothing"
+        words = quotable(without_secrets(last[0]), most=500) if last else "it said nothing"
         return f"genmix resume ended with {started.returncode}: {words}"

@@ -30,6 +30,9 @@ GROWTH = 0.02
 HEAD_START = 0.2
 """Seconds before old costs are added up, so that the page which asks has its answer."""
 
+LONGEST_MESSAGE = 10_000
+"""Letters of a failure: far more than are shown, so that a secret among those is whole and seen as one."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -250,15 +253,18 @@ class Follower:
         journal = Journal.open(self.folder, readonly=True)
         try:
             told = journal.query(
-                "SELECT id, arm, ended_at, substr(text, 1, ?), length(text), image, prompt, source,"
-                " quality, cost FROM tickets JOIN samples ON ticket = id"
+                "SELECT id, arm, ended_at, substr(text, 1, ?), length(text), image,"
+                " substr(prompt, 1, ?), source, quality, cost FROM tickets JOIN samples ON ticket = id"
                 " WHERE ended_step IS NOT NULL AND outcome = 'told'"
                 " ORDER BY ended_step DESC LIMIT ?",
+                letters,
                 letters,
                 samples,
             )
             failed = journal.query(
-                "SELECT id, arm, at, stage, message, ticket FROM failures ORDER BY id DESC LIMIT ?",
+                "SELECT id, arm, at, stage, substr(message, 1, ?), ticket FROM failures"
+                " ORDER BY id DESC LIMIT ?",
+                LONGEST_MESSAGE,
                 failures,
             )
         finally:
