@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from tests.report_runs import feature_run
 
 import genmix as gx
 from genmix.mixture import Pool
+from genmix.report import words
 from genmix.report.chosen import Chosen, even_part
 from genmix.report.data import Facts, gather
 from genmix.report.figures import thinned
 from genmix.report.frontier import frontier
 from genmix.report.gallery import gallery, source_name, thumbnail
 from genmix.report.map import project
+from genmix.report.page import render
 from genmix.report.safe import escaped, visible, without_secrets
 from genmix.report.statistics import is_heavy
 from genmix.report.svg import tidied
@@ -230,6 +233,53 @@ def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None
     assert facts.pooled["vendi"] == pytest.approx(run.summary["pooled_score"]["vendi"]["value"])
     assert facts.gap is not None
     assert facts.gap < 1e-3
+
+
+ARMS_OF_WHICH_ONE_DIES = """
+import numpy as np
+
+made = [0]
+
+def good(seeds):
+    made[0] += 1
+    if made[0] > 40:
+        raise RuntimeError("dead")
+    return [np.random.default_rng(s).normal(size=6) for s in seeds]
+
+def flat(seeds):
+    return [np.r_[1.0, np.random.default_rng(s).normal(size=5) * 0.05] for s in seeds]
+
+def tall(seeds):
+    return [np.r_[0.0, 1.0, np.random.default_rng(s).normal(size=4) * 0.05] for s in seeds]
+"""
+
+
+def test_an_arm_that_left_is_still_scored(tmp_path: Path) -> None:
+    (tmp_path / "dying_arms.py").write_text(ARMS_OF_WHICH_ONE_DIES)
+    arms = ("good", "flat", "tall")
+    study = {
+        "name": "dying",
+        "arms": {arm: {"kind": "callable", "function": f"dying_arms:{arm}"} for arm in arms},
+        "objective": "vendi",
+        "budget": {"samples": 150},
+        "retries": {"attempts": 2, "first_wait": 0.001, "longest_wait": 0.01},
+    }
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    run = gx.run(tmp_path / "study.json", tmp_path / "run")
+    facts = gather(run.folder)
+    assert facts.weights is not None
+    assert "good" not in facts.weights
+    left = facts.arm("good")
+    assert left.single["vendi"] is not None
+    assert left.single["vendi"] > 4
+    assert facts.best_arm == left
+    assert left.leave_one_out is None
+    [score] = words.score_words(facts)
+    assert "worse than the best arm alone, good" in score
+    assert "an even mixture of the arms still drawn from" in score
+    assert "least of any mixture of the arms still drawn from." in words.settled_words(facts)
+    assert "weighs the arms still drawn from alike" in render(facts)
+    assert not [step for step in words.next_steps(facts) if step.kind == "single"]
 
 
 def test_costs_add_up(run: gx.Run, facts: Facts) -> None:

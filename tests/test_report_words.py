@@ -100,11 +100,10 @@ def test_the_mixture_in_words(facts: Facts) -> None:
 def test_the_score_against_the_best_arm_and_even_shares(facts: Facts) -> None:
     scores = Mixed({"vendi": 3.0}, -1.0)
     best = replace(facts.arms[0], label="star", single={"vendi": 2.0}, loss=-9.0)
-    found = score_words(
-        replace(
-            facts, mixture=scores, even=Mixed({"vendi": 4.0}, 0.0), arms=(best, *facts.arms[1:])
-        )
-    )
+    arms = (best, *facts.arms[1:])
+    weights = dict.fromkeys((arm.label for arm in arms), 1 / 3)
+    even = Mixed({"vendi": 4.0}, 0.0)
+    found = score_words(replace(facts, mixture=scores, even=even, arms=arms, weights=weights))
     assert found == [
         "It scores Vendi 3 ↑: 50 % better than the best arm alone, star (2) and 25 % worse than an "
         "even mixture (4)."
