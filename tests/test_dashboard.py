@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -310,6 +312,39 @@ def test_the_holder_of_a_lock(tmp_path: Path) -> None:
     (tmp_path / "lock").rename(tmp_path / "elsewhere")
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     assert holder(tmp_path) is None
+
+
+def test_the_lock_names_nobody_when_it_is_free(tmp_path: Path) -> None:
+    with FolderLock(tmp_path):
+        assert (tmp_path / "lock").read_text().strip() == str(os.getpid())
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_the_holder_is_the_one_that_kept_the_lock_from_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another takes the lock between our looks at it: the session before is not the one to stop."""
+    from genmix.study import lock
+
+    (tmp_path / "lock").write_text(f"{os.getppid()}\n")
+
+    def flock(file: int, how: int) -> None:
+        (tmp_path / "lock").write_text(f"{os.getpid()}\n")
+        raise BlockingIOError
+
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    assert holder(tmp_path) == os.getpid()
+
+
+def test_a_slow_look_at_a_lock_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("")
+    with open(tmp_path / "lock") as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        done = threading.Timer(0.3, fcntl.flock, args=(looked_at, fcntl.LOCK_UN))
+        done.start()
+        with FolderLock(tmp_path):
+            assert holder(tmp_path) == os.getpid()
+        done.join()
 
 
 def test_looking_at_a_lock_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
@@ -644,6 +679,14 @@ def test_the_token_opens_the_door_once_and_leaves_the_address(guarded: str) -> N
     for value in ("", "0" * 64, TOKEN.encode().hex()):
         headers = {"cookie": f"{name}={value}"}
         assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("other", ['x={"a":1}', "foo[bar]=1", "theme=a b", "k\xe9=1"])
+def test_cookies_of_others_do_not_lock_one_out(guarded: str, other: str) -> None:
+    answer = httpx.get(f"{guarded}/runs", params={"token": TOKEN})
+    ours = answer.headers["set-cookie"].partition(";")[0]
+    headers = {"cookie": f"{other}; {ours}".encode("latin-1")}
+    assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 200
 
 
 def test_a_forged_host_opens_nothing(guarded: str) -> None:

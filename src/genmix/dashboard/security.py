@@ -14,7 +14,6 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -165,11 +164,8 @@ class Guard:
     def _is_known(self, request: Request) -> bool:
         if self._has_bearer(request.headers):
             return True
-        try:
-            cookie = SimpleCookie(request.headers.get("cookie", "")).get(self._access.cookie)
-        except CookieError:
-            return False
-        return cookie is not None and same(cookie.value, self._access.pass_word)
+        cookie = request.cookies.get(self._access.cookie)  # lenient: other ports have cookies, too
+        return cookie is not None and same(cookie, self._access.pass_word)
 
     async def _login(self, request: Request) -> Response:
         body = b""
