@@ -239,6 +239,35 @@ def test_another_run_in_the_same_folder_is_noticed(tmp_path: Path) -> None:
     assert second.samples == 20
 
 
+def test_another_run_in_the_same_inode_is_noticed(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "old", 50, dimension=2)
+    write_long_journal(tmp_path / "new", 20, dimension=2)
+    journal = tmp_path / "old" / "journal.sqlite"
+    run = Follower(tmp_path / "old")
+    run.look()
+    inode = journal.stat().st_ino
+    journal.write_bytes((tmp_path / "new" / "journal.sqlite").read_bytes())
+    assert journal.stat().st_ino == inode
+    assert facts(run) == facts(Follower(tmp_path / "new"))
+    assert run.samples == 20
+
+
+def test_a_journal_damaged_inside_is_told_in_words(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 300, dimension=64)
+    journal = tmp_path / "run" / "journal.sqlite"
+    content = journal.read_bytes()
+    with serving(tmp_path) as address:
+        image = f"{address}/image/{10**22}/run"
+        assert httpx.get(image).status_code == 409
+        journal.write_bytes(content[: 3 * 4096] + b"\xa5" * (len(content) - 3 * 4096))
+        answer = httpx.get(f"{address}/state/run")
+        assert answer.status_code == 409
+        assert "could not be read" in answer.json()["error"]
+        with httpx.stream("GET", f"{address}/events/run", timeout=60) as stream:
+            told = events_of(stream.iter_lines())
+            assert [next(told)[0] for _ in range(2)] == ["trouble", "trouble"]
+
+
 def test_a_damaged_journal_does_not_hide_the_others(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "good", 5, dimension=2)
     for name, content in (("torn", b"SQLite format 3\0 not really"), ("empty", b"")):
@@ -524,6 +553,23 @@ def test_stop_and_resume(tmp_path: Path) -> None:
         wait_until(lambda: state()["life"]["status"] == "finished")
         assert state()["samples"] == 120
         assert "everything is in" in (folder / "resume.log").read_text()
+
+
+def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> None:
+    actions, heard = Actions(), []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        for _ in range(2):
+            with FolderLock(tmp_path):
+                assert not actions.is_stopping(tmp_path, os.getpid())
+                actions.stop(tmp_path)
+                assert actions.is_stopping(tmp_path, os.getpid())
+                with pytest.raises(gx.InputError, match="is stopping already"):
+                    actions.stop(tmp_path)
+            time.sleep(0.05)  # the file system's clock has a tick
+        wait_until(lambda: len(heard) == 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_second_stop_stops_at_once(tmp_path: Path) -> None:
