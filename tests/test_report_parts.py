@@ -318,6 +318,20 @@ def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatc
     assert found.samples == 300
 
 
+def test_fewer_samples_of_many_dimensions_are_read(
+    run: gx.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from genmix.report import chosen as choosing
+
+    monkeypatch.setattr(choosing, "ENOUGH", 20)
+    monkeypatch.setattr(choosing, "MOST_BYTES", 100 * 8 * 4)  # a hundred samples of 4 dimensions
+    found = gather(run.folder).chosen
+    assert 90 < len(found.rows) <= 100
+    assert found.embeddings.shape == (len(found.rows), 4)
+    assert not any("embedding" in row for row in found.rows)
+    assert found.total == 300
+
+
 def test_innovation_in_many_dimensions_looks_at_their_span(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,11 @@ def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
 def test_a_run_that_was_interrupted_can_go_on(facts: Facts) -> None:
     steps = next_steps(replace(facts, status="interrupted"))
     assert steps[0].kind == "resume"
-    assert "genmix resume run" in steps[0].words
+    assert steps[0].words == f"Go on with the run: genmix resume {facts.folder}"
+    spaced = replace(facts, status="interrupted", folder=Path("my runs/first"))
+    assert next_steps(spaced)[0].words.endswith("genmix resume 'my runs/first'")
+    here = replace(facts, status="interrupted", folder=Path("."))
+    assert next_steps(here)[0].words.endswith(shlex.quote(str(Path.cwd())))
     assert "budget" not in [step.kind for step in steps]
 
 

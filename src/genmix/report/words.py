@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -287,7 +288,8 @@ def _broken(facts: Facts) -> list[Step]:
 def _unfinished(facts: Facts) -> list[Step]:
     if facts.status == "finished":
         return []
-    return [Step("resume", f"'genmix resume {facts.folder.name}' goes on with the run.")]
+    folder = facts.folder if facts.folder.name else facts.folder.resolve()  # not where one reads it
+    return [Step("resume", f"Go on with the run: genmix resume {shlex.quote(str(folder))}")]
 
 
 def _idle(facts: Facts) -> list[Step]:
