@@ -583,6 +583,20 @@ def test_pdf_and_png_are_the_default_and_the_same_each_time(tmp_path: Path) -> N
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
+@pytest.mark.parametrize("odd", ["\ufffe", "\uffff", "\x00", "\x1b", "\ud800"])
+def test_what_xml_cannot_hold_does_not_end_the_process(odd: str, tmp_path: Path) -> None:
+    code = (
+        "import sys; from genmix import charts\n"
+        f"rows = [{{'label': label, 'kind': 'arm', 'mean': 1.0}} for label in ('a' + {odd!a}, 'b')]\n"
+        "charts.save(charts.bars(rows, 'score'), sys.argv[1], ['svg', 'png'])"
+    )
+    done = subprocess.run(  # a process of its own: this would end with it
+        [sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "a\ufffd" in (tmp_path / "x.svg").read_text("utf-8")
+
+
 def test_a_file_is_replaced_and_never_half_written(tmp_path: Path) -> None:
     (path,) = charts.save(ALL["bars"](), tmp_path / "figure", ("svg",))
     old = path.read_bytes()

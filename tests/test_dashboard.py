@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ from genmix.cli import app
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.folder import RunsFolder, read_inside
 from genmix.dashboard.follower import Follower, Moment
-from genmix.dashboard.state import POINTS, curve_of, entry_of, life_of, state_of, thinned
+from genmix.dashboard.state import LETTERS, POINTS, curve_of, entry_of, life_of, state_of, thinned
 from genmix.study.journal import Journal
 from genmix.study.lock import FolderLock, holder
 
@@ -237,6 +239,35 @@ def test_another_run_in_the_same_folder_is_noticed(tmp_path: Path) -> None:
     assert second.samples == 20
 
 
+def test_another_run_in_the_same_inode_is_noticed(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "old", 50, dimension=2)
+    write_long_journal(tmp_path / "new", 20, dimension=2)
+    journal = tmp_path / "old" / "journal.sqlite"
+    run = Follower(tmp_path / "old")
+    run.look()
+    inode = journal.stat().st_ino
+    journal.write_bytes((tmp_path / "new" / "journal.sqlite").read_bytes())
+    assert journal.stat().st_ino == inode
+    assert facts(run) == facts(Follower(tmp_path / "new"))
+    assert run.samples == 20
+
+
+def test_a_journal_damaged_inside_is_told_in_words(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 300, dimension=64)
+    journal = tmp_path / "run" / "journal.sqlite"
+    content = journal.read_bytes()
+    with serving(tmp_path) as address:
+        image = f"{address}/image/{10**22}/run"
+        assert httpx.get(image).status_code == 409
+        journal.write_bytes(content[: 3 * 4096] + b"\xa5" * (len(content) - 3 * 4096))
+        answer = httpx.get(f"{address}/state/run")
+        assert answer.status_code == 409
+        assert "could not be read" in answer.json()["error"]
+        with httpx.stream("GET", f"{address}/events/run", timeout=60) as stream:
+            told = events_of(stream.iter_lines())
+            assert [next(told)[0] for _ in range(2)] == ["trouble", "trouble"]
+
+
 def test_a_damaged_journal_does_not_hide_the_others(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "good", 5, dimension=2)
     for name, content in (("torn", b"SQLite format 3\0 not really"), ("empty", b"")):
@@ -312,6 +343,39 @@ def test_the_holder_of_a_lock(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
 
 
+def test_the_lock_names_nobody_when_it_is_free(tmp_path: Path) -> None:
+    with FolderLock(tmp_path):
+        assert (tmp_path / "lock").read_text().strip() == str(os.getpid())
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_the_holder_is_the_one_that_kept_the_lock_from_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another takes the lock between our looks at it: the session before is not the one to stop."""
+    from genmix.study import lock
+
+    (tmp_path / "lock").write_text(f"{os.getppid()}\n")
+
+    def flock(file: int, how: int) -> None:
+        (tmp_path / "lock").write_text(f"{os.getpid()}\n")
+        raise BlockingIOError
+
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    assert holder(tmp_path) == os.getpid()
+
+
+def test_a_slow_look_at_a_lock_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("")
+    with open(tmp_path / "lock") as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        done = threading.Timer(0.3, fcntl.flock, args=(looked_at, fcntl.LOCK_UN))
+        done.start()
+        with FolderLock(tmp_path):
+            assert holder(tmp_path) == os.getpid()
+        done.join()
+
+
 def test_looking_at_a_lock_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text(f"{os.getpid()}\n")
     code = (
@@ -361,6 +425,40 @@ def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
     assert not state_of("run", run, actions)["life"]["can_resume"]
     assert entry_of("run", run, actions)["reason"] == "because"
     assert curve_of("run", run, actions)["status"] == "finished"
+
+
+def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 3, dimension=2)
+    secret = "Authorization: Bearer abcdef0123456789abcd"
+    with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as database:
+        database.execute(
+            "INSERT INTO failures (ticket, arm, at, stage, message) VALUES (0, 'arm 0', 0, 'generate', ?)",
+            (f"dead\n{secret}\n" + "x" * 100_000,),
+        )
+        for kind in ("retire", "trouble"):
+            database.execute(
+                "INSERT INTO events (at, kind, arm, detail) VALUES (9e9, ?, 'arm 0', ?)",
+                (kind, json.dumps({"why": secret})),
+            )
+        database.execute("UPDATE samples SET prompt = ?", ("y" * 100_000,))
+    state = state_of("run", Follower(tmp_path / "run"), Actions())
+    assert "abcdef0123" not in json.dumps(state)
+    assert state["failures"][0]["message"].startswith("dead\n(hidden")
+    assert len(state["failures"][0]["message"]) == len(state["newest"][0]["prompt"]) == LETTERS
+    assert state["life"]["status"] == "trouble"
+    assert state["life"]["reason"].startswith("(hidden")
+
+
+def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 3, dimension=2)
+    actions = Actions()
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    ended.wait()
+    actions._started[tmp_path / "run"] = ended
+    (tmp_path / "run" / "resume.log").write_text("refused: api_key=abcdef0123456789abcd\n")
+    assert actions.trouble(tmp_path / "run") == (
+        "genmix resume ended with 1: (hidden: this line looks like a secret)"
+    )
 
 
 # -- live --------------------------------------------------------------------------------------------
@@ -457,6 +555,23 @@ def test_stop_and_resume(tmp_path: Path) -> None:
         assert "everything is in" in (folder / "resume.log").read_text()
 
 
+def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> None:
+    actions, heard = Actions(), []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        for _ in range(2):
+            with FolderLock(tmp_path):
+                assert not actions.is_stopping(tmp_path, os.getpid())
+                actions.stop(tmp_path)
+                assert actions.is_stopping(tmp_path, os.getpid())
+                with pytest.raises(gx.InputError, match="is stopping already"):
+                    actions.stop(tmp_path)
+            time.sleep(0.05)  # the file system's clock has a tick
+        wait_until(lambda: len(heard) == 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_second_stop_stops_at_once(tmp_path: Path) -> None:
     arms = write_study(tmp_path / "study", samples=50, wait=30.0)
     folder = tmp_path / "runs" / "slow"
@@ -533,6 +648,11 @@ def test_every_answer_carries_a_strict_policy(url: str) -> None:
         ("evil.example:8765", 421),
         ("127.0.0.1.evil.example", 421),
         ("localhost.evil.example", 421),
+        ("127.0.0.1:1/static/?", 421),
+        ("[::1]/static/?", 421),
+        ("[::1]/static/x#", 421),
+        ("127.0.0.1:1/static/..?", 421),
+        ("localhost:", 421),
         ("", 421),
     ],
 )
@@ -605,6 +725,29 @@ def test_the_token_opens_the_door_once_and_leaves_the_address(guarded: str) -> N
     for value in ("", "0" * 64, TOKEN.encode().hex()):
         headers = {"cookie": f"{name}={value}"}
         assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("other", ['x={"a":1}', "foo[bar]=1", "theme=a b", "k\xe9=1"])
+def test_cookies_of_others_do_not_lock_one_out(guarded: str, other: str) -> None:
+    answer = httpx.get(f"{guarded}/runs", params={"token": TOKEN})
+    ours = answer.headers["set-cookie"].partition(";")[0]
+    headers = {"cookie": f"{other}; {ours}".encode("latin-1")}
+    assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 200
+
+
+def test_a_forged_host_opens_nothing(guarded: str) -> None:
+    for host in ("127.0.0.1:1/static/?", "[::1]/static/?"):
+        assert httpx.get(f"{guarded}/runs", headers={"host": host}).status_code == 421
+
+
+def test_the_path_that_is_routed_by_counts(monkeypatch: pytest.MonkeyPatch, guarded: str) -> None:
+    from starlette.datastructures import URL
+    from starlette.requests import Request
+
+    monkeypatch.setattr(Request, "url", URL("http://127.0.0.1/static/"))  # as a forged Host made it
+    assert httpx.get(f"{guarded}/runs").status_code == 401
+    answer = httpx.get(f"{guarded}/run/a%3Fb%20c", params={"token": TOKEN})
+    assert answer.headers["location"] == "/run/a%3Fb%20c"
 
 
 def test_a_program_sends_the_token_itself(guarded: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from tests.report_runs import feature_run
 
 import genmix as gx
 from genmix.mixture import Pool
+from genmix.report import words
 from genmix.report.chosen import Chosen, even_part
 from genmix.report.data import Facts, gather
 from genmix.report.figures import thinned
 from genmix.report.frontier import frontier
 from genmix.report.gallery import gallery, source_name, thumbnail
 from genmix.report.map import project
+from genmix.report.page import render
 from genmix.report.safe import escaped, visible, without_secrets
 from genmix.report.statistics import is_heavy
 from genmix.report.svg import tidied
@@ -232,6 +235,53 @@ def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None
     assert facts.gap < 1e-3
 
 
+ARMS_OF_WHICH_ONE_DIES = """
+import numpy as np
+
+made = [0]
+
+def good(seeds):
+    made[0] += 1
+    if made[0] > 40:
+        raise RuntimeError("dead")
+    return [np.random.default_rng(s).normal(size=6) for s in seeds]
+
+def flat(seeds):
+    return [np.r_[1.0, np.random.default_rng(s).normal(size=5) * 0.05] for s in seeds]
+
+def tall(seeds):
+    return [np.r_[0.0, 1.0, np.random.default_rng(s).normal(size=4) * 0.05] for s in seeds]
+"""
+
+
+def test_an_arm_that_left_is_still_scored(tmp_path: Path) -> None:
+    (tmp_path / "dying_arms.py").write_text(ARMS_OF_WHICH_ONE_DIES)
+    arms = ("good", "flat", "tall")
+    study = {
+        "name": "dying",
+        "arms": {arm: {"kind": "callable", "function": f"dying_arms:{arm}"} for arm in arms},
+        "objective": "vendi",
+        "budget": {"samples": 150},
+        "retries": {"attempts": 2, "first_wait": 0.001, "longest_wait": 0.01},
+    }
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    run = gx.run(tmp_path / "study.json", tmp_path / "run")
+    facts = gather(run.folder)
+    assert facts.weights is not None
+    assert "good" not in facts.weights
+    left = facts.arm("good")
+    assert left.single["vendi"] is not None
+    assert left.single["vendi"] > 4
+    assert facts.best_arm == left
+    assert left.leave_one_out is None
+    [score] = words.score_words(facts)
+    assert "worse than the best arm alone, good" in score
+    assert "an even mixture of the arms still drawn from" in score
+    assert "least of any mixture of the arms still drawn from." in words.settled_words(facts)
+    assert "weighs the arms still drawn from alike" in render(facts)
+    assert not [step for step in words.next_steps(facts) if step.kind == "single"]
+
+
 def test_costs_add_up(run: gx.Run, facts: Facts) -> None:
     assert facts.cost == pytest.approx(run.summary["cost"])
     assert sum(arm.cost or 0.0 for arm in facts.arms) == pytest.approx(facts.cost)
@@ -266,6 +316,20 @@ def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatc
     assert len(found.chosen.rows) <= 50
     assert any("of the 300 samples" in note for note in found.notes)
     assert found.samples == 300
+
+
+def test_fewer_samples_of_many_dimensions_are_read(
+    run: gx.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from genmix.report import chosen as choosing
+
+    monkeypatch.setattr(choosing, "ENOUGH", 20)
+    monkeypatch.setattr(choosing, "MOST_BYTES", 100 * 8 * 4)  # a hundred samples of 4 dimensions
+    found = gather(run.folder).chosen
+    assert 90 < len(found.rows) <= 100
+    assert found.embeddings.shape == (len(found.rows), 4)
+    assert not any("embedding" in row for row in found.rows)
+    assert found.total == 300
 
 
 def test_innovation_in_many_dimensions_looks_at_their_span(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,11 +101,10 @@ def test_the_mixture_in_words(facts: Facts) -> None:
 def test_the_score_against_the_best_arm_and_even_shares(facts: Facts) -> None:
     scores = Mixed({"vendi": 3.0}, -1.0)
     best = replace(facts.arms[0], label="star", single={"vendi": 2.0}, loss=-9.0)
-    found = score_words(
-        replace(
-            facts, mixture=scores, even=Mixed({"vendi": 4.0}, 0.0), arms=(best, *facts.arms[1:])
-        )
-    )
+    arms = (best, *facts.arms[1:])
+    weights = dict.fromkeys((arm.label for arm in arms), 1 / 3)
+    even = Mixed({"vendi": 4.0}, 0.0)
+    found = score_words(replace(facts, mixture=scores, even=even, arms=arms, weights=weights))
     assert found == [
         "It scores Vendi 3 ↑: 50 % better than the best arm alone, star (2) and 25 % worse than an "
         "even mixture (4)."
@@ -186,7 +186,11 @@ def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
 def test_a_run_that_was_interrupted_can_go_on(facts: Facts) -> None:
     steps = next_steps(replace(facts, status="interrupted"))
     assert steps[0].kind == "resume"
-    assert "genmix resume run" in steps[0].words
+    assert steps[0].words == f"Go on with the run: genmix resume {facts.folder}"
+    spaced = replace(facts, status="interrupted", folder=Path("my runs/first"))
+    assert next_steps(spaced)[0].words.endswith("genmix resume 'my runs/first'")
+    here = replace(facts, status="interrupted", folder=Path("."))
+    assert next_steps(here)[0].words.endswith(shlex.quote(str(Path.cwd())))
     assert "budget" not in [step.kind for step in steps]
 
 

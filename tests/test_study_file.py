@@ -563,6 +563,10 @@ BAD_SETTINGS: list[tuple[str, str]] = [
         "arm 'a\\nb': the label holds a control character: leave it out.",
     ),
     (
+        'arms: {"a\\uFFFE": {kind: recorded, path: x}}',
+        "arm 'a\\ufffe': the label holds U+FFFE or U+FFFF, which is no character: leave it out.",
+    ),
+    (
         f"arms: {{{'x' * 101}: {{kind: recorded, path: x}}}}",
         f"arm '{'x' * 101}': the label has 101 characters: use at most 100.",
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from genmix.charts.drawing import altair
+from genmix.charts.drawing import altair, fit_for_xml
 from genmix.errors import InputError
 from genmix.extras import need
 
@@ -31,7 +31,7 @@ def save(
 def drawn(chart: Any, name: str) -> bytes:
     """The chart as ``pdf``, ``png`` or ``svg``."""
     version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    return _drawers()[name](chart.to_dict(), version)
+    return _drawers()[name](fit_for_xml(chart.to_dict()), version)
 
 
 def _drawers() -> dict[str, Callable[[Any, str], bytes]]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from genmix.dashboard.folder import read_inside
 from genmix.errors import InputError
 from genmix.generators.messages import quotable
+from genmix.report.safe import without_secrets
+from genmix.study import lock
 from genmix.study.lock import holder
 
 LOG = "resume.log"
@@ -20,13 +22,15 @@ LOG = "resume.log"
 LONGEST_LOG = 10_000_000
 GOOD_ENDS = (0, 130, -signal.SIGINT)
 
+Session = tuple[int, int]
+
 
 class Actions:
     """What was done to runs from here."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stopped: dict[Path, int] = {}
+        self._stopped: dict[Path, Session] = {}
         self._started: dict[Path, subprocess.Popen[bytes]] = {}
 
     # -- stopping --------------------------------------------------------------------------------
@@ -37,19 +41,20 @@ class Actions:
             process = holder(folder)
             if process is None:
                 raise InputError("The run is not running: there is nothing to stop.")
-            if at_once != (self._stopped.get(folder) == process):
+            if at_once != self.is_stopping(folder, process):
                 words = "was not stopped yet" if at_once else "is stopping already"
                 raise InputError(f"The run {words}: look at the page again.")
+            session = _session(folder, process)
             try:
                 os.kill(process, signal.SIGINT)
             except OSError as error:
                 raise InputError(
                     f"Process {process}, which holds the run, cannot be stopped ({error.strerror})."
                 ) from error
-            self._stopped[folder] = process
+            self._stopped[folder] = session
 
     def is_stopping(self, folder: Path, process: int) -> bool:
-        return self._stopped.get(folder) == process
+        return self._stopped.get(folder) == _session(folder, process)
 
     # -- going on --------------------------------------------------------------------------------
 
@@ -89,5 +94,13 @@ class Actions:
             return None
         said = (read_inside(folder, LOG, most=LONGEST_LOG) or b"").decode(errors="replace")
         last = [line for line in said.splitlines() if line.strip()][-1:]
-        words = quotable(last[0], most=500) if last else "it said nothing"
+        words = quotable(without_secrets(last[0]), most=500) if last else "it said nothing"
         return f"genmix resume ended with {started.returncode}: {words}"
+
+
+def _session(folder: Path, process: int) -> Session:
+    """The process and when it took the lock: a process may hold a run more than once."""
+    try:
+        return process, os.stat(folder / lock.NAME, follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return process, 0

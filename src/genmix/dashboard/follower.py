@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 import threading
 import time
 from collections import Counter, deque
@@ -29,6 +28,9 @@ GROWTH = 0.02
 
 HEAD_START = 0.2
 """Seconds before old costs are added up, so that the page which asks has its answer."""
+
+LONGEST_MESSAGE = 10_000
+"""Letters of a failure: far more than are shown, so that a secret among those is whole and seen as one."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Follower:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock = threading.RLock()
+        self._run: str | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing of the run yet."""
         self.study: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()
         """Told samples of every arm."""
@@ -71,7 +78,7 @@ class Follower:
         self._step = self._failure = -1
         self._signature: Any = None
         self._ends: dict[int, float] = {}
-        self._cost = Costs(folder)
+        self._cost = Costs(self.folder)
 
     @property
     def samples(self) -> int:
@@ -90,6 +97,10 @@ class Follower:
         journal = Journal.open(self.folder, readonly=True)
         try:
             journal.query("BEGIN")
+            run = journal.meta("run")
+            if run != self._run:  # another one took the place of that run, perhaps its inode, too
+                self._forget()
+                self._run = run
             self._read(journal)
         finally:
             journal.close()
@@ -207,14 +218,13 @@ class Follower:
 
     def _read_timeline(self, journal: Journal) -> None:
         last = self.moments[-1].samples if self.has_timeline else -1
-        try:
+        rows = []
+        if journal.has_timeline():
             rows = journal.query(
                 "SELECT samples, weights, score, pooled FROM timeline WHERE samples >= ?"
                 " ORDER BY samples",
                 last,
             )
-        except sqlite3.OperationalError:  # a journal from before there were timelines
-            rows = []
         if rows:  # the last one known may have been written anew
             kept = self.moments[:-1] if self.has_timeline else []
             self.moments, self.has_timeline = kept, True
@@ -250,15 +260,18 @@ class Follower:
         journal = Journal.open(self.folder, readonly=True)
         try:
             told = journal.query(
-                "SELECT id, arm, ended_at, substr(text, 1, ?), length(text), image, prompt, source,"
-                " quality, cost FROM tickets JOIN samples ON ticket = id"
+                "SELECT id, arm, ended_at, substr(text, 1, ?), length(text), image,"
+                " substr(prompt, 1, ?), source, quality, cost FROM tickets JOIN samples ON ticket = id"
                 " WHERE ended_step IS NOT NULL AND outcome = 'told'"
                 " ORDER BY ended_step DESC LIMIT ?",
+                letters,
                 letters,
                 samples,
             )
             failed = journal.query(
-                "SELECT id, arm, at, stage, message, ticket FROM failures ORDER BY id DESC LIMIT ?",
+                "SELECT id, arm, at, stage, substr(message, 1, ?), ticket FROM failures"
+                " ORDER BY id DESC LIMIT ?",
+                LONGEST_MESSAGE,
                 failures,
             )
         finally:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, parse_qsl, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -58,6 +58,8 @@ HEADERS = {
 SAFE = ("GET", "HEAD")
 LOGIN = "/login"
 LONGEST_LOGIN = 4096
+HOST = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([a-z0-9._-]+))(?::[0-9]+)?")
+"""A Host header: an address or a name, perhaps with a port, and nothing behind it."""
 
 
 def same(given: str, wanted: str) -> bool:
@@ -136,15 +138,16 @@ class Guard:
             return refused(request, 403, "Changes need the token, or come from this page itself.")
         if self._access.token is None:
             return None
+        path = request.scope["path"]  # what is routed by; request.url is made from the Host header
         given = request.query_params.get("token")
         if given is not None and request.method in SAFE and same(given, self._access.token):
-            rest = [(k, v) for k, v in parse_qsl(request.url.query) if k != "token"]
-            return self._welcome(request.url.path + (f"?{urlencode(rest)}" if rest else ""))
+            rest = [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
+            return self._welcome(quote(path) + (f"?{urlencode(rest)}" if rest else ""))
         if self._is_known(request):
             return None
-        if request.url.path == LOGIN and request.method == "POST":
+        if path == LOGIN and request.method == "POST":
             return await self._login(request)
-        if request.url.path.startswith("/static/") and request.method in SAFE:
+        if path.startswith("/static/") and request.method in SAFE:
             return None  # the page that asks for the token has a look, too
         return refused(request, 401, None if given is None else "That is not the token.")
 
@@ -161,11 +164,8 @@ class Guard:
     def _is_known(self, request: Request) -> bool:
         if self._has_bearer(request.headers):
             return True
-        try:
-            cookie = SimpleCookie(request.headers.get("cookie", "")).get(self._access.cookie)
-        except CookieError:
-            return False
-        return cookie is not None and same(cookie.value, self._access.pass_word)
+        cookie = request.cookies.get(self._access.cookie)  # lenient: other ports have cookies, too
+        return cookie is not None and same(cookie, self._access.pass_word)
 
     async def _login(self, request: Request) -> Response:
         body = b""
@@ -190,11 +190,10 @@ class Guard:
 
 def is_our_name(host: str, names: Iterable[str]) -> bool:
     """An address is ours, since the request came here; a name might be a stranger's."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") == 1:
-        name = name.partition(":")[0]
+    found = HOST.fullmatch(host.strip().lower())
+    if found is None:
+        return False
+    name = found[1] or found[2]
     try:
         ipaddress.ip_address(name)
     except ValueError:

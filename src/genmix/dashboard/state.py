@@ -15,6 +15,7 @@ from genmix.charts.style import arm_colours
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.folder import read_inside
 from genmix.dashboard.follower import Follower, Moment
+from genmix.report.safe import without_secrets
 from genmix.study import lock
 from genmix.study.lock import holder
 from genmix.study.names import hyphenated, objectives
@@ -26,7 +27,7 @@ POINTS = 300
 SPARKS = 48
 NEWEST, FAILURES, EVENTS = 12, 20, 20
 LETTERS = 600
-"""Of a sample's text on the page."""
+"""Of a text on the page: a sample's, a prompt, a message."""
 
 WINDOW, ENOUGH = 60.0, 20
 """The rate is that of the last minute if so many samples came in it, else of more."""
@@ -65,7 +66,7 @@ def life_of(run: Follower, actions: Actions) -> Life:
     if trouble is not None and (end is None or end.kind != "finished"):
         return Life("trouble", trouble)
     if end is not None:
-        return Life(end.kind, str(end.detail.get("why", "")))
+        return Life(end.kind, fit_to_show(end.detail.get("why", "")))
     return Life("unfinished", "its process is gone")
 
 
@@ -281,19 +282,23 @@ def _sample(row: Sequence[Any]) -> dict[str, Any]:
     names = ("id", "arm", "at", "text", "letters", "image", "prompt", "source", "quality", "cost")
     found = dict(zip(names, row, strict=True))
     found["image"] = found["image"] is not None
-    if found["prompt"] is not None:
-        found["prompt"] = found["prompt"][:LETTERS]
     return found
 
 
 def _failure(row: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(("id", "arm", "at", "stage", "message", "ticket"), row, strict=True))
+    found = dict(zip(("id", "arm", "at", "stage", "message", "ticket"), row, strict=True))
+    return found | {"message": fit_to_show(found["message"])}
 
 
 def _event(event: Any) -> dict[str, Any]:
     why = event.detail.get("why")
-    words = None if why is None else str(why)
+    words = None if why is None else fit_to_show(why)
     return {"id": event.id, "at": event.at, "kind": event.kind, "arm": event.arm, "why": words}
+
+
+def fit_to_show(text: Any) -> str:
+    """The beginning of a message, without secrets: the page may be open to a network."""
+    return without_secrets(str(text))[:LETTERS]
 
 
 # -- many runs ---------------------------------------------------------------------------------------

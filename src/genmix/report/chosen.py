@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from genmix.study.journal import Journal, embedding_of
 
 MOST = 10_000
+MOST_BYTES = 100_000_000
+"""Of their embeddings together, as long as that leaves enough samples."""
+ENOUGH = 500
 LEAST_OF_AN_ARM = 20
 
 
@@ -35,15 +38,18 @@ class Chosen:
 
 
 def choose(journal: Journal, most: int = MOST) -> Chosen:
-    """At most this many told samples, the same ones every time."""
+    """At most this many told samples, fewer of many dimensions, the same ones every time."""
     told = [(ticket, arm) for ticket, arm, _, _ in journal.told_numbers()]
-    places = even_part([arm for _, arm in told], most)
-    kept = [told[i] for i in places]
-    rows = list(journal.samples_of([ticket for ticket, _ in kept]))
-    vectors = [np.asarray(embedding_of(row), dtype=np.float64) for row in rows]
-    for row in rows:
+    first = journal.samples_of([ticket for ticket, _ in told[:1]])
+    dimension = next((len(embedding_of(row)) for row in first), 0)
+    most = min(most, max(ENOUGH, MOST_BYTES // (8 * max(dimension, 1))))
+    kept = [told[i] for i in even_part([arm for _, arm in told], most)]
+    rows: list[dict[str, Any]] = []
+    embeddings = np.empty((len(kept), dimension))
+    for place, row in enumerate(journal.samples_of([ticket for ticket, _ in kept])):
+        embeddings[place] = embedding_of(row)
         del row["embedding"]
-    embeddings = np.stack(vectors) if vectors else np.empty((0, 0))
+        rows.append(row)
     return Chosen(rows, np.array([arm for _, arm in kept], dtype=str), embeddings, len(told))
 
 

@@ -139,6 +139,11 @@ class Facts:
         known = [arm for arm in self.arms if arm.loss is not None]
         return min(known, key=lambda arm: arm.loss) if known else None  # type: ignore[arg-type, return-value]
 
+    @property
+    def has_leavers(self) -> bool:
+        """Whether there are samples of arms that are not in the mixture any more."""
+        return any(arm.count and arm.label not in (self.weights or ()) for arm in self.arms)
+
     def arm(self, label: str) -> Arm:
         return next(arm for arm in self.arms if arm.label == label)
 
@@ -238,15 +243,20 @@ class _Gathering:
     @cached_property
     def usable(self) -> list[str]:
         """Arms of the mixture that have samples enough to be scored."""
-        if self.pool is None or not self.weights:
+        return [arm for arm in self.weights or () if arm in self.scorable]
+
+    @cached_property
+    def scorable(self) -> list[str]:
+        """All arms with samples enough, those that are not drawn from any more among them."""
+        if self.pool is None:
             return []
         least = self.pool.objective.least_samples
-        has = dict(zip(self.pool.arms, self.pool.tally.counts, strict=True))
-        return [arm for arm in self.weights if has.get(arm, 0) >= least]
+        has = zip(self.pool.arms, self.pool.tally.counts, strict=True)
+        return [arm for arm, count in has if count >= least]
 
     @cached_property
     def best(self) -> Mixture | None:
-        """The best mixture of these samples, whatever the policy drew from."""
+        """The best mixture of the arms still drawn from, whatever the policy made of them."""
         return best_mixture(self.pool, arms=self.usable) if self.pool and self.usable else None
 
     def _gap(self) -> float | None:
@@ -324,13 +334,14 @@ class _Gathering:
         )
         novel = self._innovation(chosen)
         left_out = self._left_out()
+        alone = {arm: self._alone(arm) for arm in self.labels}
         return tuple(
             Arm(
                 label=arm,
                 count=self.counts[arm],
                 weight=None if self.weights is None else self.weights.get(arm),
-                single=self._alone(arm)[0],
-                loss=self._alone(arm)[1],
+                single=alone[arm][0],
+                loss=alone[arm][1],
                 leave_one_out=left_out.get(arm, (None, {}))[0],
                 without=left_out.get(arm, (None, {}))[1],
                 quality=quality[arm],
@@ -344,9 +355,13 @@ class _Gathering:
         )
 
     def _alone(self, arm: str) -> tuple[Values, float | None]:
-        if self.best is not None and arm in self.best.single_scores:
+        if self.pool is None or self.best is None or arm not in self.scorable:
+            return {}, None
+        if arm in self.best.single_scores:
             return _values(self.best.single_scores[arm]), _finite(self.best.single_losses[arm])
-        return {}, None
+        place = self.pool.arms.index(arm)
+        loss = float(self.pool.tally.loss([place]).singles()[0])
+        return _values(self.pool.score(np.eye(len(self.pool.arms))[place])), _finite(loss)
 
     def _paid(self) -> dict[str, float]:
         found: dict[str, list[float]] = {}

@@ -221,6 +221,8 @@ def _figure(facts: Facts, name: str) -> str:
 
 
 def _caption(facts: Facts, name: str) -> str:
+    if name == "scores" and facts.has_leavers:
+        return CAPTIONS[name].replace("all arms", "the arms still drawn from")
     if name != "map":
         return CAPTIONS[name]
     shown = len(map_places(facts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -145,7 +146,8 @@ def _rivals(facts: Facts) -> list[tuple[str, Values]]:
     if facts.best_arm is not None:
         found.append((f"the best arm alone, {facts.best_arm.label}", facts.best_arm.single))
     if facts.even is not None:
-        found.append(("an even mixture", facts.even.scores))
+        whose = " of the arms still drawn from" if facts.has_leavers else ""
+        found.append((f"an even mixture{whose}", facts.even.scores))
     return found
 
 
@@ -221,9 +223,8 @@ def settled_words(facts: Facts) -> str:
     }
     words = f"{start[found.verdict]}: {found.why}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
-        words += (
-            f" Its loss is at most {facts.gap:.1e} above the least of any mixture of these samples."
-        )
+        whose = "of the arms still drawn from" if facts.has_leavers else "of these samples"
+        words += f" Its loss is at most {facts.gap:.1e} above the least of any mixture {whose}."
     lag = _lag(facts)
     if lag is not None:
         words += lag
@@ -287,7 +288,8 @@ def _broken(facts: Facts) -> list[Step]:
 def _unfinished(facts: Facts) -> list[Step]:
     if facts.status == "finished":
         return []
-    return [Step("resume", f"'genmix resume {facts.folder.name}' goes on with the run.")]
+    folder = facts.folder if facts.folder.name else facts.folder.resolve()  # not where one reads it
+    return [Step("resume", f"Go on with the run: genmix resume {shlex.quote(str(folder))}")]
 
 
 def _idle(facts: Facts) -> list[Step]:
@@ -340,6 +342,8 @@ def _single(facts: Facts) -> list[Step]:
     """If one arm does it all."""
     best = facts.best_arm
     if facts.mixture is None or best is None or len(facts.weights or ()) < 2 or not facts.terms:
+        return []
+    if best.label not in (facts.weights or ()):  # the others do not add to it, they stand in for it
         return []
     gains = [gain(term, facts.mixture.scores, best.single) for term in facts.terms]
     if any(g is None or abs(g) > NEAR for g in gains):

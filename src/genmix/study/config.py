@@ -64,6 +64,8 @@ def label(text: str) -> str:
         raise ValueError("an arm has an empty label: give it a name")
     if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text):
         raise ValueError("the label holds a control character: leave it out")
+    if "\ufffe" in text or "\uffff" in text:
+        raise ValueError("the label holds U+FFFE or U+FFFF, which is no character: leave it out")
     if len(text) > 100:
         raise ValueError(f"the label has {len(text)} characters: use at most 100")
     return text

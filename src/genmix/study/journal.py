@@ -203,8 +203,8 @@ class Journal:
     # -- meta data -------------------------------------------------------------------------------
 
     def meta(self, key: str) -> Any:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        rows = self.query("SELECT value FROM meta WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else None
 
     def set_meta(self, key: str, value: Any) -> None:
         with self.transaction():
@@ -318,13 +318,17 @@ class Journal:
 
     def timeline(self) -> list[dict[str, Any]]:
         """Samples, time, weights and scores as the run went; empty if nothing was written down."""
-        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
+        if not self.has_timeline():
             return []
         found = self._rows("SELECT * FROM timeline ORDER BY samples")
         return [
             row | {key: json.loads(row[key] or "null") for key in ("weights", "score", "pooled")}
             for row in found
         ]
+
+    def has_timeline(self) -> bool:
+        """False of a journal from before there were timelines."""
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"))
 
     def steps(self, after: int = -1) -> Iterator[Step]:
         """What was done to the selector, in order, from the step after this one."""
@@ -455,7 +459,12 @@ class Journal:
 
     def query(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """What one who watches the run from outside wants to know."""
-        return self._db.execute(query, parameters).fetchall()
+        try:
+            return self._db.execute(query, parameters).fetchall()
+        except (sqlite3.Error, OverflowError) as error:  # damaged, or a number that SQLite has not
+            raise JournalError(
+                f"the journal {self.path} could not be read ({error}): if it is damaged, restore a copy."
+            ) from error
 
     def _rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         cursor = self._db.execute(query, parameters)

@@ -11,9 +11,10 @@ from types import TracebackType
 from genmix.errors import InputError
 
 NAME = "lock"
-TRIES = 5
+TRIES = 200
 PAUSE = 0.01
-"""Who only looks whether a folder is in use holds its lock for an instant; that is waited for."""
+"""Who only looks whether a folder is in use holds its lock for an instant; that is waited for,
+long enough for one that is busy with other things in the meantime."""
 
 
 class FolderLock:
@@ -55,6 +56,7 @@ class FolderLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        os.ftruncate(self._file, 0)  # its number may become another process's
         os.close(self._file)
 
 
@@ -65,17 +67,19 @@ def holder(folder: Path) -> int | None:
     except OSError:
         return None
     try:
-        said = os.read(file, 32).strip()
-        if not said.isdigit() or int(said) <= 1 or not _is_alive(int(said)):
-            return None
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return int(said)
+    except BlockingIOError:  # only now does the file speak of the one that holds it
+        return _process(os.read(file, 32).strip())
     except OSError:
         return None
     finally:
         os.close(file)
     return None
+
+
+def _process(said: bytes) -> int | None:
+    is_one = said.isdigit() and int(said) > 1 and _is_alive(int(said))
+    return int(said) if is_one else None
 
 
 def _is_alive(process: int) -> bool:
