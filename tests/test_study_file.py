@@ -1094,7 +1094,7 @@ def test_every_objective_kernel_and_policy_has_a_name() -> None:
     }  # fmt: skip
     assert set(kernels()) == {"cosine", "gaussian", "polynomial"}
     assert set(policies()) == {
-        "mixture-greedy", "mixture-ucb", "mixture-ogd", "one-arm-greedy", "epsilon-greedy",
+        "mixture-greedy", "mixture-bonus", "mixture-ucb", "mixture-ogd", "one-arm-greedy", "epsilon-greedy",
         "one-arm-ucb", "frechet-ucb", "one-arm-oracle", "mixture-oracle", "uniform", "fixed",
     }  # fmt: skip
 
