@@ -17,3 +17,11 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("GENMIX_REPORT", "off")  # the tests of the report ask for it
         yield folder
+
+
+@pytest.fixture(scope="module")
+def with_reports() -> Iterator[None]:
+    """Runs end with their report, as they do for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GENMIX_REPORT", raising=False)
+        yield

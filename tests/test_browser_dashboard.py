@@ -16,17 +16,8 @@ from tests.dashboard_server import serving, wait_until
 
 import genmix as gx
 from genmix.study.lock import FolderLock
-from genmix.study.run import REPORT
 
-pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module", autouse=True)
-def with_reports() -> Iterator[None]:
-    """Other tests leave reports out."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(REPORT, raising=False)
-        yield
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("with_reports")]
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,11 @@ from tests.dashboard_runs import HOSTILE, write_study
 
 import genmix as gx
 from genmix.generators.png import as_png
-from genmix.study.run import REPORT
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("with_reports")]
 
 CHARTS = {"scores": "rect", "weights": "area", "pooled": "line", "map": "symbol", "cost": "symbol"}
 """Every chart, and the kind of mark that it is made of."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def with_reports() -> Iterator[None]:
-    """Other tests leave reports out."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(REPORT, raising=False)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from genmix.kernels import Cosine, norms
 from genmix.loss import EPS, Expansion, Loss
 from genmix.mixture import Mixture, optimal_mixture
 from genmix.objectives.base import Batch, Objective, Score
+from genmix.plain import finite, plain_scores
 from genmix.theory import Situation, Theory, fidelity_beside_log_vendi
 
 EVEN_PART = 0.1
@@ -148,10 +149,10 @@ class Diagnosis:
         arms = {name: asdict(arm) for name, arm in self.arms.items()}
         for arm in arms.values():
             del arm["innovation"]["direction"]
-        found: dict[str, Any] = _finite(
+        found: dict[str, Any] = finite(
             {
                 "arms": arms,
-                "scores": {name: _plain_score(score) for name, score in self.scores.items()},
+                "scores": plain_scores(self.scores),
                 "loss": self.mixture.loss,
                 "gap": self.mixture.gap,
                 "gamma": self.gamma,
@@ -406,20 +407,3 @@ def _subsampled(sides: Sequence[_Numbers], name: str) -> Subsampled:
         leave_one_out=Spread.of([side.leave_one_out[name] for side in sides]),
         active=sum(name in side.active for side in sides),
     )
-
-
-# -- JSON --------------------------------------------------------------------------------------------
-
-
-def _plain_score(score: Score) -> dict[str, Any]:
-    return {
-        "value": float(score),
-        "maximise": score.maximise,
-        "details": {key: str(value) for key, value in score.details.items()},
-    }
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

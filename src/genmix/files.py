@@ -9,7 +9,6 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from genmix.arrays import Array, as_matrix, to_numpy
+from genmix.disk import draft_of
 from genmix.errors import InputError, whole
 from genmix.extras import need
 
@@ -79,25 +79,9 @@ def write_statistics(
     words = {"encoder": encoder, "dtype": dtype}
     known = {name: np.array(word) for name, word in words.items() if word is not None}
     arrays = {"mu": mean, "sigma": covariance, "n": np.array(whole(n, "n", 2)), **known}
-    _write_whole(target, arrays)
+    with draft_of(target) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
     return target
-
-
-def _write_whole(target: Path, arrays: Mapping[str, Any]) -> None:
-    draft = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except OSError as error:
-        raise InputError(
-            f"{target} could not be written ({error.strerror}): check the folder and its room."
-        ) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 # -- numpy -------------------------------------------------------------------------------------------

@@ -17,17 +17,17 @@ from typing import Any, Literal
 import numpy as np
 
 from genmix import state
-from genmix.arrays import Array, Vector, as_row, empty_at, like, namespace, place, to_numpy
-from genmix.description import from_plain, graft, has_missing, to_plain
+from genmix.arrays import Array, Vector, as_row, empty_at, like, place
+from genmix.description import from_plain, to_plain
 from genmix.errors import InputError, number, whole
 from genmix.intake import check_number, check_objective, labels
 from genmix.loss import Loss
 from genmix.mixture import Pool
-from genmix.objectives.base import Batch, Objective, Scores, Tally, score_context
+from genmix.objectives.base import Objective, Scores, Tally, score_context
 from genmix.policies import MixtureGreedy, Policy, Situation
+from genmix.resuming import STATE_VERSION, described_in, generator, restored_generator
 from genmix.simplex import Newton, Solver, certified, on_simplex, uniform
-
-STATE_VERSION = 2
+from genmix.told import Told, add_all, batch_of, packed, stacked, unpacked
 
 MOST_PENDING = 512
 """Told samples that wait for the statistics at most, so that memory does not grow with their number."""
@@ -46,16 +46,6 @@ class Ticket:
     """The arm's weight when it was drawn."""
     propensity: float
     """The probability with which it was drawn; 1 where the choice was not random."""
-
-
-@dataclass(frozen=True)
-class _Told:
-    """A told sample that the statistics do not hold yet."""
-
-    arm: int
-    row: Array
-    quality: float | None
-    cost: float | None
 
 
 class Selector:
@@ -90,14 +80,14 @@ class Selector:
         self._warm_start, self._draw = warm_start, draw
         self._growth, self._encoder = resolve_growth, encoder
         self._check_options()
-        self._rng = _generator(seed)
+        self._rng = generator(seed)
         self._active = [True] * len(self._labels)
         self._told = [0] * len(self._labels)
         self._failed = [0] * len(self._labels)
         self._flying: dict[int, Ticket] = {}
         self._aloft = [0] * len(self._labels)  # tickets in flight of every arm
         self._next_id = 0
-        self._pending: list[_Told] = []
+        self._pending: list[Told] = []
         self._sample: Array | None = None
         self._resolved: Objective | None = None
         self._tally: Tally | None = None
@@ -407,7 +397,7 @@ class Selector:
 
     def _checked(
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
-    ) -> _Told:
+    ) -> Told:
         where = f"arm {ticket.arm!r}, ticket {ticket.id}"
         row = as_row(embedding, where)
         if self._sample is not None:
@@ -417,13 +407,13 @@ class Selector:
                     f"{self._sample.shape[1]}; use one encoder for all."
                 )
             row = like(row, self._sample)
-        told = _Told(
+        told = Told(
             self._labels.index(ticket.arm),
             row,
             None if quality is None else check_number(quality, "quality", where),
             None if cost is None else check_number(cost, "cost", where),
         )
-        self._objective.check(_batch([told]), where)
+        self._objective.check(batch_of([told]), where)
         self._objective.check_total(sum(self._told) + 1)
         return told
 
@@ -431,7 +421,7 @@ class Selector:
         """Fix bandwidths as soon as every arm has its warm start."""
         if self._resolved is None and self._has_warm_start:
             rows = [[told.row for told in self._pending if told.arm == i] for i in self._indices]
-            self._resolved = self._objective.resolve([_stack(group) for group in rows])
+            self._resolved = self._objective.resolve([stacked(group) for group in rows])
 
     def _is_due(self) -> bool:
         if not self._has_warm_start:
@@ -445,7 +435,7 @@ class Selector:
             assert self._resolved is not None
             self._tally = self._resolved.tally(len(self._labels), self._sample)
         self._tally = self._tally.fork()
-        _add_all(self._tally, self._pending)
+        add_all(self._tally, self._pending)
         self._tally.settle()
         self._pending, self._loss = [], None
 
@@ -502,7 +492,7 @@ class Selector:
         if base is not self._tally or tally is None:
             tally, done = self._statistics.fork(), 0
         self._ahead = None
-        _add_all(tally, self._pending[done:])
+        add_all(tally, self._pending[done:])
         self._ahead = (self._statistics, tally, len(self._pending))
         return tally
 
@@ -530,12 +520,7 @@ class Selector:
             "in_flight": [asdict(ticket) for ticket in self._flying.values()],
             "place": None if self._sample is None else place(self._sample),
             "dimension": None if self._sample is None else int(self._sample.shape[1]),
-            "pending": {
-                "arms": [told.arm for told in self._pending],
-                "rows": [np.array(to_numpy(told.row[0, :])) for told in self._pending],
-                "quality": [told.quality for told in self._pending],
-                "cost": [told.cost for told in self._pending],
-            },
+            "pending": packed(self._pending),
             "tally": None if self._tally is None else self._tally.state_dict(),
             "weights": None if self._alpha is None else self._alpha.copy(),
             "curvature": None if self._curvature is None else self._curvature.copy(),
@@ -551,26 +536,7 @@ class Selector:
 
         ``objective`` is needed only if it holds a function of your own, which a state cannot.
         """
-        if not isinstance(saved, Mapping) or "version" not in saved:
-            raise InputError("this is no state of a selector: give what state_dict() returned.")
-        if saved["version"] != STATE_VERSION:
-            raise InputError(
-                f"the state has version {saved['version']!r} and this genmix reads "
-                f"{STATE_VERSION}: resume it with the genmix that wrote it."
-            )
-        described, resolved = from_plain(saved["objective"]), from_plain(saved["resolved"])
-        if objective is not None:
-            described, resolved = graft(described, objective), graft(resolved, objective)
-        missing = has_missing(described)
-        if missing is not None:
-            raise InputError(
-                f"the state was saved with your own function {missing}, which it cannot hold: "
-                "pass the same objective= again, with that function in it."
-            )
-        if objective is not None and described != objective:
-            raise InputError(
-                f"the state was saved with {described!r}: give that objective, or leave it out."
-            )
+        described, resolved = described_in(saved, objective)
         selector = cls(
             saved["arms"],
             described,
@@ -594,7 +560,7 @@ class Selector:
         return cls.from_state_dict(state.load(path), objective)
 
     def _restore(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
-        self._rng = _restored_generator(saved["rng"])
+        self._rng = restored_generator(saved["rng"])
         self._active, self._told = list(saved["active"]), list(saved["told"])
         self._failed, self._former = list(saved["failed"]), from_plain(saved["former"])
         self._next_id, self._solved_at = saved["next_id"], saved["solved_at"]
@@ -610,51 +576,7 @@ class Selector:
         if saved["place"] is None:
             return
         self._sample = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
-        waiting = saved["pending"]
-        self._pending = [
-            _Told(arm, like(np.asarray(row)[None, :], self._sample), quality, cost)
-            for arm, row, quality, cost in zip(
-                waiting["arms"], waiting["rows"], waiting["quality"], waiting["cost"], strict=True
-            )
-        ]
+        self._pending = unpacked(saved["pending"], self._sample)
         if saved["tally"] is not None and resolved is not None:
             self._tally = resolved.tally(len(self._labels), self._sample)
             self._tally.load_state_dict(saved["tally"])
-
-
-def _stack(rows: Sequence[Array]) -> Array:
-    return namespace(rows[0]).concat(list(rows), axis=0)
-
-
-def _batch(told: Sequence[_Told]) -> Batch:
-    quality = [t.quality for t in told]
-    cost = [t.cost for t in told]
-    return Batch(
-        _stack([t.row for t in told]),
-        None if None in quality else np.array(quality, dtype=np.float64),
-        None if None in cost else np.array(cost, dtype=np.float64),
-    )
-
-
-def _add_all(tally: Tally, told: Sequence[_Told]) -> None:
-    for arm in sorted({t.arm for t in told}):
-        tally.add(arm, _batch([t for t in told if t.arm == arm]))
-
-
-def _generator(seed: int | np.random.Generator) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"seed is {seed!r}: give a whole number of at least 0.") from error
-
-
-def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
-    kind = getattr(np.random, state["bit_generator"], None)
-    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
-        raise InputError(
-            f"the state's random generator {state['bit_generator']!r} is unknown: "
-            "resume it with the numpy that wrote it."
-        )
-    bits = kind()
-    bits.state = dict(state)
-    return np.random.Generator(bits)

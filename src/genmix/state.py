@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from genmix.disk import draft_of
 from genmix.errors import InputError
 
 ARRAY = "__array__"
@@ -21,14 +22,9 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Write nested dicts and lists of JSON values and arrays; an old file stays until it is whole."""
     arrays: list[Any] = []
     header = json.dumps(_without_arrays(state, arrays))
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    with draft.open("wb") as file:
-        named = {str(i): array for i, array in enumerate(arrays)}
+    named = {str(i): array for i, array in enumerate(arrays)}
+    with draft_of(Path(path)) as draft, draft.open("wb") as file:
         np.savez(file, allow_pickle=False, **{HEADER: np.array(header)}, **named)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

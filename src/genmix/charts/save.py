@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genmix.charts.drawing import altair, fit_for_xml
+from genmix.disk import draft_of, make_folder
 from genmix.errors import InputError
 from genmix.extras import need
 
@@ -24,8 +25,12 @@ def save(
             raise InputError(f"No chart is saved as {name!r}: give some of {', '.join(drawers)}.")
     content = {name: drawn(chart, name) for name in formats}
     stem = Path(stem)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    return [_write(stem.with_name(f"{stem.name}.{name}"), content[name]) for name in content]
+    make_folder(stem.parent)
+    targets = [stem.with_name(f"{stem.name}.{name}") for name in content]
+    for target, drawing in zip(targets, content.values(), strict=True):
+        with draft_of(target) as draft:
+            draft.write_bytes(drawing)
+    return targets
 
 
 def drawn(chart: Any, name: str) -> bytes:
@@ -43,13 +48,3 @@ def _drawers() -> dict[str, Callable[[Any, str], bytes]]:
         ),
         "svg": lambda what, version: str(draw.vegalite_to_svg(what, vl_version=version)).encode(),
     }
-
-
-def _write(target: Path, content: bytes) -> Path:
-    draft = target.with_name(target.name + ".part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-    return target

@@ -16,8 +16,9 @@ from genmix.cli.show import (
     print_mixture,
     print_scores,
     progress,
-    write_weights,
 )
+from genmix.disk import write_json
+from genmix.plain import plain_weights
 
 Files = Annotated[
     list[str],
@@ -136,7 +137,7 @@ def mixture(
         given = read_inputs(sources, objective, options, encoder)
         found = gx.optimal_mixture(given.arms, given.objective, encoder=given.encoder)
         if weights is not None:
-            write_weights(weights, found.weights)
+            write_json(weights, plain_weights(found.weights))
     if as_json:
         print_json(plain_mixture(found, leave_one_out))
     else:

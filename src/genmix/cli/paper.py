@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, printable_lines
 from genmix.cli.show import print_json
+from genmix.disk import make_folder
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def paper(
     """
     with plain_errors():
         from genmix.experiments.paper import ITEMS, Setting
+        from genmix.experiments.workforce import cores
 
         if listing:
             print_items(list(ITEMS.values()), as_json)
@@ -77,7 +78,7 @@ def paper(
             quick=quick,
             worlds=worlds,
             features=features,
-            workers=workers or _cores(),
+            workers=workers or cores(),
             out=out,
             progress=lambda line: typer.echo(printable_lines(line), err=True),
         )
@@ -115,13 +116,7 @@ def check(setting: Setting) -> None:
     need("vl_convert", "paper", "drawing a figure")
     if setting.features is not None:
         check_folder(setting.features)
-    try:
-        setting.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{setting.out} is no folder that can be written ({error.strerror}): "
-            "name another with --out."
-        ) from error
+    make_folder(setting.out)
 
 
 def make_all(
@@ -201,7 +196,3 @@ def print_items(items: Sequence[Item], as_json: bool) -> None:
                 table.add_row(Text(heading, style="dim"), Text(words))
         console.print(Padding(table, (0, 0, 1, 2)))
     console.print(Text(f"--features DIR: {RULE}"))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from genmix.errors import InputError
+from genmix.plain import by_name, finite, plain_scores
 
 if TYPE_CHECKING:
     import genmix as gx
-    from genmix.objectives.base import Score, Scores
+    from genmix.objectives.base import Score
 
 PLAIN_LINES = 8
 """How many progress lines a long command prints where a live bar cannot be drawn."""
@@ -38,11 +36,11 @@ def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
 
 
 def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: bool) -> None:
-    scores = _by_name(found.score)
+    scores = by_name(found.score)
     headings = ["arm", "n", "weight", *(f"{name} alone" for name in scores), "loss alone"]
     rows = []
     for name, weight in found.weights.items():
-        alone = _by_name(found.single_scores[name])
+        alone = by_name(found.single_scores[name])
         row = [name, str(counts[name]), f"{weight:.4f}", *(_brief(s) for s in alone.values())]
         rows.append([*row, f"{found.single_losses[name]:.6g}"])
     if leave_one_out:
@@ -82,63 +80,27 @@ def _brief(score: Score | None) -> str:
     return "–" if score is None else f"{float(score):.6g}"
 
 
-def _by_name(scores: Scores) -> dict[str, Score]:
-    return scores if isinstance(scores, dict) else {scores.name: scores}
-
-
 def plain_table(table: gx.ScoreTable) -> dict[str, Any]:
-    arms = {name: _plain_scores(row) for name, row in table.arms.items()}
-    return {"arms": arms, "pooled": _plain_scores(table.pooled)}
+    arms = {name: plain_scores(row) for name, row in table.arms.items()}
+    return {"arms": arms, "pooled": plain_scores(table.pooled)}
 
 
 def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
-    singles = {name: _plain_scores(score) for name, score in found.single_scores.items()}
+    singles = {name: plain_scores(score) for name, score in found.single_scores.items()}
     plain: dict[str, Any] = {
         "objective": str(found.objective),
         "weights": found.weights,
-        "scores": _plain_scores(found.score),
+        "scores": plain_scores(found.score),
         "single_scores": singles,
-        "loss": _finite(found.loss),
-        "single_losses": {name: _finite(loss) for name, loss in found.single_losses.items()},
-        "gap": _finite(found.gap),
+        "loss": finite(found.loss),
+        "single_losses": {name: finite(loss) for name, loss in found.single_losses.items()},
+        "gap": finite(found.gap),
         "iterations": found.iterations,
     }
     if leave_one_out:
-        plain["leave_one_out"] = {n: _finite(rise) for n, rise in found.leave_one_out.items()}
+        plain["leave_one_out"] = {n: finite(rise) for n, rise in found.leave_one_out.items()}
         plain["active"] = list(found.active)
     return plain
-
-
-def _plain_scores(scores: Scores) -> dict[str, Any]:
-    """Scores with what they depend on, as JSON values."""
-    return {
-        name: {
-            "value": _finite(float(score)),
-            "maximise": score.maximise,
-            "details": {key: str(value) for key, value in score.details.items()},
-        }
-        for name, score in _by_name(scores).items()
-    }
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None
-
-
-def write_weights(path: Path, weights: Mapping[str, float]) -> None:
-    """The list and the map, as a run folder has them; an old file stays until the new one is whole."""
-    plain = {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}
-    draft = Path(f"{path}.part")
-    try:
-        draft.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        draft.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise InputError(
-            f"{path} could not be written ({error.strerror}): check the folder and its room."
-        ) from error
 
 
 @contextmanager

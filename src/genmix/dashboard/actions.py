@@ -14,7 +14,7 @@ from genmix.errors import InputError
 from genmix.generators.messages import quotable
 from genmix.report.safe import without_secrets
 from genmix.study import lock
-from genmix.study.lock import holder
+from genmix.study.lock import hears_signals, holder
 
 LOG = "resume.log"
 """What a resumed run says, in its folder."""
@@ -44,6 +44,11 @@ class Actions:
             if at_once != self.is_stopping(folder, process):
                 words = "was not stopped yet" if at_once else "is stopping already"
                 raise InputError(f"The run {words}: look at the page again.")
+            if not hears_signals(folder):
+                raise InputError(
+                    f"The run goes on in a thread of process {process}, where no signal reaches it: "
+                    "stop it there."
+                )
             session = _session(folder, process)
             try:
                 os.kill(process, signal.SIGINT)

@@ -16,7 +16,7 @@ from genmix.experiments.comparison import Comparison
 from genmix.experiments.plan import POINTS, Options, Plan
 from genmix.experiments.store import Store
 from genmix.experiments.variants import read_variants
-from genmix.experiments.workforce import Progress, make_all
+from genmix.experiments.workforce import Progress, cores, make_all
 from genmix.experiments.worlds import World
 from genmix.objectives.base import Objective
 
@@ -81,16 +81,12 @@ def carry_out(
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Make the runs of a plan that are not in ``out`` yet, and read them all."""
-    crew = _cores() if workers is None else whole(workers, "workers", 1)
+    crew = cores() if workers is None else whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:
         # Runs of functions and classes of the user's are not kept: no name tells when those change.
         store = Store(Path(out if out is not None and plan.travels else scratch, RUNS))
         make_all(plan, store, crew, progress)
         return Comparison(plan, [store.read(plan.key(*cell), cell[0]) for cell in plan.cells])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Settings:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.disk import make_folder, write_json
 from genmix.errors import InputError
 from genmix.experiments.cell import Cell
 from genmix.experiments.plan import Plan
@@ -29,6 +28,7 @@ from genmix.experiments.statistics import (
 )
 from genmix.experiments.variants import knows_its_shares
 from genmix.objectives.base import Objective
+from genmix.plain import finite
 
 EXPECTED_DRAWS = 10
 """An arm can be called locked out only if the best mixture would draw it this often in half a run."""
@@ -294,7 +294,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values: the outcome of every policy, tests, and what it all depends on."""
-        found: dict[str, Any] = _finite(
+        found: dict[str, Any] = finite(
             {
                 "world": self.plan.world.name,
                 "encoder": self.plan.world.encoder,
@@ -334,13 +334,10 @@ class Comparison:
         from genmix.experiments.tables import write_table
 
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         write_table(place / "curves.parquet", self.curve_table())
         write_table(place / "shares.parquet", self.share_table())
-        text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
-        draft = place / "summary.json.part"
-        draft.write_text(text, "utf-8")
-        draft.replace(place / "summary.json")
+        write_json(place / "summary.json", self.as_dict())
         if figures:
             from genmix import charts
 
@@ -352,14 +349,3 @@ class Comparison:
 def _median(times: list[float]) -> float:
     """The middle one, or the later of two: half of them had settled by then."""
     return sorted(times)[len(times) // 2]
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, np.generic):
-        return _finite(value.item())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

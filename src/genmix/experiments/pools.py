@@ -17,11 +17,11 @@ from genmix.generators.base import GenerationError, Generator, Request, Sample
 from genmix.generators.recorded import RecordedArm
 from genmix.objectives.base import Objective
 from genmix.study.config import Study, read_study, study_from
+from genmix.study.interrupts import Interrupts
 from genmix.study.journal import NAME, Journal, embedding_of
 from genmix.study.prepare import close_all, make_encoder, make_generators
 from genmix.study.references import read_reference
 from genmix.study.result import Run
-from genmix.study.run import in_own_loop
 from genmix.study.terms import make_objective
 
 AT_ONCE = 64
@@ -85,7 +85,7 @@ def _of_run(folder: Path) -> StudyPools:
     try:
         objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
     finally:
-        in_own_loop(close_all({}, encoder))
+        Interrupts().carry_out(close_all({}, encoder))
     return StudyPools(world, objective, _options(study))
 
 
@@ -101,14 +101,14 @@ def _of_study(study: Study, folder: Path) -> StudyPools:
     try:
         pools, notes = {}, {}
         for label, generator in generators.items():
-            samples = in_own_loop(_all_samples(generator, label))
+            samples = Interrupts().carry_out(_all_samples(generator, label))
             pools[label] = _embedded(samples, encoder, label)
             notes[label] = [(sample.quality, sample.cost) for sample in samples]
         objective = make_objective(
             study, lambda path: read_reference(path, folder, encoder, _quiet)
         )
     finally:
-        in_own_loop(close_all(generators, encoder))
+        Interrupts().carry_out(close_all(generators, encoder))
     name = None if encoder is None else encoder.name
     return StudyPools(_world(study.name, pools, name, notes), objective, _options(study))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from genmix.disk import make_folder, write_text
 from genmix.errors import InputError
 from genmix.experiments.cell import Cell
 
@@ -16,12 +16,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"{folder} cannot be made ({error.strerror}): name another."
-            ) from error
+        make_folder(folder)
 
     def _file(self, key: str) -> Path:
         return self.folder / f"{key}.json"
@@ -31,15 +26,8 @@ class Store:
 
     def write(self, key: str, cell: Cell) -> None:
         """Whole or not at all, so that a kill leaves nothing half."""
-        file = self._file(key)
-        draft = file.with_suffix(f".{os.getpid()}.part")
-        try:
-            draft.write_text(json.dumps(asdict(cell)), "utf-8")
-            draft.replace(file)
-        except OSError as error:
-            raise InputError(
-                f"{file} could not be written ({error.strerror}): make room, then run it again."
-            ) from error
+        text = json.dumps(asdict(cell))
+        write_text(self._file(key), text, "make room, then run it again")
 
     def read(self, key: str, label: str) -> Cell:
         """The run; ``label`` is what it is called this time."""

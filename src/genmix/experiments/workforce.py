@@ -23,6 +23,11 @@ Progress = Callable[[int, int], None]
 """Takes how many runs are finished, and of how many."""
 
 
+def cores() -> int:
+    """How many processes can work at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def make_all(plan: Plan, store: Store, workers: int, progress: Progress) -> None:
     """Make every run of the plan that is not there yet."""
     cells = plan.cells

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from genmix.disk import make_folder, write_text
 from genmix.errors import InputError
 
 NAME = "report.html"
@@ -26,14 +27,8 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
         check_target(folder, target)
     with few_threads(folder):
         text = render(gather(folder))
-    draft = target.with_name(target.name + ".part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, "utf-8")
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise InputError(f"{target} could not be written: {error.strerror or error}.") from error
+    make_folder(target.parent)
+    write_text(target, text)
     return target
 
 

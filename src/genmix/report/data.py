@@ -20,6 +20,7 @@ from genmix.errors import InputError
 from genmix.kernels import Cosine
 from genmix.mixture import Mixture, best_mixture
 from genmix.objectives.base import Batch, Objective, Sum
+from genmix.plain import finite
 from genmix.report.chosen import Chosen, choose
 from genmix.report.frontier import PRICES, Frontier, frontier
 from genmix.report.safe import without_secrets
@@ -265,7 +266,8 @@ class _Gathering:
         mixed = self._measured(self.weights)
         if mixed is None:
             return None
-        return _finite(max(mixed.loss - self.best.loss, 0.0) + self.best.gap)
+        found: float | None = finite(max(mixed.loss - self.best.loss, 0.0) + self.best.gap)
+        return found
 
     def _measured(self, weights: dict[str, float] | None) -> Mixed | None:
         alpha = self._alpha(weights)
@@ -358,10 +360,10 @@ class _Gathering:
         if self.pool is None or self.best is None or arm not in self.scorable:
             return {}, None
         if arm in self.best.single_scores:
-            return _values(self.best.single_scores[arm]), _finite(self.best.single_losses[arm])
+            return _values(self.best.single_scores[arm]), finite(self.best.single_losses[arm])
         place = self.pool.arms.index(arm)
         loss = float(self.pool.tally.loss([place]).singles()[0])
-        return _values(self.pool.score(np.eye(len(self.pool.arms))[place])), _finite(loss)
+        return _values(self.pool.score(np.eye(len(self.pool.arms))[place])), finite(loss)
 
     def _paid(self) -> dict[str, float]:
         found: dict[str, list[float]] = {}
@@ -426,10 +428,6 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 def _values(scores: Any) -> Values:
     return plain_values(scores) or {}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _means(

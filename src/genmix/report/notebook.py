@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from genmix.errors import InputError
-from genmix.objectives.base import Score, Scores
+from genmix.plain import by_name
 from genmix.report.safe import escaped
 
 if TYPE_CHECKING:
@@ -52,18 +52,18 @@ def run_html(run: Run) -> str:
 
 
 def mixture_html(mixture: Mixture) -> str:
-    names = list(_by_name(mixture.score))
+    names = list(by_name(mixture.score))
     head = ["arm", "weight", "loss alone", *(f"{name} alone" for name in names)]
     rows = [
         [
             arm,
             f"{weight:.3f}",
             _number(mixture.single_losses[arm]),
-            *(_number(float(s)) for s in _by_name(mixture.single_scores[arm]).values()),
+            *(_number(float(s)) for s in by_name(mixture.single_scores[arm]).values()),
         ]
         for arm, weight in mixture.weights.items()
     ]
-    words = [f"mixture: {score}" for score in _by_name(mixture.score).values()]
+    words = [f"mixture: {score}" for score in by_name(mixture.score).values()]
     words.append(f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the least")
     return f"<div>{table(head, rows)}{paragraphs(words)}</div>"
 
@@ -73,10 +73,6 @@ def comparison_html(found: Comparison) -> str:
 
     head, *rows = outcome_rows(found)
     return f"<div>{paragraphs(heading(found))}{table(head, rows)}{paragraphs(tests(found))}</div>"
-
-
-def _by_name(scores: Scores) -> dict[str, Score]:
-    return {scores.name: scores} if isinstance(scores, Score) else scores
 
 
 def _number(value: float | None) -> str:

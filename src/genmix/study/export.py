@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from genmix.disk import draft_of
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.study.images import FOLDER, read_image
@@ -57,9 +58,15 @@ def export(
     journal = Journal.open(folder, readonly=True)
     try:
         if to == "jsonl":
-            return _whole(Path(out or folder / "samples.jsonl"), lambda p: _jsonl(journal, p))
+            target = Path(out or folder / "samples.jsonl")
+            with draft_of(target) as draft:
+                _jsonl(journal, draft)
+            return target
         if to == "parquet":
-            return _whole(Path(out or folder / "samples.parquet"), lambda p: _parquet(journal, p))
+            target = Path(out or folder / "samples.parquet")
+            with draft_of(target) as draft:
+                _parquet(journal, draft)
+            return target
         if to == "hf":
             return _hf(journal, folder, Path(out or folder / "hf"))
     finally:
@@ -95,17 +102,6 @@ def rows(journal: Journal) -> Iterator[dict[str, Any]]:
             "input_tokens": row["input_tokens"],
             "output_tokens": row["output_tokens"],
         }
-
-
-def _whole(target: Path, write: Any) -> Path:
-    draft = target.with_name(target.name + ".part")
-    try:
-        write(draft)
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise InputError(f"{target} could not be written: {error.strerror or error}.") from error
-    return target
 
 
 def _jsonl(journal: Journal, path: Path) -> None:

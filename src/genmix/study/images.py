@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from genmix.disk import draft_of, make_folder
+from genmix.errors import InputError
 from genmix.study.journal import JournalError
 
 FOLDER = "images"
@@ -15,18 +16,11 @@ def save_image(folder: Path, ticket: int, content: bytes) -> str:
     name = f"{ticket:08d}.png"
     target = folder / FOLDER / name
     try:
-        target.parent.mkdir(exist_ok=True)
-        draft = target.with_suffix(".part")
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except OSError as error:
-        raise JournalError(
-            f"the image {target} could not be written ({error.strerror}): "
-            "make room or mend the disk, then resume the run."
-        ) from error
+        make_folder(target.parent)
+        with draft_of(target, "make room or mend the disk, then resume the run") as draft:
+            draft.write_bytes(content)
+    except InputError as error:
+        raise JournalError(f"the image {error}") from error
     return name
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from genmix.disk import write_json
 from genmix.errors import InputError
-from genmix.objectives.base import Score, Scores
+from genmix.plain import finite, plain_scores, plain_weights
 from genmix.selector import Selector
 from genmix.study.config import Study
 from genmix.study.export import export, rows
@@ -100,10 +101,9 @@ class Run:
 def write_results(folder: Path, plan: Study, session: Session) -> Run:
     """The summary, the weights and the data set beside the journal; each can be made again from it."""
     selector = session.selector
-    _write(folder / SUMMARY, summary_of(plan, session))
-    weights = selector.weights
-    plain = {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}
-    _write(folder / WEIGHTS, plain)
+    advice = "make room, then resume the run"
+    write_json(folder / SUMMARY, summary_of(plan, session), advice)
+    write_json(folder / WEIGHTS, plain_weights(selector.weights), advice)
     export(folder, "jsonl")
     return Run(folder)
 
@@ -147,33 +147,3 @@ def _is_suspension(event: dict[str, Any]) -> bool:
 def single_scores(selector: Selector) -> dict[str, Any]:
     """What every active arm's own samples score."""
     return {arm: plain_scores(score) for arm, score in selector.single_scores.items()}
-
-
-def plain_scores(scores: Scores | None) -> Any:
-    """Scores with what they depend on, as JSON values."""
-    if scores is None:
-        return None
-    found = [scores] if isinstance(scores, Score) else list(scores.values())
-    return {
-        score.name: {"value": finite(float(score)), "details": _texts(score)} for score in found
-    }
-
-
-def _texts(score: Score) -> dict[str, str]:
-    return {key: str(value) for key, value in score.details.items()}
-
-
-def finite(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None
-
-
-def _write(path: Path, content: Any) -> None:
-    draft = path.with_name(path.name + ".part")
-    try:
-        draft.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"{path} could not be written ({error.strerror}): make room, then resume the run."
-        ) from error

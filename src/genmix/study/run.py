@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import signal
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from genmix import __version__
 from genmix.encoders.base import Encoder
@@ -25,6 +22,7 @@ from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.config import Study, read_study, study_from
 from genmix.study.images import read_image
+from genmix.study.interrupts import Interrupts
 from genmix.study.journal import NAME as JOURNAL
 from genmix.study.journal import Journal, embedding_of
 from genmix.study.lock import FolderLock
@@ -35,7 +33,6 @@ from genmix.study.stopping import Watch
 from genmix.study.timeline import Timeline
 
 STUDY = "study.yaml"
-T = TypeVar("T")
 REPORT = "GENMIX_REPORT"
 """A variable of the environment: ``off`` leaves the report at the end of a run out."""
 
@@ -135,10 +132,12 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
     prepare.check_supply(plan, parts.generators)
     prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
 
+    interrupts = Interrupts()
+
     async def begin() -> Run:
         await prepare.ping_all(parts.generators)
         _make_folder(folder)
-        with FolderLock(folder):
+        with FolderLock(folder, interrupts.are_heard):
             _check_empty(folder)
             if source is not None:
                 (folder / STUDY).write_text(source, encoding="utf-8")
@@ -150,9 +149,9 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
                 "encoder": None if parts.encoder is None else parts.encoder.name,
             }
             journal = Journal.create(folder, meta)
-            return await _drive(journal, plan, parts, folder, options)
+            return await _drive(journal, plan, parts, folder, options, interrupts)
 
-    return _rounded_off(in_own_loop(parts.closing(begin())), options)
+    return _rounded_off(interrupts.carry_out(parts.closing(begin())), options)
 
 
 def _check_empty(folder: Path) -> None:
@@ -184,12 +183,14 @@ def _make_folder(folder: Path) -> None:
 def go_on(folder: Path, options: Options) -> Run:
     """The rest of a run."""
     Journal.open(folder, readonly=True).close()  # says what is wrong before anything is touched
-    with FolderLock(folder):
+    interrupts = Interrupts()
+    with FolderLock(folder, interrupts.are_heard):
         journal = Journal.open(folder)
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)
         _check_encoder(journal, parts.encoder, options)
-        run = in_own_loop(parts.closing(_drive(journal, plan, parts, folder, options)))
+        work = _drive(journal, plan, parts, folder, options, interrupts)
+        run = interrupts.carry_out(parts.closing(work))
     return _rounded_off(run, options)
 
 
@@ -213,19 +214,6 @@ def _told(options: Options, but: str) -> Iterator[None]:
         yield
     except (Exception, KeyboardInterrupt) as error:
         options.note(f"after the run: {quotable(error) or type(error).__name__}; {but}")
-
-
-def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """The work in an event loop of its own, also where one runs already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        try:
-            return asyncio.run(work)
-        except asyncio.CancelledError as error:
-            raise KeyboardInterrupt from error
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, work).result()
 
 
 def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) -> None:
@@ -267,7 +255,12 @@ class _Parts:
 
 
 async def _drive(
-    journal: Journal, plan: Study, parts: _Parts, folder: Path, options: Options
+    journal: Journal,
+    plan: Study,
+    parts: _Parts,
+    folder: Path,
+    options: Options,
+    interrupts: Interrupts,
 ) -> Run:
     """Bring the selector to where the journal ends, run the loop, write the results."""
     try:
@@ -279,7 +272,7 @@ async def _drive(
         journal.event("start", genmix=__version__, pid=os.getpid())
         loop = _make_loop(plan, parts, session, folder, watch)
         timeline = Timeline(session)
-        broken = await _play(Live(plan, folder, loop, timeline), session, options)
+        broken = await _play(Live(plan, folder, loop, timeline), session, options, interrupts)
         loop.complete_mixture()
         timeline.write()
         why = loop.trouble or loop.reason
@@ -298,7 +291,9 @@ def _is_finished(journal: Journal) -> bool:
     return any(event["kind"] == "finished" for event in journal.events())
 
 
-async def _play(live: Live, session: Session, options: Options) -> Exception | None:
+async def _play(
+    live: Live, session: Session, options: Options, interrupts: Interrupts
+) -> Exception | None:
     """Run the loop; what a callback raised, once all that flew has been taken in."""
     loop, broken = live.loop, list[Exception]()
 
@@ -314,7 +309,13 @@ async def _play(live: Live, session: Session, options: Options) -> Exception | N
     loop.report = report
     loop.take_up([(e, _sample_of(row, live.folder)) for e, row in session.journal.unfinished()])
     _look_back(loop, session)
-    with _signals(loop, options):
+
+    def stop() -> None:
+        flying = len(session.selector.in_flight)
+        options.note(f"stopping: {flying} in flight, Ctrl-C again to stop now")
+        loop.stop(INTERRUPTED)
+
+    with interrupts.answered(stop, options.hard_stop):
         await loop.run()
     return broken[0] if broken else None
 
@@ -381,35 +382,6 @@ def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
         input_tokens=row["input_tokens"],
         output_tokens=row["output_tokens"],
     )
-
-
-class _signals:
-    """Ctrl-C ends a run cleanly; a second one ends it now."""
-
-    def __init__(self, loop: Loop, options: Options) -> None:
-        self._loop, self._options, self._count = loop, options, 0
-
-    def __enter__(self) -> None:
-        self._events = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        with suppress(RuntimeError):  # only the main thread hears of signals
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._events.add_signal_handler(number, self._stop)
-
-    def _stop(self) -> None:
-        self._count += 1
-        if self._count > 1:
-            self._options.hard_stop()
-            assert self._task is not None
-            self._task.cancel()
-            return
-        flying = len(self._loop.session.selector.in_flight)
-        self._options.note(f"stopping: {flying} in flight, Ctrl-C again to stop now")
-        self._loop.stop(INTERRUPTED)
-
-    def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._events.remove_signal_handler(number)
 
 
 def _plan(study: Any) -> tuple[Study, Path, str | None]:

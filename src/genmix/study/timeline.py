@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from genmix.objectives.base import Score, Scores
-from genmix.study.result import finite
+from genmix.objectives.base import Scores
+from genmix.plain import by_name, finite
 from genmix.study.session import Session
 
 GROWTH = 0.02
@@ -68,5 +68,4 @@ def plain_values(scores: Scores | None) -> dict[str, float | None] | None:
     """The numbers alone, by name."""
     if scores is None:
         return None
-    found = {scores.name: scores} if isinstance(scores, Score) else scores
-    return {name: finite(float(score)) for name, score in found.items()}
+    return {name: finite(float(score)) for name, score in by_name(scores).items()}

@@ -19,6 +19,7 @@ from genmix.experiments.paper.item import Item, Made, Rows, Setting
 from genmix.experiments.paper.parallel import in_parallel
 from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tables import Arms, halves, reference_of, repeats
+from genmix.experiments.worlds import proportional
 from genmix.mixture import Pool
 
 MIXTURE, EVEN = "best mixture", "even mixture"
@@ -94,9 +95,7 @@ def split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str,
 
 def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Generator) -> Any:
     """``size`` different samples of the arms in these shares, by largest remainders."""
-    exact = np.array([weights[name] for name in arms]) * size
-    counts = np.floor(exact).astype(int)
-    counts[np.argsort(counts - exact, kind="stable")[: size - counts.sum()]] += 1
+    counts = proportional(np.array([weights[name] for name in arms]), size)
     parts = [
         rows[rng.choice(len(rows), count, replace=False)]
         for rows, count in zip(arms.values(), counts, strict=True)

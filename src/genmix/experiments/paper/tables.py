@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from genmix.experiments.paper.parallel import in_parallel
 from genmix.experiments.paper.published import DATASETS, INNOVATION, INTERIORITY, choices
 from genmix.kernels import Cosine
 from genmix.objectives.base import Batch
+from genmix.plain import finite
 
 SUBSAMPLES, QUICK_SUBSAMPLES = 50, 10
 
@@ -273,10 +273,10 @@ def _interiority_rows(name: str, source: Source, whole: Diagnosis, sides: list[S
                 "weight": one.weight,
                 "weight_mean": weight.mean,
                 "weight_std": weight.std,
-                "gap": _finite(one.leave_one_out),
-                "gap_mean": _finite(rise.mean),
-                "gap_std": _finite(rise.std),
-                "margin": _finite(one.margin),
+                "gap": finite(one.leave_one_out),
+                "gap_mean": finite(rise.mean),
+                "gap_std": finite(rise.std),
+                "margin": finite(one.margin),
                 "gamma": whole.gamma,
                 "active": one.is_active,
                 "active_in": sum(arm in side.active for side in sides),
@@ -288,10 +288,6 @@ def _interiority_rows(name: str, source: Source, whole: Diagnosis, sides: list[S
             }
         )
     return rows
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _interiority_text(name: str, source: Source, whole: Diagnosis, rows: Rows) -> str:

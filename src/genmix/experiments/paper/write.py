@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from genmix import __version__
+from genmix.disk import make_folder, write_json, write_text
 from genmix.errors import InputError
 from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.tables import write_table
@@ -79,19 +79,14 @@ def files_of(folder: Path) -> list[str]:
 def write(item: Item, made: Made, setting: Setting, settings: dict[str, Any]) -> Path:
     """The item's folder, with everything in it; files of other names are left alone."""
     folder = setting.out / item.name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / SETTINGS).unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder} could not be written ({error.strerror}): name another folder with --out."
-        ) from error
+    make_folder(folder)
+    (folder / SETTINGS).unlink(missing_ok=True)
     files = [_table(folder / f"{name}.parquet", rows) for name, rows in made.tables.items()]
     for name, chart in made.charts.items():
         files += _chart(folder / name, chart)
-    whole_text(folder / PAGE, page(item, made.text, setting, files))
+    write_text(folder / PAGE, page(item, made.text, setting, files))
     stored = {"settings": settings, "files": [*files, PAGE]}
-    whole_text(folder / SETTINGS, json.dumps(stored, indent=2) + "\n")
+    write_json(folder / SETTINGS, stored)
     return folder
 
 
@@ -122,18 +117,3 @@ def page(item: Item, text: str, setting: Setting, files: Iterable[str]) -> str:
         parts.append(f"Where the paper leaves a choice: {item.choice}")
     parts += [text, "Files: " + ", ".join(f"`{name}`" for name in files) + "."]
     return "\n\n".join(parts) + "\n"
-
-
-def whole_text(path: Path, text: str) -> None:
-    """Write a text file; an old one stays until the new one is whole."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(text, "utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"{path} could not be written ({error.strerror}): check the folder and its room."
-        ) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()

@@ -1,0 +1,46 @@
+"""Scores and weights as JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from genmix.objectives.base import Score, Scores
+
+
+def finite(value: Any) -> Any:
+    """The value, where numbers that JSON does not have, also deep inside, are None."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, np.generic):
+        return finite(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def by_name(scores: Scores) -> dict[str, Score]:
+    return scores if isinstance(scores, dict) else {scores.name: scores}
+
+
+def plain_scores(scores: Scores | None) -> Any:
+    """Scores with what they depend on, by name; None stays None."""
+    if scores is None:
+        return None
+    return {
+        name: {
+            "value": finite(float(score)),
+            "maximise": score.maximise,
+            "details": {key: str(value) for key, value in score.details.items()},
+        }
+        for name, score in by_name(scores).items()
+    }
+
+
+def plain_weights(weights: Mapping[str, float]) -> dict[str, Any]:
+    """The list and the map."""
+    return {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}

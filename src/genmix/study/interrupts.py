@@ -1,0 +1,83 @@
+"""Ctrl-C ends a run cleanly, a second one ends it now: also in a notebook, whose runs have a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Takes what interrupts the caller to the event loop that the work is done in."""
+
+    def __init__(self) -> None:
+        self.are_heard = threading.current_thread() is threading.main_thread()
+        """Whether there are any: signals go to the main thread."""
+        self._events: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._next: list[Callable[[], None]] = []
+
+    def carry_out(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work in an event loop of its own, also where one runs already, as in a notebook."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._run(work)
+        with ThreadPoolExecutor(1) as threads:
+            result = threads.submit(self._run, work)
+            while True:
+                try:
+                    return result.result()
+                except KeyboardInterrupt:
+                    if result.done():
+                        raise
+                    self._pass_on()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        async def noted() -> T:
+            self._events, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            return await work
+
+        try:
+            return asyncio.run(noted())
+        except asyncio.CancelledError as error:
+            raise KeyboardInterrupt from error
+
+    def _pass_on(self) -> None:
+        if self._events is not None:
+            with suppress(RuntimeError):  # it has ended by now
+                self._events.call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._next:
+            self._next.pop(0)()
+        elif self._task is not None:
+            self._task.cancel()
+
+    @contextmanager
+    def answered(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
+        """Inside, an interrupt calls ``first``, the next one ``second``, and both end the work then."""
+
+        def at_once() -> None:
+            second()
+            assert self._task is not None
+            self._task.cancel()
+
+        assert self._events is not None
+        self._next = [first, at_once]
+        with suppress(RuntimeError):  # in a thread: there it is the caller who hears of them
+            for number in SIGNALS:
+                self._events.add_signal_handler(number, self._interrupt)
+        try:
+            yield
+        finally:
+            self._next = []
+            for number in SIGNALS:
+                self._events.remove_signal_handler(number)

@@ -1,0 +1,121 @@
+"""Ctrl-C where a run goes on in a thread: as in a notebook, whose main thread waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.dashboard_runs import write_study
+from tests.dashboard_server import wait_until
+
+import genmix as gx
+from genmix.dashboard.actions import Actions
+from genmix.study.journal import Journal
+from genmix.study.lock import FolderLock, hears_signals
+
+AS_IN_A_NOTEBOOK = """
+import asyncio, sys
+import genmix as gx
+
+async def cell():
+    print("status:", gx.run(sys.argv[1], sys.argv[2], progress=False).status, flush=True)
+
+asyncio.new_event_loop().run_until_complete(cell())
+"""
+
+
+def start(study: Path, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", AS_IN_A_NOTEBOOK, str(study), str(folder)],
+        cwd=study.parent,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "GENMIX_REPORT": "off"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(folder: Path) -> int:
+    if not (folder / "journal.sqlite").exists():
+        return 0
+    try:
+        journal = Journal.open(folder, readonly=True)
+    except gx.InputError:  # it is being made
+        return 0
+    try:
+        return sum(1 for _ in journal.told_rows())
+    finally:
+        journal.close()
+
+
+def test_the_first_interrupt_ends_a_notebooks_run_cleanly(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", samples=5000, wait=0.01)
+    process = start(study, tmp_path / "run")
+    wait_until(lambda: told(tmp_path / "run") > 10)
+    assert hears_signals(tmp_path / "run")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out.strip() == "status: interrupted", err
+    assert process.returncode == 0
+    assert 10 < told(tmp_path / "run") < 5000
+
+
+def test_the_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", samples=50, wait=4.0)
+    process = start(study, tmp_path / "run")
+    wait_until(lambda: (tmp_path / "run" / "journal.sqlite").exists())
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err.splitlines()[-1]
+    assert out == ""
+    assert gx.Run(tmp_path / "run").folder.exists()
+
+
+def test_an_interrupt_before_the_first_sample_ends_it(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", samples=50)
+    slow = "import time\ntime.sleep(3)\n"
+    arms = study.with_name("dashboard_arms.py")
+    arms.write_text(slow + arms.read_text())
+    process = start(study, tmp_path / "run")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert not (tmp_path / "run" / "journal.sqlite").exists()
+
+
+def test_a_run_in_a_thread_of_its_own_is_not_stopped_by_a_signal(tmp_path: Path) -> None:
+    """The signal would reach whatever the main thread does: here, these tests."""
+    study = write_study(tmp_path / "study", samples=200, wait=0.01)
+    folder = tmp_path / "run"
+    thread = threading.Thread(target=gx.run, args=(study, folder))
+    thread.start()
+    try:
+        wait_until(lambda: told(folder) > 5)
+        assert not hears_signals(folder)
+        with pytest.raises(gx.InputError, match=f"in a thread of process {os.getpid()}"):
+            Actions().stop(folder)
+        with pytest.raises(gx.InputError, match=f"in use by process {os.getpid()}: wait"):
+            gx.resume(folder)
+    finally:
+        thread.join()
+    assert gx.Run(folder).status == "finished"
+
+
+def test_who_holds_nothing_hears(tmp_path: Path) -> None:
+    assert hears_signals(tmp_path)
+    (tmp_path / "lock").write_text("7 thread\n")
+    assert hears_signals(tmp_path)
+    with FolderLock(tmp_path, hears_signals=False):
+        assert not hears_signals(tmp_path)
+    assert hears_signals(tmp_path)
