@@ -613,7 +613,7 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'gif'"):
         charts.save(ALL["shares"](), tmp_path / "figure", ("svg", "gif"))
     (tmp_path / "taken.svg").mkdir()
-    with pytest.raises(InputError, match="taken.svg could not be written"):
+    with pytest.raises(InputError, match=r"taken\.svg could not be written"):
         charts.save(ALL["shares"](), tmp_path / "taken", ("svg",))
     assert path.read_bytes() == old
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figure.svg", "taken.svg"]

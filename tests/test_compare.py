@@ -442,6 +442,14 @@ def invented(drawn: list[Any], scores: list[Any]) -> Comparison:
     return Comparison(plan, found)
 
 
+def test_an_arm_drawn_just_after_the_middle_is_not_locked_out() -> None:
+    for first in (51, 53, 56):
+        found = invented(
+            [lambda t, first=first: [t - 1 - (t >= first), 1 + (t >= first)]], [lambda t: 2.0]
+        )
+        assert found.outcomes["Mixture-Greedy"].locked_out == 0
+
+
 def test_locked_out_means_never_in_the_second_half() -> None:
     never, early, late, even = (
         lambda t: [t - 1, 1],

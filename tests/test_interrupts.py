@@ -26,13 +26,18 @@ import genmix as gx
 async def cell():
     print("status:", gx.run(sys.argv[1], sys.argv[2], progress=False).status, flush=True)
 
-asyncio.new_event_loop().run_until_complete(cell())
+START
 """
+LOOPS = {
+    "a notebook's loop": "asyncio.new_event_loop().run_until_complete(cell())",
+    "asyncio.run": "asyncio.run(cell())",  # whose own handler would keep the first interrupt
+}
 
 
-def start(study: Path, folder: Path) -> subprocess.Popen[str]:
+def start(study: Path, folder: Path, loop: str = "a notebook's loop") -> subprocess.Popen[str]:
+    code = AS_IN_A_NOTEBOOK.replace("START", LOOPS[loop])
     return subprocess.Popen(
-        [sys.executable, "-c", AS_IN_A_NOTEBOOK, str(study), str(folder)],
+        [sys.executable, "-c", code, str(study), str(folder)],
         cwd=study.parent,
         env=os.environ | {"OMP_NUM_THREADS": "1", "GENMIX_REPORT": "off"},
         stdout=subprocess.PIPE,
@@ -54,9 +59,10 @@ def told(folder: Path) -> int:
         journal.close()
 
 
-def test_the_first_interrupt_ends_a_notebooks_run_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_first_interrupt_ends_a_notebooks_run_cleanly(tmp_path: Path, loop: str) -> None:
     study = write_study(tmp_path / "study", samples=5000, wait=0.01)
-    process = start(study, tmp_path / "run")
+    process = start(study, tmp_path / "run", loop)
     wait_until(lambda: told(tmp_path / "run") > 10)
     assert hears_signals(tmp_path / "run")
     process.send_signal(signal.SIGINT)

@@ -288,6 +288,36 @@ def test_costs_add_up(run: gx.Run, facts: Facts) -> None:
     assert [arm.cost_each for arm in facts.arms] == pytest.approx([0.5, 1.0, 1.5])
 
 
+REFUSED = """
+import numpy as np
+
+def make(seeds):
+    return [f"text {seed % 10}" for seed in seeds]
+
+def embed(texts):
+    return np.array([[np.nan if t.endswith("7") else 1.0, float(t[-1])] for t in texts])
+"""
+
+
+def test_what_the_encoder_refused_was_paid_for(tmp_path: Path) -> None:
+    (tmp_path / "refused.py").write_text(REFUSED)
+    arm = {"kind": "callable", "function": "refused:make", "price": 0.01}
+    study = {
+        "arms": {"a": arm, "b": arm},
+        "encoder": {"kind": "callable", "function": "refused:embed"},
+        "objective": "vendi",
+        "budget": {"samples": 60},
+        "warm_start": 5,
+        "retries": {"attempts": 50, "first_wait": 0.001, "longest_wait": 0.001},
+    }
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    found = gather(gx.run(tmp_path / "study.json", tmp_path / "run").folder)
+    costs = [arm.cost for arm in found.arms]
+    assert found.failures > 0
+    assert found.cost == pytest.approx(sum(c for c in costs if c is not None))
+    assert found.cost > 0.01 * found.samples
+
+
 def test_samples_since_the_snapshot_count(run: gx.Run, facts: Facts, tmp_path: Path) -> None:
     """A run that was killed: its snapshot is older than its journal."""
     from genmix.study.session import SNAPSHOT

@@ -126,7 +126,10 @@ def test_what_it_cost(facts: Facts) -> None:
 )
 def test_how_it_ended(facts: Facts, status: str, words: str) -> None:
     assert end_words(replace(facts, status=status, reason="why")).endswith(words)
-    assert "goes on, or was killed" in end_words(replace(facts, status="unfinished"))
+    assert "The run was killed" in end_words(replace(facts, status="unfinished"))
+    assert "The run goes on" in end_words(replace(facts, status="unfinished", runs=True))
+    stopped = replace(facts, status="interrupted", reason="interrupted")
+    assert end_words(stopped) == "The run was interrupted."
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,13 @@ def test_convergence_is_about_weights_and_scores(
     assert "the last 60 samples" in found.why
 
 
+def test_a_score_that_stays_zero_has_converged(facts: Facts) -> None:
+    zero = replace(facts, mixture=Mixed({"vendi": 0.0}, 0.0))
+    assert settled(replace(zero, then=Then(240, 0.3, {"vendi": 0.0}))).verdict == "yes"
+    assert settled(replace(facts, then=Then(240, 0.01, {}))).verdict == "yes"
+    assert settled(replace(facts, then=Then(240, 0.3, {}))).verdict == "no"
+
+
 def test_convergence_that_cannot_be_known(facts: Facts) -> None:
     assert settled(replace(facts, then=None)).verdict == "unknown"
     assert settled(replace(facts, policy="uniform")).verdict == "unknown"
@@ -169,6 +179,41 @@ def test_a_run_that_did_not_converge_wants_a_larger_budget(facts: Facts) -> None
     steps = {step.kind: step.words for step in next_steps(found)}
     assert "twice the samples (600)" in steps["budget"]
     assert "use" not in steps
+
+
+def test_arms_that_are_used_up_want_more_samples(tmp_path: Path) -> None:
+    arms = {}
+    for k, (arm, size) in enumerate([("a", 20), ("b", 200)]):
+        np.save(tmp_path / f"{arm}.npy", np.random.default_rng(k).normal(size=(size, 3)))
+        path = str(tmp_path / f"{arm}.npy")
+        arms[arm] = {"kind": "recorded", "path": path, "exhausted": "retire"}
+    study = {"arms": arms, "objective": "vendi", "budget": {"samples": 150}, "warm_start": 5}
+    found = gather(gx.run(study, tmp_path / "run").folder)
+    assert found.used_up == ("a",)
+    far = replace(found, weights={"a": 0.5, "b": 0.5}, then=Then(20, 0.4, {"vendi": 1.0}))
+    (step,) = [s for s in next_steps(far) if s.kind == "budget"]
+    assert step.words.startswith("a has no more samples to give: record more")
+
+
+def test_a_run_that_goes_on_is_waited_for(facts: Facts) -> None:
+    going = replace(facts, status="unfinished", runs=True)
+    assert next_steps(going)[0].kind == "wait"
+    assert not any("resume" in step.words for step in next_steps(going))
+
+
+@pytest.mark.parametrize("policy", ["one-arm-greedy", "uniform"])
+def test_a_poor_mixture_makes_no_arm_spare(tmp_path: Path, policy: str) -> None:
+    """What the best mixture loses without an arm counts, not what this one does."""
+    arms = {}
+    for arm, directions in (("a", [0, 1]), ("b", [2]), ("c", [3])):
+        rows = np.eye(4)[np.random.default_rng(0).choice(directions, size=200)]
+        np.save(tmp_path / f"{arm}.npy", rows)
+        arms[arm] = {"kind": "recorded", "path": str(tmp_path / f"{arm}.npy")}
+    study = {"arms": arms, "objective": "vendi", "budget": {"samples": 150}, "policy": policy}
+    found = gather(gx.run(study, tmp_path / "run").folder)
+    assert all((arm.leave_one_out or 0.0) > 0.2 for arm in found.arms)
+    assert not {"drop", "single"} & set(kinds(found))
+    assert "before the weights settled" not in settled_words(replace(found, policy="uniform"))
 
 
 def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
@@ -196,7 +241,7 @@ def test_a_run_that_was_interrupted_can_go_on(facts: Facts) -> None:
 
 def test_arms_that_replace_each_other_may_go_one_at_a_time(facts: Facts) -> None:
     assert facts.mixture is not None
-    same = dict(facts.mixture.scores)
+    same = dict(facts.best)
     found = changed(facts, "flat", without=same)
     words = [step.words for step in next_steps(found) if step.kind == "drop"]
     assert any("You may drop flat: other arms can take the place of it" in w for w in words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,29 @@ def test_recorded_samples_say_where_they_come_from(features: Path) -> None:
         np.testing.assert_array_equal(
             np.load(features / name)[int(place)], np.frombuffer(told["embedding"])
         )
+
+
+def test_a_run_goes_on_without_a_snapshot(features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full when it is written: the journal has it all."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("genmix.state.np.savez", full)
+    run = gx.run(recorded(features), features / "run")
+    assert run.status == "finished"
+    assert not list((features / "run").glob("selector*"))
+    assert (features / "run" / "samples.jsonl").exists()
+
+
+def test_drafts_of_killed_processes_are_removed(features: Path) -> None:
+    gx.run(recorded(features), features / "run")
+    dead, mine = (features / "run" / f"x.npz.{pid}-1.part" for pid in (2**22 - 1, os.getpid()))
+    for draft in (dead, mine):
+        draft.write_text("half")
+    gx.resume(features / "run")
+    assert not dead.exists()
+    assert mine.exists()
 
 
 async def in_a_running_loop(features: Path) -> None:

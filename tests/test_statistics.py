@@ -71,14 +71,66 @@ def test_one_pair_is_refused() -> None:
 def test_regret_is_exact_where_the_excess_is_a_line_between_the_times() -> None:
     """Σ_{s≤t} (a + b s) has a closed form, and a sparse grid must give it."""
     times = np.array([1, 4, 5, 17, 60])
-    found = cumulated(times, 3.0 - 0.02 * times)
+    found, before = cumulated(times, 3.0 - 0.02 * times)
+    assert before == 0
     assert found == pytest.approx(3.0 * times - 0.01 * times * (times + 1))
 
 
 def test_regret_on_every_time_is_the_sum() -> None:
     excess = RNG.random((4, 50))
-    found = cumulated(np.arange(1, 51), excess)
+    found, _ = cumulated(np.arange(1, 51), excess)
     assert found == pytest.approx(np.cumsum(excess, axis=1))
+
+
+@pytest.mark.parametrize("warm", [2, 30, 37, 100, 120])
+def test_regret_keeps_the_warm_start_apart(warm: int) -> None:
+    """The excess jumps where learning begins, which a line between two times would smear."""
+    times = np.array([2, 10, 30, 60, 100])
+    excess = np.where(np.arange(1, 101) <= warm, 5.0, 1.0)
+    found, before = cumulated(times, excess[times - 1][None, :], warm)
+    assert found[0] == pytest.approx(np.cumsum(excess)[times - 1])
+    assert before == pytest.approx(5.0 * warm)
+
+
+def test_infinite_excess_is_infinite_regret() -> None:
+    times = np.array([1, 2, 5, 10])
+    excess = np.array([[np.inf, np.inf, 1.0, 1.0], [np.inf] * 4])
+    for warm in (0, 1, 2, 3):
+        found, before = cumulated(times, excess, warm)
+        assert np.all(found == np.inf)
+        assert np.all(before == (np.inf if warm else 0.0))
+    assert exponent(np.arange(1, 50), np.full((3, 49), np.inf)) is None
+
+
+@pytest.mark.parametrize("rounds, warm", [(1000, 100), (2000, 200), (1000, 50)])
+def test_the_exponent_is_counted_from_the_end_of_the_warm_start(rounds: int, warm: int) -> None:
+    """Regret that grows as the root of the time since then, read at sparse times."""
+    every = np.arange(1, rounds + 1)
+    excess = np.where(every <= warm, 1.0, 0.5 * np.maximum(every - warm, 1.0) ** -0.5)
+    exact = np.cumsum(np.tile(excess, (4, 1)), axis=1)
+    times = np.unique(np.round(np.geomspace(2, rounds, 60)).astype(int))
+    judge = exponent(every, exact, warm, exact[:, warm - 1])
+    regret, before = cumulated(times, np.tile(excess[times - 1], (4, 1)), warm)
+    found = exponent(times, regret, warm, before)
+    assert judge is not None
+    assert found is not None
+    assert found.slope == pytest.approx(judge.slope, abs=0.03)
+
+
+def test_the_exponents_interval_covers_it_with_few_repeats() -> None:
+    times = np.unique(np.geomspace(2, 2000, 60).astype(int))
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(200):
+        powers = rng.normal(0.5, 0.05, size=(5, 1))
+        found = exponent(times, times**powers)
+        truth = exponent(
+            times, np.tile(np.mean(times ** rng.normal(0.5, 0.05, (4000, 1)), 0), (2, 1))
+        )
+        assert found is not None
+        assert truth is not None
+        covered += found.low <= truth.slope <= found.high
+    assert covered / 200 > 0.88
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 0.25])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,8 +44,34 @@ def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
     write_text(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n", advice)
 
 
-def make_folder(folder: Path) -> None:
+def remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{file} cannot be removed ({error.strerror}): {ADVICE}.") from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove the drafts of processes that were killed."""
+    for draft in folder.glob("*.part"):
+        process = re.search(r"\.(\d+)-\d+\.part$", draft.name)
+        if process is not None and not is_alive(int(process[1])):
+            with suppress(OSError):
+                draft.unlink()
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def make_folder(folder: Path, advice: str = "name another") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}): name another.") from error
+        raise InputError(f"{folder} cannot be made ({error.strerror}): {advice}.") from error

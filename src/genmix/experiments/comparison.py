@@ -121,9 +121,13 @@ class Comparison:
 
     def regret(self, policy: str) -> NDArray[np.float64]:
         """``Σ_{s≤t} [L(α_s) − min L]``, ``(repeats, times)``, by trapezoids between the times."""
+        return self._regret(policy)[0]
+
+    def _regret(self, policy: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At the times, and at the end of the warm start."""
         excess = self.mixture(policy, "loss") - self.plan.best.loss
         known = excess > self.plan.best.gap  # what is less may be rounding
-        return cumulated(self.times, np.where(known, excess, 0.0))
+        return cumulated(self.times, np.where(known, excess, 0.0), self._warm(policy))
 
     def counts(self, policy: str) -> NDArray[np.int64]:
         """Samples of each arm, ``(repeats, times, arms)``."""
@@ -151,14 +155,15 @@ class Comparison:
 
     def _outcome(self, policy: str) -> Outcome:
         follows = self.plan.options.population
-        regret = self.regret(policy) if follows else None
+        regret, before = self._regret(policy) if follows else (None, None)
+        warm = self._warm(policy)
         shares = self.counts(policy)[:, -1] / self.times[-1]
         return Outcome(
             policy,
             pooled=mean_interval(self.pooled(policy)[:, -1]),
             mixture=mean_interval(self.mixture(policy)[:, -1]) if follows else None,
             regret=None if regret is None else mean_interval(regret[:, -1]),
-            exponent=None if regret is None else exponent(self.times, regret, self._warm(policy)),
+            exponent=None if regret is None else exponent(self.times, regret, warm, before),
             least_share=mean_interval(shares.min(axis=1)),
             locked_out=self._locked_out(policy),
             reached=self._reached(policy) if follows else {},
@@ -175,7 +180,10 @@ class Comparison:
         return each * len(self.plan.world.arms)
 
     def _locked_out(self, policy: str) -> float | None:
-        """None where no arm of the optimum is drawn often enough to tell, or the optimum is not known."""
+        """None where no arm of the optimum is drawn often enough to tell, or the optimum is not known.
+
+        Silent is an arm since the last time read that is not after the middle: all of the second half.
+        """
         if not self.plan.options.population:
             return None
         rounds = int(self.times[-1])
@@ -184,7 +192,7 @@ class Comparison:
         expected = needed & (best * rounds / 2 >= EXPECTED_DRAWS)
         if not expected.any():
             return None
-        half = int(np.searchsorted(self.times, rounds / 2))
+        half = max(int(np.searchsorted(self.times, rounds / 2, side="right")) - 1, 0)
         counts = self.counts(policy)
         silent = counts[:, -1] == counts[:, half]
         return float(np.mean(np.any(silent & expected, axis=1)))

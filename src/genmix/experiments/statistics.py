@@ -12,7 +12,6 @@ from genmix.errors import InputError
 from genmix.extras import need
 
 LEVEL = 0.95
-RESAMPLES = 1000
 LEAST_TIMES = 5
 """To fit a slope to."""
 
@@ -82,24 +81,37 @@ def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
     return Paired(interval, t_test, float(stats.wilcoxon(difference).pvalue))
 
 
-def cumulated(times: NDArray[np.int64], excess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``Σ_{s≤t} excess_s`` at the times, from its values there: by trapezoids between them.
+def cumulated(
+    times: NDArray[np.int64], excess: NDArray[np.float64], warm: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``Σ_{s≤t} excess_s`` at the times and at ``warm``, from the excess at the times.
 
-    The first value stands for all samples before it.
+    By trapezoids between them; the first value stands for all samples before it. In the warm start
+    the weights do not change: where it ends between two times, each side has its own value.
     """
     widths = np.diff(times)
-    between = (excess[..., 1:] + excess[..., :-1]) / 2
-    # Σ over (t_k, t_{k+1}] of a line through both ends has the right end once, the left end never.
-    between = between + (excess[..., 1:] - excess[..., :-1]) / (2 * np.maximum(widths, 1))
+    with np.errstate(invalid="ignore"):  # ∞ − ∞, made ∞ again below
+        between = (excess[..., 1:] + excess[..., :-1]) / 2
+        # Σ over (t_k, t_{k+1}] of a line through both ends has the right end once, the left end never.
+        between = between + (excess[..., 1:] - excess[..., :-1]) / (2 * np.maximum(widths, 1))
+    steps = np.where(np.isnan(between), math.inf, between) * widths
+    last = int(np.searchsorted(times, warm, side="right")) - 1  # the last time in the warm start
+    warming = _lasting(excess[..., max(last, 0)], warm - (times[last] if last >= 0 else 0))
+    if 0 <= last < len(widths):
+        steps[..., last] = warming + excess[..., last + 1] * (times[last + 1] - warm)
     first = excess[..., :1] * times[0]
-    steps = np.concatenate([first, between * widths], axis=-1)
-    total: NDArray[np.float64] = np.cumsum(steps, axis=-1)
-    return total
+    total: NDArray[np.float64] = np.cumsum(np.concatenate([first, steps], axis=-1), axis=-1)
+    return total, (total[..., last] if last >= 0 else 0.0) + warming
+
+
+def _lasting(excess: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
+    """The sum of an excess that stays; none of nothing, also where it is infinite."""
+    return excess * samples if samples else np.zeros_like(excess)
 
 
 @dataclass(frozen=True)
 class Exponent:
-    """The slope of log regret over log t, with a 95 % interval from resampled repeats."""
+    """The slope of log regret over log t, with a 95 % interval (jackknife, Student's t)."""
 
     slope: float
     low: float
@@ -107,32 +119,34 @@ class Exponent:
 
 
 def exponent(
-    times: NDArray[np.int64], regret: NDArray[np.float64], warm: int = 0, seed: int = 0
+    times: NDArray[np.int64],
+    regret: NDArray[np.float64],
+    warm: int = 0,
+    before: NDArray[np.float64] | None = None,
 ) -> Exponent | None:
     """Of the mean of ``regret`` ``(repeats, points)`` in the time since the warm start, over its last decade.
 
-    ``warm``: samples of the warm start, in which nothing is learnt. None where the regret is not
-    positive or there are too few times or repeats to tell.
+    ``warm``: samples of the warm start, in which nothing is learnt, and ``before`` the regret of
+    each repeat by then. None where the regret is not positive or there are too few times or
+    repeats to tell.
     """
-    begin = int(np.searchsorted(times, warm))
-    rest = times[-1] - times[begin] if begin < len(times) else 0
-    late = times - (times[begin] if warm else 0) >= max(rest / 10, 1)
+    late = times - warm >= max((times[-1] - warm) / 10, 1)
     if late.sum() < LEAST_TIMES or len(regret) < 2:
         return None
-    since = times[late] - (times[begin] if warm else 0)
-    added = regret[:, late] - (regret[:, [begin]] if warm else 0)
+    since = times[late] - warm
+    added = regret[:, late] - (0.0 if before is None else before[:, None])
     slope = _slope(since, added.mean(axis=0))
     if slope is None:
         return None
-    picks = np.random.default_rng(seed).integers(len(regret), size=(RESAMPLES, len(regret)))
-    slopes = [_slope(since, added[pick].mean(axis=0)) for pick in picks]
-    known = [each for each in slopes if each is not None]
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Exponent(slope, float(low), float(high))
+    n = len(added)
+    without = [_slope(since, np.delete(added, i, axis=0).mean(axis=0)) for i in range(n)]
+    known = np.array([math.nan if each is None else each for each in without])
+    error = math.sqrt((n - 1) * float(np.mean((known - known.mean()) ** 2)))
+    return Exponent(slope, slope - student(n - 1) * error, slope + student(n - 1) * error)
 
 
 def _slope(times: NDArray[np.int64], mean: NDArray[np.float64]) -> float | None:
-    if len(times) < 2 or not np.all(mean > 0):
+    if len(times) < 2 or not np.all((mean > 0) & np.isfinite(mean)):
         return None
     return float(np.polyfit(np.log(times), np.log(mean), 1)[0])
 

@@ -233,13 +233,15 @@ class _Process:
 
     async def end(self, at_once: bool = False) -> str:
         """Terminate it, kill it if that does not help, and give the end of its stderr."""
-        if not at_once:
-            self._signal(signal.SIGTERM)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), PATIENCE)
-        else:
-            await asyncio.wait({self._listener}, timeout=0.2)  # its last words may be on their way
-        self.kill()
+        try:
+            if not at_once:
+                self._signal(signal.SIGTERM)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), PATIENCE)
+            else:  # its last words may be on their way
+                await asyncio.wait({self._listener}, timeout=0.2)
+        finally:  # also where the wait is cancelled
+            self.kill()
         await self._process.wait()
         await asyncio.wait({self._listener}, timeout=0.2)
         self._listener.cancel()

@@ -26,6 +26,8 @@ from genmix.report.frontier import PRICES, Frontier, frontier
 from genmix.report.safe import without_secrets
 from genmix.report.statistics import is_heavy, statistics_of
 from genmix.study.journal import Journal, embedding_of
+from genmix.study.lock import holder
+from genmix.study.loop import EXHAUSTED
 from genmix.study.result import ENDS, SUMMARY
 from genmix.study.session import SMALL
 from genmix.study.timeline import plain_values
@@ -107,6 +109,8 @@ class Facts:
     status: str
     reason: str | None
     samples: int
+    runs: bool
+    """Whether a process is at work on it now."""
     seconds: float
     cost: float | None
     tokens: tuple[int, int]
@@ -122,10 +126,14 @@ class Facts:
     gap: float | None
     mixture: Mixed | None
     even: Mixed | None
+    best: Values
+    """Of the best mixture of the arms still drawn from, whatever the policy made of them."""
     pooled: Values
     then: Then | None
     timeline: list[dict[str, Any]]
     frontier: Frontier | None
+    used_up: tuple[str, ...]
+    """Arms that have no more samples to give."""
     chosen: Chosen
     unit: bool
     """Whether the objective looks at directions alone."""
@@ -206,6 +214,7 @@ class _Gathering:
             status=end["kind"] if end and ended else "unfinished",
             reason=without_secrets(str(end["detail"].get("why"))) if end and ended else None,
             samples=len(self.told),
+            runs=holder(self.folder) is not None,
             seconds=self.journal.running_time(),
             cost=math.fsum(costs) or None,
             tokens=self.journal.tokens(),
@@ -220,10 +229,12 @@ class _Gathering:
             gap=None if self.best is None else self._gap(),
             mixture=self._measured(self.weights),
             even=self._measured(dict.fromkeys(self.weights or (), 1.0)),
+            best=_values(self.best.score) if self.best else {},
             pooled=_values(self.pool.pooled_score()) if self.pool else {},
             then=self._then(),
             timeline=self.timeline,
             frontier=self._frontier(arms),
+            used_up=tuple(self._used_up()),
             chosen=chosen,
             unit=_is_unit(objective),
             study=self.study,
@@ -314,6 +325,10 @@ class _Gathering:
         prices = PRICES[::3] if self.heavy else PRICES
         return frontier(self.pool, self.usable, costs, self.weights, prices)  # type: ignore[arg-type]
 
+    def _used_up(self) -> list[str]:
+        gone = {e["arm"] for e in self.events if e["detail"].get("why") == EXHAUSTED}
+        return [arm for arm in self.labels if arm in gone]
+
     def _details(self) -> str:
         if self.best is None:
             return ""
@@ -326,7 +341,7 @@ class _Gathering:
 
     def _arms(self, chosen: Chosen) -> tuple[Arm, ...]:
         quality = _means({arm: [] for arm in self.labels}, self.told)
-        paid = self._paid()
+        paid = self.journal.paid()
         failed = Counter(failure["arm"] for failure in self.failures)
         last = {failure["arm"]: without_secrets(failure["message"]) for failure in self.failures}
         suspended = Counter(
@@ -364,16 +379,6 @@ class _Gathering:
         place = self.pool.arms.index(arm)
         loss = float(self.pool.tally.loss([place]).singles()[0])
         return _values(self.pool.score(np.eye(len(self.pool.arms))[place])), finite(loss)
-
-    def _paid(self) -> dict[str, float]:
-        found: dict[str, list[float]] = {}
-        for _, arm, _, cost in self.told:
-            if cost is not None:
-                found.setdefault(arm, []).append(cost)
-        for failure in self.failures:
-            if failure["cost"] is not None:
-                found.setdefault(failure["arm"], []).append(failure["cost"])
-        return {arm: math.fsum(costs) for arm, costs in found.items()}
 
     def _left_out(self) -> dict[str, tuple[float | None, Values]]:
         """The rise of the least loss without each arm, and the scores that remain."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genmix.charts.names import short_name
-from genmix.report.data import Arm, Facts, Mixed, Term, Values
+from genmix.report.data import Arm, Facts, Term, Values
 from genmix.study.view import duration
 
 STILL = 0.05
@@ -165,8 +165,10 @@ def cost_words(facts: Facts) -> str:
 
 def end_words(facts: Facts) -> str:
     if facts.status == "unfinished":
-        return "The run goes on, or was killed: this is what there was when the report was made."
-    return f"The run {_ENDED[facts.status]}: {facts.reason}."
+        words = "goes on" if facts.runs else "was killed"
+        return f"The run {words}: this is what there was when the report was made."
+    reason = "" if facts.reason == facts.status else f": {facts.reason}"
+    return f"The run {_ENDED[facts.status]}{reason}."
 
 
 _ENDED = {
@@ -187,31 +189,41 @@ def settled(facts: Facts) -> Settled:
     if facts.then is None or facts.mixture is None:
         return Settled("unknown", "too little was written down of how the weights went")
     then = facts.then
-    changes = [gain(term, facts.mixture.scores, then.scores) for term in facts.terms]
-    change = max((abs(c) for c in changes if c is not None), default=math.inf)
+    changes = [_relative(term, facts.mixture.scores, then.scores) for term in facts.terms]
+    change = max((each for each in changes if each is not None), default=None)
     since = f"over the last {facts.samples - then.samples:,} samples"
     moved = (
         f"no weight has moved {since}"
         if then.moved < SAME
         else f"no weight was more than {number(then.moved, 2)} from where it is now {since}"
     )
-    worth = (
-        f"the mixture of {facts.samples - then.samples:,} samples ago is as good on all samples "
-        f"in hand ({_change(change)})"
-    )
-    if change <= SAME or (then.moved <= STILL and change <= NEAR):
+    if change is None and then.moved <= STILL:
+        return Settled("yes", moved)
+    if change is not None and (change <= SAME or (then.moved <= STILL and change <= NEAR)):
+        worth = (
+            f"the mixture of {facts.samples - then.samples:,} samples ago is as good on all samples "
+            f"in hand ({_change(change)})"
+        )
         return Settled("yes", f"{moved}, and {worth}")
     if then.moved > STILL:
         return Settled("no", f"a weight moved by {number(then.moved, 2)} {since}{_cost_of(change)}")
     return Settled("no", f"the mixture still changes its score {since}{_cost_of(change)}")
 
 
+def _relative(term: Term, now: Values, then: Values) -> float | None:
+    """By what part of itself a score has changed, where that can be said."""
+    if now.get(term.name) is not None and now.get(term.name) == then.get(term.name):
+        return 0.0
+    change = gain(term, now, then)
+    return None if change is None else abs(change)
+
+
 def _change(change: float) -> str:
     return "its score differs by less than 0.1 %" if change <= SAME else f"within {change:.1%}"
 
 
-def _cost_of(change: float) -> str:
-    return f", which changes its score by {change:.1%}" if math.isfinite(change) else ""
+def _cost_of(change: float | None) -> str:
+    return "" if change is None else f", which changes its score by {change:.1%}"
 
 
 def settled_words(facts: Facts) -> str:
@@ -233,7 +245,7 @@ def settled_words(facts: Facts) -> str:
 
 def _lag(facts: Facts) -> str | None:
     """The samples in hand against the mixture: the warm start still weighs in them."""
-    if facts.mixture is None or not facts.terms or not facts.pooled:
+    if facts.mixture is None or not facts.terms or not facts.pooled or facts.policy in NOT_LEARNING:
         return None
     term = facts.terms[0]
     behind = gain(term, facts.mixture.scores, facts.pooled)
@@ -253,9 +265,7 @@ def next_steps(facts: Facts) -> list[Step]:
     steps = [*_broken(facts), *_unfinished(facts)]
     verdict = settled(facts).verdict
     if facts.status == "finished" and verdict == "no":
-        more = f"twice the samples ({2 * facts.samples:,}), say"
-        why = settled(facts).why
-        steps.append(Step("budget", f"Raise the budget and run the study again, {more}: {why}."))
+        steps.append(Step("budget", f"{_more(facts)}: {settled(facts).why}."))
     steps += _idle(facts)
     steps += _single(facts)
     if facts.status == "finished" and verdict != "no":
@@ -266,6 +276,15 @@ def next_steps(facts: Facts) -> list[Step]:
             )
         )
     return steps
+
+
+def _more(facts: Facts) -> str:
+    if facts.used_up:
+        verb = "has" if len(facts.used_up) == 1 else "have"
+        return f"{listed(facts.used_up)} {verb} no more samples to give: record more, and run the study again"
+    return (
+        f"Raise the budget and run the study again, twice the samples ({2 * facts.samples:,}), say"
+    )
 
 
 def _broken(facts: Facts) -> list[Step]:
@@ -288,6 +307,8 @@ def _broken(facts: Facts) -> list[Step]:
 def _unfinished(facts: Facts) -> list[Step]:
     if facts.status == "finished":
         return []
+    if facts.runs:
+        return [Step("wait", "Wait: the run goes on, and the report at its end will know more.")]
     folder = facts.folder if facts.folder.name else facts.folder.resolve()  # not where one reads it
     return [Step("resume", f"Go on with the run: genmix resume {shlex.quote(str(folder))}")]
 
@@ -327,15 +348,8 @@ def _is_spare(facts: Facts, arm: Arm) -> bool:
     assert facts.mixture is not None
     if not arm.without or not facts.terms:
         return False
-    best = _best_scores(facts)
-    losses = [gain(term, best, arm.without) for term in facts.terms]
+    losses = [gain(term, facts.best, arm.without) for term in facts.terms]
     return all(loss is not None and loss <= SAME for loss in losses)
-
-
-def _best_scores(facts: Facts) -> Values:
-    """Those of the mixture, which the best one is not below."""
-    mixed: Mixed | None = facts.mixture
-    return mixed.scores if mixed is not None else {}
 
 
 def _single(facts: Facts) -> list[Step]:
@@ -345,7 +359,8 @@ def _single(facts: Facts) -> list[Step]:
         return []
     if best.label not in (facts.weights or ()):  # the others do not add to it, they stand in for it
         return []
-    gains = [gain(term, facts.mixture.scores, best.single) for term in facts.terms]
+    both = (facts.mixture.scores, facts.best)
+    gains = [gain(term, mixed, best.single) for term in facts.terms for mixed in both]
     if any(g is None or abs(g) > NEAR for g in gains):
         return []
     return [

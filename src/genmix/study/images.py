@@ -15,9 +15,10 @@ def save_image(folder: Path, ticket: int, content: bytes) -> str:
     """Write an image whole or not at all, and give its name."""
     name = f"{ticket:08d}.png"
     target = folder / FOLDER / name
+    advice = "make room or mend the disk, then resume the run"
     try:
-        make_folder(target.parent)
-        with draft_of(target, "make room or mend the disk, then resume the run") as draft:
+        make_folder(target.parent, advice)
+        with draft_of(target, advice) as draft:
             draft.write_bytes(content)
     except InputError as error:
         raise JournalError(f"the image {error}") from error

@@ -23,6 +23,8 @@ class Interrupts:
         self._events: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._next: list[Callable[[], None]] = []
+        self._early = False
+        """Whether an interrupt came before there was anything to interrupt."""
 
     def carry_out(self, work: Coroutine[Any, Any, T]) -> T:
         """The work in an event loop of its own, also where one runs already, as in a notebook."""
@@ -30,19 +32,14 @@ class Interrupts:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._run(work)
-        with ThreadPoolExecutor(1) as threads:
-            result = threads.submit(self._run, work)
-            while True:
-                try:
-                    return result.result()
-                except KeyboardInterrupt:
-                    if result.done():
-                        raise
-                    self._pass_on()
+        with ThreadPoolExecutor(1) as threads, self._passed_on():
+            return threads.submit(self._run, work).result()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         async def noted() -> T:
             self._events, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            if self._early:
+                self._interrupt()
             return await work
 
         try:
@@ -50,7 +47,20 @@ class Interrupts:
         except asyncio.CancelledError as error:
             raise KeyboardInterrupt from error
 
+    @contextmanager
+    def _passed_on(self) -> Iterator[None]:
+        """Inside, what would interrupt this thread, which waits, interrupts the work."""
+        if not self.are_heard:
+            yield
+            return
+        before = signal.signal(signal.SIGINT, lambda *_: self._pass_on())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
     def _pass_on(self) -> None:
+        self._early = self._events is None
         if self._events is not None:
             with suppress(RuntimeError):  # it has ended by now
                 self._events.call_soon_threadsafe(self._interrupt)

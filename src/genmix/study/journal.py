@@ -11,6 +11,7 @@ an arm retired or brought back. Doing the same steps again gives the same select
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -384,6 +385,18 @@ class Journal:
             " UNION ALL SELECT cost FROM failures WHERE cost IS NOT NULL"
         )
         return [cost for (cost,) in rows]
+
+    def paid(self) -> dict[str, float]:
+        """What every arm has cost, its failures and samples that were refused among it."""
+        found: dict[str, list[float]] = {}
+        for arm, cost in self._db.execute(
+            """
+            SELECT arm, cost FROM samples JOIN tickets ON ticket = id WHERE cost IS NOT NULL
+            UNION ALL SELECT arm, cost FROM failures WHERE cost IS NOT NULL
+            """
+        ):
+            found.setdefault(arm, []).append(cost)
+        return {arm: math.fsum(costs) for arm, costs in found.items()}
 
     def largest_costs(self) -> dict[str, float]:
         """The dearest sample or failure of every arm that has had a cost."""

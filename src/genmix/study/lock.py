@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from genmix.disk import is_alive
 from genmix.errors import InputError
 
 NAME = "lock"
@@ -66,7 +67,7 @@ class FolderLock:
 def holder(folder: Path) -> int | None:
     """The process that writes in a run folder now, if one does."""
     number = _said(folder).split()[:1]
-    is_one = number and number[0].isdigit() and int(number[0]) > 1 and _is_alive(int(number[0]))
+    is_one = number and number[0].isdigit() and int(number[0]) > 1 and is_alive(int(number[0]))
     return int(number[0]) if is_one else None
 
 
@@ -90,13 +91,3 @@ def _said(folder: Path) -> bytes:
     finally:
         os.close(file)
     return b""
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True

@@ -27,6 +27,8 @@ from genmix.study.journal import Entry, JournalError
 from genmix.study.session import Session
 
 INTERRUPTED = "interrupted"
+EXHAUSTED = "exhausted"
+"""Why an arm is retired that has no more samples to give."""
 """The reason of a run that was stopped from outside and will go on."""
 
 ENCODED_AT_ONCE = 256
@@ -307,7 +309,7 @@ class Loop:
         """Ask nothing more of an arm that has given all it has."""
         arm.used_up = True
         if arm.label in self.session.selector.arms:
-            self._retire(arm, why="exhausted")
+            self._retire(arm, why=EXHAUSTED)
 
     def _retire(self, arm: ArmState, **why: Any) -> None:
         """Go on without an arm; the last one stays, and nothing is asked of it while it is out."""

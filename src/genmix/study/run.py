@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genmix import __version__
+from genmix.disk import sweep
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.generators.base import Generator, Sample
@@ -21,6 +22,7 @@ from genmix.study import prepare
 from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.config import Study, read_study, study_from
+from genmix.study.images import FOLDER as IMAGES
 from genmix.study.images import read_image
 from genmix.study.interrupts import Interrupts
 from genmix.study.journal import NAME as JOURNAL
@@ -185,6 +187,8 @@ def go_on(folder: Path, options: Options) -> Run:
     Journal.open(folder, readonly=True).close()  # says what is wrong before anything is touched
     interrupts = Interrupts()
     with FolderLock(folder, interrupts.are_heard):
+        for place in (folder, folder / IMAGES):
+            sweep(place)
         journal = Journal.open(folder)
         plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
         parts = _Parts.of(plan, base, options.note)

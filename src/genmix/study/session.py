@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -190,10 +190,8 @@ class Session:
         self.flush()
         self._saved_at = self._step
         content = {"run": self.journal.meta("run"), "step": self._step}
-        try:
+        with suppress(InputError):  # no room, say: then the steps are done again
             state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
-        except OSError:  # no room, say: then the steps are done again
-            self._snapshot.with_name(SNAPSHOT + ".part").unlink(missing_ok=True)
 
     def _load_snapshot(self) -> bool:
         """Whether there was one that belongs to this journal's past."""

@@ -102,17 +102,21 @@ def against(
 
 
 def _made(duels: Sequence[Duel], found: Sequence[Comparison], more: str = "") -> Made:
-    last = max(each.t for each in duels)
+    last = {each.plan.world.name: int(each.times[-1]) for each in found}
     parts = []
     for one, other in dict.fromkeys((each.policy, each.other) for each in duels):
         ours = [each for each in duels if (each.policy, each.other) == (one, other)]
-        for t in sorted({each.t for each in ours}):
-            some = [each for each in ours if each.t == t]
-            parts.append(f"{one} against {other}, {t} samples: {counted(some)}\n")
+        for when in dict.fromkeys(_when(each, last) for each in ours):
+            some = [each for each in ours if _when(each, last) == when]
+            parts.append(f"{one} against {other}, {when}: {counted(some)}\n")
     rows = [each.row() for each in duels]
-    final = [each for each in duels if each.t == last]
+    final = [each for each in duels if each.t == last[each.world]]
     text = "\n".join(parts) + "\n" + more + "\n" + duel_table(duels) + "\n" + _locked(found)
     return Made({"duels": rows}, {"duels": duel_chart(final)}, text)
+
+
+def _when(each: Duel, last: Mapping[str, int]) -> str:
+    return "at the end" if each.t == last[each.world] else f"{each.t} samples"
 
 
 def _locked(found: Sequence[Comparison]) -> str:
@@ -183,6 +187,26 @@ def bonus(setting: Setting) -> Made:
 
     pairs = [("bonus, tracking", "iid"), ("bonus, tracking", "tracking"), ("Mixture oracle", "iid")]
     return _made(*against(setting, objectives, variants, pairs))
+
+
+def long(setting: Setting) -> Made:
+    """Tracking, with and without the bonus, over runs as long as the paper's and in all dimensions."""
+    policies = {
+        "bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking"),
+        "tracking": Variant(draw="tracking"),
+    }
+    pairs = [("bonus, tracking", "Mixture-Greedy"), ("tracking", "Mixture-Greedy")]
+    oracle = {"Mixture oracle": ORACLES["Mixture oracle"]}
+    duels, all_found = [], []
+    for world in recorded(setting):
+        for name, objective in objectives(world).items():
+            spent = size(setting, world)
+            found = play(setting, world, objective, policies | GREEDY | oracle, spent)
+            all_found.append(found)
+            duels += [
+                duel(found, name, *pair) for pair in [*pairs, ("Mixture oracle", pairs[0][0])]
+            ]
+    return _made(duels, all_found)
 
 
 # -- cost --------------------------------------------------------------------------------------------
@@ -291,5 +315,13 @@ ITEMS = (
     _item("beyond-growth", "Re-solving at 1 % growth or at every round", growth),
     _item("beyond-warm", "The size of the warm start", warm),
     _item("beyond-bonus", "A bonus of the size of the small-sample bias", bonus),
+    Item(
+        "beyond-long",
+        "The bonus and tracking over long runs in all dimensions",
+        "nothing: it is about genmix's defaults",
+        "fashion, breeds, boots, city",
+        "",
+        long,
+    ),
     _item("beyond-cost", "A mixture chosen under cost", cost),
 )
