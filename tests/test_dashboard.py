@@ -427,6 +427,40 @@ def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
     assert curve_of("run", run, actions)["status"] == "finished"
 
 
+def test_a_resumed_run_that_writes_its_report_is_ending(tmp_path: Path) -> None:
+    """Its lock is free by then, and it was started from here: it is not about to begin."""
+    write_long_journal(tmp_path / "run", 10, dimension=2)
+    run, actions = Follower(tmp_path / "run"), Actions()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        actions._started[tmp_path / "run"] = process
+        actions._started_at[tmp_path / "run"] = time.time()
+        run.look()
+        assert life_of(run, actions).status == "starting"
+        with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as database:
+            database.execute(
+                "INSERT INTO events (at, kind, detail) VALUES (?, 'interrupted', ?)",
+                (time.time() + 5, '{"why": "interrupted"}'),
+            )
+        run.look()
+        assert life_of(run, actions).status == "ending"
+        process.communicate(b"\n")
+    found = life_of(run, actions)
+    assert (found.status, found.reason) == ("interrupted", None)
+    assert state_of("run", run, actions)["events"][0]["why"] is None
+
+
+def test_a_report_of_before_says_so(tmp_path: Path) -> None:
+    write_long_journal(tmp_path / "run", 10, dimension=2)
+    run, report = Follower(tmp_path / "run"), tmp_path / "run" / "report.html"
+    assert not state_of("run", run, Actions())["report"]
+    report.write_text("new")
+    os.utime(report, (time.time() + 1000,) * 2)
+    found = state_of("run", run, Actions())
+    assert (found["report"], found["report_is_old"]) == (True, False)
+    os.utime(report, (1, 1))
+    assert state_of("run", run, Actions())["report_is_old"]
+
+
 def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "run", 3, dimension=2)
     secret = "Authorization: Bearer abcdef0123456789abcd"

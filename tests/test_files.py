@@ -221,7 +221,7 @@ def test_statistics_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None
 FIRST = RECORDS[0]
 
 BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
-    "folder": (lambda folder: folder, ("is a folder", "embed")),
+    "folder": (lambda folder: folder, ("is a folder", "embedded")),
     "missing": (lambda folder: folder / "x.parquet", ("no features file", "x.parquet")),
     "npz, nothing known": (archive(a=ROWS, b=ROWS), ("holds a, b", "key=", "reps")),
     "parquet, nothing known": (

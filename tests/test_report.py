@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(self.words)
+        return " ".join(self.words).replace("\u00a0", " ")
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]

@@ -384,6 +384,32 @@ def test_a_run_goes_on_without_a_snapshot(features: Path, monkeypatch: pytest.Mo
     assert (features / "run" / "samples.jsonl").exists()
 
 
+def test_resuming_a_finished_run_says_so(features: Path) -> None:
+    gx.run(recorded(features), features / "run")
+    result = runner.invoke(app, ["resume", str(features / "run"), "--quiet"])
+    assert result.exit_code == 0
+    assert "the run was finished already" in result.stderr
+
+
+def test_a_second_interrupt_says_where_the_samples_are(
+    features: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the results are written, say, when what is in flight has been taken in."""
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("genmix.study.run.write_results", interrupted)
+    (features / "study.yaml").write_text(json.dumps(recorded(features)))
+    command = ["run", str(features / "study.yaml"), "--out", str(features / "run"), "--quiet"]
+    result = runner.invoke(app, command)
+    assert result.exit_code == 130
+    assert f"'genmix resume {features / 'run'}' goes on" in result.stderr
+    monkeypatch.setattr("genmix.study.config.read_study", interrupted)
+    result = runner.invoke(app, [*command[:3], str(features / "other"), "--quiet"])
+    assert "interrupted before anything was made" in result.stderr
+
+
 def test_drafts_of_killed_processes_are_removed(features: Path) -> None:
     gx.run(recorded(features), features / "run")
     dead, mine = (features / "run" / f"x.npz.{pid}-1.part" for pid in (2**22 - 1, os.getpid()))

@@ -47,7 +47,9 @@ def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
     """What a feature file holds; ``key`` names the array, column or field where there are several."""
     path = Path(path)
     if path.is_dir():
-        raise InputError(f"{path} is a folder: embed what is in it and give the features file.")
+        run = (path / "journal.sqlite").exists()
+        what = "a run, whose report has innovation and more" if run else "a folder"
+        raise InputError(f"{path} is {what}: give a file of features, embedded from what is in it.")
     if not path.is_file():
         raise InputError(f"there is no features file {path}: check the path.")
     return READERS.get(path.suffix.lower(), _read_numpy)(path, key)

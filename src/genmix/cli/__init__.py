@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
@@ -34,7 +34,9 @@ class DemoObjective(StrEnum):
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def plain_errors(
+    interrupted: Callable[[], str] = lambda: "interrupted before there was anything to show.",
+) -> Iterator[None]:
     """Bad input and Ctrl-C end in one sentence on stderr, not in a traceback."""
     try:
         yield
@@ -45,7 +47,7 @@ def plain_errors() -> Iterator[None]:
         typer.echo(f"genmix: the journal is damaged ({error}): restore it from a copy.", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        typer.echo("genmix: interrupted before there was anything to show.", err=True)
+        typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)
         raise typer.Exit(INTERRUPTED) from error
 
 

@@ -80,7 +80,8 @@ def run(
     Ctrl-C ends it cleanly, a second one at once; 'genmix resume' goes on in either case. Exits with 0
     when the budget is spent, 2 if the study cannot begin, 3 if it had to stop early, 130 after Ctrl-C.
     """
-    with plain_errors():
+    folder = out
+    with plain_errors(lambda: _stopped(folder)):
         from genmix.study.config import read_study
         from genmix.study.run import start
 
@@ -100,9 +101,11 @@ def resume(
 
     Nothing that was paid for is made again. Exits as 'genmix run' does.
     """
-    with plain_errors():
-        from genmix.study.run import go_on
+    with plain_errors(lambda: _stopped(folder)):
+        from genmix.study.run import go_on, is_finished
 
+        if is_finished(folder):
+            typer.echo("genmix: the run was finished already.", err=True)
         summary = _watched(partial(go_on, folder), quiet, report)
     _finish(summary, folder, as_json)
 
@@ -164,6 +167,15 @@ def _leave_now() -> None:
     sys.stderr.write("\ngenmix: stopped at once; 'genmix resume' goes on.\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
+
+
+def _stopped(folder: Path | None) -> str:
+    """What to say of a run that was interrupted for good."""
+    from genmix.study.journal import NAME
+
+    if folder is None or not (folder / NAME).exists():
+        return "interrupted before anything was made."
+    return f"stopped at once: what came is in {folder}, and 'genmix resume {folder}' goes on."
 
 
 def _finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from genmix.dashboard.folder import read_inside
@@ -32,6 +33,7 @@ class Actions:
         self._lock = threading.Lock()
         self._stopped: dict[Path, Session] = {}
         self._started: dict[Path, subprocess.Popen[bytes]] = {}
+        self._started_at: dict[Path, float] = {}
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ class Actions:
                     f"The run's folder cannot be written ({error.strerror})."
                 ) from error
             try:
+                self._started_at[folder] = time.time()
                 self._started[folder] = subprocess.Popen(
                     [sys.executable, "-m", "genmix", "resume", "--", str(folder)],
                     stdin=subprocess.DEVNULL,
@@ -91,6 +94,10 @@ class Actions:
         """Whether a process that was started here lives."""
         started = self._started.get(folder)
         return started is not None and started.poll() is None
+
+    def is_ending(self, folder: Path, ended: float) -> bool:
+        """Whether a process that was started here has ended its session and lives: it writes the report."""
+        return self.is_starting(folder) and ended > self._started_at[folder]
 
     def trouble(self, folder: Path) -> str | None:
         """What the process that was started here said when it ended badly."""

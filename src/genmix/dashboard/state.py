@@ -60,21 +60,26 @@ def life_of(run: Follower, actions: Actions) -> Life:
         if _locked_at(run.folder) > end.at:
             return Life("starting", "the journal is read")
         return Life("ending", "the results are written")
+    if end is not None and actions.is_ending(run.folder, end.at):
+        return Life("ending", "the report is written")
     if actions.is_starting(run.folder):
         return Life("starting", "the models are loaded")
     trouble = actions.trouble(run.folder)
     if trouble is not None and (end is None or end.kind != "finished"):
         return Life("trouble", trouble)
     if end is not None:
-        return Life(end.kind, fit_to_show(end.detail.get("why", "")))
+        why = end.detail.get("why", "")
+        return Life(end.kind, None if why == end.kind else fit_to_show(why))
     return Life("unfinished", "its process is gone")
 
 
-def _has_report(folder: Path) -> bool:
+def _report_at(folder: Path) -> float | None:
+    """When the report was written, if there is one."""
     try:
-        return stat.S_ISREG(os.stat(folder / REPORT, follow_symlinks=False).st_mode)
+        found = os.stat(folder / REPORT, follow_symlinks=False)
     except OSError:
-        return False
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
 
 
 def _locked_at(folder: Path) -> float:
@@ -113,7 +118,8 @@ def state_of(name: str, run: Follower, actions: Actions) -> dict[str, Any]:
             "failed": run.failures.total(),
             "failures": [_failure(row) for row in failed],
             "events": [_event(e) for e in reversed(run.events[-EVENTS:])],
-            "report": _has_report(run.folder),
+            "report": _report_at(run.folder) is not None,
+            "report_is_old": (_report_at(run.folder) or 0.0) < (run.last_sign or 0.0),
         }
 
 
@@ -292,7 +298,7 @@ def _failure(row: Sequence[Any]) -> dict[str, Any]:
 
 def _event(event: Any) -> dict[str, Any]:
     why = event.detail.get("why")
-    words = None if why is None else fit_to_show(why)
+    words = None if why in (None, event.kind) else fit_to_show(why)
     return {"id": event.id, "at": event.at, "kind": event.kind, "arm": event.arm, "why": words}
 
 

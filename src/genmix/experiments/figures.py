@@ -33,7 +33,7 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
     mixture = panel(
         "Population score of the mixture", "mixture", axis(found), log_y=is_distance(found)
     )
-    regret = panel("Regret", "regret", "cumulative regret ↓", log_y=True)
+    regret = panel("Regret", "regret", "cumulative regret ↓ (log scale)", log_y=True)
     made["overview"] = charts.curves([pooled, mixture, regret, explored])
     return made
 

@@ -43,5 +43,7 @@ def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     with few_threads(folder):
         chart = figure(gather(folder), name)
     if chart is None:
-        raise InputError(f"the run {folder} has nothing to draw in the chart {name!r} yet.")
+        from genmix.report.page import ABSENT
+
+        raise InputError(f"the run {folder} has nothing for the chart {name!r}: {ABSENT[name]}")
     return chart

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -65,6 +66,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
+def said(words: str) -> str:
+    """A sentence whose percent signs stay with their numbers."""
+    return re.sub(r"(?<=\d) %", "&nbsp;%", escaped(words))
+
+
 def section(title: str, *content: str) -> str:
     inside = "\n".join(part for part in content if part)
     return f"<section>\n<h2>{escaped(title)}</h2>\n{inside}\n</section>" if inside else ""
@@ -87,10 +93,10 @@ def _top(facts: Facts) -> str:
     return section(
         "What came of it",
         '<div class="card">',
-        f'<p class="lead">{escaped(words.mixture_words(facts))}</p>',
+        f'<p class="lead">{said(words.mixture_words(facts))}</p>',
         _share_bar(facts),
-        *(f"<p>{escaped(sentence)}</p>" for sentence in sentences),
-        f'<p class="status {kind}">{escaped(words.end_words(facts))}</p>',
+        *(f"<p>{said(sentence)}</p>" for sentence in sentences),
+        f'<p class="status {kind}">{said(words.end_words(facts))}</p>',
         "</div>",
         _tiles(facts),
     )
@@ -175,8 +181,7 @@ def _tile(title: str, value: str, below: str = "", kind: str = "") -> str:
 
 def _next(facts: Facts) -> str:
     items = "".join(
-        f'<li class="step-{step.kind}">{escaped(step.words)}</li>'
-        for step in words.next_steps(facts)
+        f'<li class="step-{step.kind}">{said(step.words)}</li>' for step in words.next_steps(facts)
     )
     return section("What to do next", f'<div class="card"><ol class="next">{items}</ol></div>')
 
@@ -186,7 +191,8 @@ def _next(facts: Facts) -> str:
 CAPTIONS = {
     "scores": "Scores of the samples in hand; the even mixture weighs all arms alike.",
     "weights": "The mixture from which arms were drawn; even until the warm start is complete.",
-    "pooled": "All samples as one set, as they came; broken lines are the arms alone, at the end.",
+    "pooled": "All samples as one set, as they came; broken lines are the arms alone and, dotted, "
+    "an even mixture, at the end.",
     "map": "What is near here need not be near in all dimensions. The arrow keys step from dot to dot.",
     "cost": "Along the line cost counts more and more, from right to left; single dots are the arms "
     "alone and what this run ended with.",

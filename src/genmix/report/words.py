@@ -42,7 +42,7 @@ class Settled:
 class Step:
     """Something to do next."""
 
-    kind: Literal["failed", "resume", "budget", "drop", "single", "use"]
+    kind: Literal["failed", "resume", "wait", "budget", "drop", "single", "use"]
     words: str
 
 

@@ -32,6 +32,19 @@ from genmix.study.translate import kinds_of
 State = Literal["ok", "missing", "note"]
 STYLES = {"ok": "green", "missing": "red", "note": "dim"}
 FILE_KEYS = ("path", "file", "folder")
+TOOLS = {
+    "altair": "charts of reports, comparisons and the paper",
+    "vl_convert": "charts of reports, comparisons and the paper",
+    "pyarrow": "Parquet",
+    "scipy": "genmix compare and genmix paper",
+    "starlette": "genmix dashboard",
+    "uvicorn": "genmix dashboard",
+    "tensorboard": "the callback TensorBoard",
+    "mlflow": "the callback MLflow",
+    "wandb": "the callback WandB",
+}
+"""What commands need, whatever the study."""
+
 FULL = 100 * 2**20
 """Free bytes below which the disk counts as full."""
 
@@ -57,6 +70,7 @@ def examine(study: str | Path | None = None) -> list[Finding]:
     found = list(_base())
     if study is None:
         found += packages([*ARM_KINDS, *ENCODER_KINDS], "note")
+        found += [_finding(module, f"for {purpose}", "note") for module, purpose in TOOLS.items()]
     else:
         plan, folder = read_study(study), Path(study).resolve().parent
         settings = _settings(plan)
@@ -126,6 +140,10 @@ def _is_installed(module: str) -> bool:
 
 def _package(module: str, users: list[type[Any]], absent: State) -> Finding:
     purpose = f"for {listed(dict.fromkeys(kind for user in users for kind in kinds_of(user)))}"
+    return _finding(module, purpose, absent)
+
+
+def _finding(module: str, purpose: str, absent: State) -> Finding:
     if not _is_installed(module):
         how = f"not installed: pip install {package_of(module)} ({purpose})"
         return Finding(module, absent, how)

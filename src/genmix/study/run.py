@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -289,6 +289,17 @@ async def _drive(
         return run
     finally:
         journal.close()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has spent its budget; one that cannot be read is not."""
+    with suppress(InputError):
+        journal = Journal.open(folder, readonly=True)
+        try:
+            return _is_finished(journal)
+        finally:
+            journal.close()
+    return False
 
 
 def _is_finished(journal: Journal) -> bool:

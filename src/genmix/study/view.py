@@ -32,14 +32,18 @@ class Scoreboard:
 
     pooled: Scores | None = None
     singles: dict[str, Scores] = field(default_factory=dict)
+    _at: int = 0
+    """Samples when they were read, and by now."""
+    _told: int = 0
     _next: float = 0.0
 
     def look(self, live: Live) -> None:
+        self._told = live.told
         if time.monotonic() < self._next:
             return
         begin = time.monotonic()
         self.pooled, self.singles = live.selector.pooled_score, live.selector.single_scores
-        taken = time.monotonic() - begin
+        self._at, taken = live.told, time.monotonic() - begin
         self._next = begin + taken / SCORING_SHARE
 
     def words(self) -> str:
@@ -47,7 +51,8 @@ class Scoreboard:
             return "warm start"
         best = best_single(self.singles)
         alone = "" if best is None else f" (best arm alone {brief(best[1])}, {best[0]})"
-        return f"all samples: {brief(self.pooled)}{alone}"
+        which = "all samples" if self._at == self._told else f"the first {self._at} samples"
+        return f"{which}: {brief(self.pooled)}{alone}"
 
 
 def brief(scores: Scores) -> str:

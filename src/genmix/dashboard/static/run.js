@@ -58,6 +58,7 @@ function showLife() {
   setText(stop, life.can_stop_at_once ? "Stop at once" : "Stop");
   setHidden(byId("resume"), !life.can_resume);
   setHidden(byId("report"), !state.report);
+  setText(byId("report"), state.report_is_old ? "Report of before" : "Report");
   const words = [state.study === state.name ? null : state.study, state.objective].filter(Boolean).join(" · ");
   setText(byId("study"), words);
 }

@@ -31,6 +31,7 @@ function update(row, run) {
   setHidden(samples.lastChild, !budget);
   samples.lastChild.firstChild.style.width = `${Math.min(100, (100 * run.samples) / (budget || 1))}%`;
   setText(score, digits(run.score?.pooled));
+  score.dataset.of = run.score ? "score" : "";
   score.title = run.score ? scoreName(run.score) : "";
   redraw(sparks, run.spark, () => spark(run.spark, run.spark.length ? `${run.score.name}, from ${digits(run.spark[0][1])} to ${digits(run.spark.at(-1)[1])}` : "no scores yet"));
   redraw(weights, run.weights, () => mixtureBar(run.weights));
