@@ -234,7 +234,9 @@ def test_bad_names_and_folders_are_one_sentence(folder: Path) -> None:
     (folder / "empty").mkdir()
     assert "empty holds nothing and no dataset" in refused(TABLE, "--features", "empty")
     (folder / "file").write_text("")
-    assert "file is no folder" in refused(TABLE, "--quick", "--out", "file")
+    assert "file cannot be made (File exists): name another with --out" in refused(
+        TABLE, "--quick", "--out", "file"
+    )
 
 
 def test_one_item_that_cannot_be_made_does_not_stop_the_others(

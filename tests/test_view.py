@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
+from genmix.objectives.base import Score
 from genmix.study import view
 from genmix.study.closing import lines
 from genmix.study.config import study_from
@@ -97,12 +98,19 @@ def test_looking_seldom_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Live:
         selector = Slow()
+        told = 7
 
     looks: list[float] = []
     for _ in range(1000):
         clock[0] += 0.1
         board.look(Live())  # type: ignore[arg-type]
     assert 0.3 * len(looks) <= 0.04 * (clock[0] - 100)
+
+
+def test_scores_of_before_say_so() -> None:
+    score = Score(2.0, "vendi", True, {})
+    assert view.Scoreboard(score, {}, 9, 9).words() == "all samples: vendi 2 ↑"
+    assert view.Scoreboard(score, {}, 5, 9).words() == "the first 5 samples: vendi 2 ↑"
 
 
 def test_the_words_for_times() -> None:

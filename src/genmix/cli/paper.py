@@ -116,7 +116,7 @@ def check(setting: Setting) -> None:
     need("vl_convert", "paper", "drawing a figure")
     if setting.features is not None:
         check_folder(setting.features)
-    make_folder(setting.out)
+    make_folder(setting.out, "name another with --out")
 
 
 def make_all(
