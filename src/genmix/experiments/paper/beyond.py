@@ -211,6 +211,9 @@ def long(setting: Setting) -> Made:
 
 # -- cost --------------------------------------------------------------------------------------------
 
+MULTIPLY_ADDS = "multiply-adds, VAE = 1"
+UNITS = {"fashion": MULTIPLY_ADDS, "boots": MULTIPLY_ADDS, "city": "tokens"}
+
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
 """w of the cost term, in units of what the loss can gain for what a sample can cost."""
 
@@ -290,9 +293,8 @@ def _frontiers(charts: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
             for row in sorted(ours, key=lambda row: row["cost"])
         ]
         title = f"{name}, {world}"
-        panels.append(
-            charts.Panel(title, drawn, f"{name} {arrow}", x="cost of a sample ↓", log_x=False)
-        )
+        cost = f"cost ↓ ({UNITS.get(world, 'of a sample')})"
+        panels.append(charts.Panel(title, drawn, f"{name} {arrow}", x=cost, log_x=False))
     return panels
 
 
