@@ -263,11 +263,18 @@ gx.compare(modes(3), repeats=24, objective=gx.Vendi(), budget=200, warm_start=4,
 """
 
 
+def heeding_interrupts() -> None:
+    """What a shell starts in the background ignores them, and so do all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_comparison_that_is_ended_half_way_goes_on(tmp_path: Path, how: int) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-c", SCRIPT]
-    first = subprocess.Popen([*command, str(killed)], stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        [*command, str(killed)], stderr=subprocess.DEVNULL, preexec_fn=heeding_interrupts
+    )
     while len(cells(killed)) < 4 and first.poll() is None:
         time.sleep(0.01)
     first.send_signal(how)
