@@ -24,7 +24,7 @@ demo: setup ## Run Mixture-Greedy on the scikit-learn digits
 demo-llm: setup-real ## Mix two real language models, served here (minutes)
 	@$(ONE_THREAD) $(VENV)/bin/python examples/city/demo.py
 
-paper: setup ## Make every figure and table of the paper on the recorded worlds (about an hour)
+paper: setup ## Make every figure and table of the paper on the recorded worlds (about an hour and a half)
 	$(RUN) genmix paper --all --out build/paper
 
 paper-quick: setup ## A quick look at all of them (minutes)
