@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
-from genmix.errors import InputError
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -122,8 +121,6 @@ def export(
     with plain_errors():
         from genmix.study.export import export as write
 
-        if to not in ("parquet", "jsonl", "hf"):
-            raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
         typer.echo(write(folder, to, out))  # type: ignore[arg-type]
 
 

@@ -100,6 +100,7 @@ def state_of(name: str, run: Follower, actions: Actions) -> dict[str, Any]:
         told, failed = run.newest(NEWEST, FAILURES, LETTERS)
         rate = rate_of(run) if life.is_active else None
         summary = None if life.is_active else summary_of(run.folder)
+        written = _report_at(run.folder)
         return {
             "name": name,
             "study": str(run.study.get("name", "")),
@@ -118,8 +119,8 @@ def state_of(name: str, run: Follower, actions: Actions) -> dict[str, Any]:
             "failed": run.failures.total(),
             "failures": [_failure(row) for row in failed],
             "events": [_event(e) for e in reversed(run.events[-EVENTS:])],
-            "report": _report_at(run.folder) is not None,
-            "report_is_old": (_report_at(run.folder) or 0.0) < (run.last_sign or 0.0),
+            "report": written is not None,
+            "report_is_old": written is not None and written < (run.last_sign or 0.0),
         }
 
 

@@ -53,25 +53,20 @@ def export(
     run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None
 ) -> Path:
     """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
+    if to not in ("parquet", "jsonl", "hf"):
+        raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
     journal = Journal.open(folder, readonly=True)
     try:
-        if to == "jsonl":
-            target = Path(out or folder / "samples.jsonl")
-            with draft_of(target) as draft:
-                _jsonl(journal, draft)
-            return target
-        if to == "parquet":
-            target = Path(out or folder / "samples.parquet")
-            with draft_of(target) as draft:
-                _parquet(journal, draft)
-            return target
         if to == "hf":
             return _hf(journal, folder, Path(out or folder / "hf"))
+        target = Path(out or folder / f"samples.{to}")
+        with draft_of(target) as draft:
+            (_jsonl if to == "jsonl" else _parquet)(journal, draft)
+        return target
     finally:
         journal.close()
-    raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
 
 
 def check_target(folder: Path, out: Path | None) -> None:

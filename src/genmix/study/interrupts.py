@@ -73,7 +73,7 @@ class Interrupts:
 
     @contextmanager
     def answered(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
-        """Inside, an interrupt calls ``first``, the next one ``second``, and both end the work then."""
+        """Inside, an interrupt calls ``first``; the next one calls ``second`` and cancels the work."""
 
         def at_once() -> None:
             second()

@@ -174,16 +174,17 @@ def warm(setting: Setting) -> Made:
     return _made(*against(setting, objectives, variants, pairs))
 
 
+TRACKED = {
+    "bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking"),
+    "tracking": Variant(draw="tracking"),
+}
+
+
 def bonus(setting: Setting) -> Made:
     """A bonus the size of the small-sample bias, with tracking, against both ways without it."""
 
     def variants(objective: gx.Objective) -> dict[str, Variant]:
-        return {
-            "bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking"),
-            "iid": Variant(draw="iid"),
-            "tracking": Variant(draw="tracking"),
-            "Mixture oracle": ORACLES["Mixture oracle"],
-        }
+        return TRACKED | {"iid": Variant(draw="iid"), "Mixture oracle": ORACLES["Mixture oracle"]}
 
     pairs = [("bonus, tracking", "iid"), ("bonus, tracking", "tracking"), ("Mixture oracle", "iid")]
     return _made(*against(setting, objectives, variants, pairs))
@@ -191,28 +192,31 @@ def bonus(setting: Setting) -> Made:
 
 def long(setting: Setting) -> Made:
     """Tracking, with and without the bonus, over runs as long as the paper's and in all dimensions."""
-    policies = {
-        "bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking"),
-        "tracking": Variant(draw="tracking"),
-    }
-    pairs = [("bonus, tracking", "Mixture-Greedy"), ("tracking", "Mixture-Greedy")]
-    oracle = {"Mixture oracle": ORACLES["Mixture oracle"]}
+    policies = TRACKED | GREEDY | {"Mixture oracle": ORACLES["Mixture oracle"]}
+    pairs = [
+        ("bonus, tracking", "Mixture-Greedy"),
+        ("tracking", "Mixture-Greedy"),
+        ("Mixture oracle", "bonus, tracking"),
+    ]
     duels, all_found = [], []
     for world in recorded(setting):
         for name, objective in objectives(world).items():
-            spent = size(setting, world)
-            found = play(setting, world, objective, policies | GREEDY | oracle, spent)
+            found = play(setting, world, objective, policies, size(setting, world))
             all_found.append(found)
-            duels += [
-                duel(found, name, *pair) for pair in [*pairs, ("Mixture oracle", pairs[0][0])]
-            ]
+            duels += [duel(found, name, *pair) for pair in pairs]
     return _made(duels, all_found)
 
 
 # -- cost --------------------------------------------------------------------------------------------
 
 MULTIPLY_ADDS = "multiply-adds, VAE = 1"
-UNITS = {"fashion": MULTIPLY_ADDS, "boots": MULTIPLY_ADDS, "city": "tokens"}
+UNITS = {
+    "fashion": MULTIPLY_ADDS,
+    "breeds": MULTIPLY_ADDS,
+    "boots": MULTIPLY_ADDS,
+    "city": "tokens",
+}
+"""Of the costs in a world's card."""
 
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
 """w of the cost term, in units of what the loss can gain for what a sample can cost."""
@@ -293,7 +297,7 @@ def _frontiers(charts: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
             for row in sorted(ours, key=lambda row: row["cost"])
         ]
         title = f"{name}, {world}"
-        cost = f"cost ↓ ({UNITS.get(world, 'of a sample')})"
+        cost = f"cost ↓ ({UNITS[world]})"
         panels.append(charts.Panel(title, drawn, f"{name} {arrow}", x=cost, log_x=False))
     return panels
 
