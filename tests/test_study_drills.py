@@ -126,6 +126,77 @@ def test_runs_killed_at_random_end_as_if_nothing_had_happened(tmp_path: Path, pa
     print(f"{KILLED_RUNS // 4} runs, killed {kills} times")
 
 
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+
+import genmix as gx
+
+TOUCHES = {"open", "os.mkdir", "os.remove", "os.rename", "sqlite3.connect"}
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException as error:
+            print(type(error).__name__, error, file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def run_until(left):
+    def touched(event, arguments):
+        nonlocal left
+        if event in TOUCHES and any(
+            "run" in Path(os.fsdecode(a)).parts for a in arguments[:2] if isinstance(a, (str, Path))
+        ):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(touched)
+    gx.run("study.yaml", "run")
+
+def complete():
+    gx.resume("run") if Path("run/journal.sqlite").exists() else gx.run("study.yaml", "run")
+
+place, home = 0, Path.cwd()
+while True:
+    os.chdir(home / f"cut{place}")
+    place += 1
+    code = in_child(lambda: run_until(place))
+    if code == 0:
+        break
+    assert code == -signal.SIGKILL, (place, code)
+    assert in_child(complete) == 0, place
+print(place - 1)
+"""
+
+
+@pytest.mark.drill
+def test_a_run_killed_at_each_touch_of_its_folder_can_be_started_or_resumed(tmp_path: Path) -> None:
+    most = 60
+    for number in range(most):
+        study(tmp_path / f"cut{number}", samples=20)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AT],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    kills = int(done.stdout.split()[-1])
+    assert 20 < kills < most
+    for number in range(kills):
+        found = tmp_path / f"cut{number}"
+        assert outcome(found) == outcome(tmp_path / f"cut{kills}"), number
+        assert (found / "run" / "study.yaml").read_text() == (found / "study.yaml").read_text()
+        assert not list((found / "run").glob("*.part*"))
+    print(f"killed at each of {kills} touches")
+
+
 @pytest.mark.drill
 def test_killed_runs_with_many_in_flight_are_complete_and_count_each_sample_once(
     tmp_path: Path,

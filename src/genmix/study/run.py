@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genmix import __version__
-from genmix.disk import sweep
+from genmix.disk import make_folder, sweep, write_text
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.generators.base import Generator, Sample
@@ -138,15 +138,14 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
 
     async def begin() -> Run:
         await prepare.ping_all(parts.generators)
-        _make_folder(folder)
+        make_folder(folder)
         with FolderLock(folder, interrupts.are_heard):
             _check_empty(folder)
-            if source is not None:
-                (folder / STUDY).write_text(source, encoding="utf-8")
             meta = {
                 "run": uuid.uuid4().hex,
                 "genmix": __version__,
                 "study": plan.plain(),
+                "source": source,
                 "folder": str(base.resolve()),
                 "encoder": None if parts.encoder is None else parts.encoder.name,
             }
@@ -171,15 +170,6 @@ def _check_empty(folder: Path) -> None:
 
 def _is_leftover(path: Path) -> bool:
     return path.name == "lock" or ".part" in path.name
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"the run folder {folder} cannot be made ({error.strerror}): name another."
-        ) from error
 
 
 def go_on(folder: Path, options: Options) -> Run:
@@ -268,6 +258,7 @@ async def _drive(
 ) -> Run:
     """Bring the selector to where the journal ends, run the loop, write the results."""
     try:
+        _lay_out_study(journal, folder)
         session = Session(parts.selector, journal, plan.seed)
         watch = None if plan.stop_when is None else Watch(plan.stop_when, session)
         session.restore(None if watch is None else watch.enough)
@@ -289,6 +280,14 @@ async def _drive(
         return run
     finally:
         journal.close()
+
+
+def _lay_out_study(journal: Journal, folder: Path) -> None:
+    """The study's own words beside the journal, after which they come: a folder with a journal is a run,
+    and one without is free, whenever the process was killed."""
+    source = journal.meta("source")
+    if source is not None and not (folder / STUDY).exists():
+        write_text(folder / STUDY, source)
 
 
 def is_finished(folder: Path) -> bool:
