@@ -42,6 +42,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
             encoders[encoder] = file
         card = {"name": name, "note": "clouds", "arms": ARMS, "encoders": encoders}
         card["costs"] = {"one": 1.0, "two": 2.0, "three": 5.0}
+        card["cost_unit"] = "pence"
         (folder / name / "world.json").write_text(json.dumps(card), "utf-8")
     return folder
 

@@ -105,6 +105,7 @@ def test_equal_texts_and_only_they_have_equal_vectors(
 def test_costs_are_tokens_per_sample(
     world: dict[str, Any], texts: dict[str, list[dict[str, Any]]]
 ) -> None:
+    assert world["cost_unit"] == "tokens"
     for arm, cost in world["costs"].items():
         assert cost == pytest.approx(
             np.mean([row["output_tokens"] for row in texts[arm]]), abs=1e-3

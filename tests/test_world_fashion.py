@@ -44,6 +44,7 @@ def test_a_world_names_its_arms_their_costs_and_its_encoders(name: str) -> None:
     assert world["arms"] == list(plan.PLANS[name].arms)
     assert list(world["costs"]) == world["arms"]
     assert all(cost > 0 for cost in world["costs"].values())
+    assert world["cost_unit"] == "multiply-adds, VAE = 1"
     assert {key: value["dimension"] for key, value in world["encoders"].items()} == SHAPES
     assert next(iter(world["encoders"])) == "efficientnet-lite0"
 

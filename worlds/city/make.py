@@ -269,10 +269,10 @@ def write(pools: dict[str, list[Row]], folder: Path) -> None:
     tokens = {arm: np.mean([row["output_tokens"] for row in pools[arm]]) for arm in names}
     world = {
         "name": "city",
-        "note": "sentences of two small language models about U.S. cities, asked in six ways; "
-        "costs are tokens per sample",
+        "note": "sentences of two small language models about U.S. cities, asked in six ways",
         "arms": names,
         "costs": {arm: round(float(mean), 3) for arm, mean in tokens.items()},
+        "cost_unit": "tokens",
         "encoders": {
             "minilm": {
                 "file": "minilm.npz",

@@ -99,7 +99,7 @@ def numbered(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def description(
     world: str, plan: Plan, encoders: dict[str, Encoder], work: dict[str, int]
 ) -> dict[str, Any]:
-    """What world.json says. A cost is the multiply-adds of a sample, the VAE's being 1."""
+    """What world.json says."""
     return {
         "name": world,
         "note": plan.note,
@@ -108,6 +108,7 @@ def description(
             name: float(f"{work[arm.generator] / work['vae']:.2g}")
             for name, arm in plan.arms.items()
         },
+        "cost_unit": "multiply-adds, VAE = 1",
         "encoders": {
             name: {"file": f"{name}.npz", "name": encoder.name, "dimension": encoder.dimension}
             for name, encoder in encoders.items()

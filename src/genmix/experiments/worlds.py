@@ -37,6 +37,8 @@ class World:
     note: str = ""
     qualities: dict[str, NDArray[np.float64]] | None = None
     """A number for every row of every pool."""
+    cost_unit: str = ""
+    """What the costs are counted in."""
 
     @property
     def dimension(self) -> int:
@@ -84,7 +86,13 @@ def load_world(name: str, folder: Path | None = None, encoder: str | None = None
         )
     arms, reference = _read_pools(place / encoders[chosen]["file"], card["arms"])
     return World(
-        name, arms, reference, encoders[chosen]["name"], card.get("costs"), card.get("note", "")
+        name,
+        arms,
+        reference,
+        encoders[chosen]["name"],
+        card.get("costs"),
+        card.get("note", ""),
+        cost_unit=card.get("cost_unit", ""),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,11 @@ def reduced(world: World, dimensions: int = DIMENSIONS) -> World:
     moment = sum(pool.T @ pool / len(pool) for pool in pools)
     basis = np.linalg.eigh(moment)[1][:, : -dimensions - 1 : -1]
     reference = None if world.reference is None else world.reference @ basis
-    return World(
-        world.name,
-        {name: pool @ basis for name, pool in world.arms.items()},
-        reference,
-        f"{world.encoder}, {dimensions} leading directions",
-        world.costs,
-        world.note,
+    return replace(
+        world,
+        arms={name: pool @ basis for name, pool in world.arms.items()},
+        reference=reference,
+        encoder=f"{world.encoder}, {dimensions} leading directions",
     )
 
 
@@ -209,15 +208,6 @@ def long(setting: Setting) -> Made:
 
 # -- cost --------------------------------------------------------------------------------------------
 
-MULTIPLY_ADDS = "multiply-adds, VAE = 1"
-UNITS = {
-    "fashion": MULTIPLY_ADDS,
-    "breeds": MULTIPLY_ADDS,
-    "boots": MULTIPLY_ADDS,
-    "city": "tokens",
-}
-"""Of the costs in a world's card."""
-
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
 """w of the cost term, in units of what the loss can gain for what a sample can cost."""
 
@@ -267,6 +257,7 @@ def _priced(
         rows.append(
             {
                 "world": world.name,
+                "unit": world.cost_unit,
                 "objective": name,
                 "maximise": objective.maximise,
                 "w": w,
@@ -297,7 +288,7 @@ def _frontiers(charts: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
             for row in sorted(ours, key=lambda row: row["cost"])
         ]
         title = f"{name}, {world}"
-        cost = f"cost ↓ ({UNITS[world]})"
+        cost = f"cost ↓ ({ours[0]['unit']})" if ours[0]["unit"] else "cost ↓"
         panels.append(charts.Panel(title, drawn, f"{name} {arrow}", x=cost, log_x=False))
     return panels
 
