@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.disk import make_folder, write_json
+from genmix.disk import make_folder, sweep, write_json
 from genmix.errors import InputError
 from genmix.experiments.cell import Cell
 from genmix.experiments.plan import Plan
@@ -343,6 +343,7 @@ class Comparison:
 
         place = Path(folder)
         make_folder(place)
+        sweep(place)
         write_table(place / "curves.parquet", self.curve_table())
         write_table(place / "shares.parquet", self.share_table())
         write_json(place / "summary.json", self.as_dict())

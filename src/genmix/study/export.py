@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from genmix.disk import draft_of
+from genmix.disk import draft_of, sweep
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.study.images import FOLDER, read_image
@@ -62,6 +62,7 @@ def export(
         if to == "hf":
             return _hf(journal, folder, Path(out or folder / "hf"))
         target = Path(out or folder / f"samples.{to}")
+        sweep(target.parent)
         with draft_of(target) as draft:
             (_jsonl if to == "jsonl" else _parquet)(journal, draft)
         return target

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from genmix import __version__
-from genmix.disk import make_folder, remove, write_json, write_text
+from genmix.disk import make_folder, remove, sweep, write_json, write_text
 from genmix.errors import InputError
 from genmix.experiments.paper.item import Item, Made, Setting
 from genmix.experiments.tables import write_table
@@ -80,6 +80,7 @@ def write(item: Item, made: Made, setting: Setting, settings: dict[str, Any]) ->
     """The item's folder, with everything in it; files of other names are left alone."""
     folder = setting.out / item.name
     make_folder(folder)
+    sweep(folder)
     remove(folder / SETTINGS)
     files = [_table(folder / f"{name}.parquet", rows) for name, rows in made.tables.items()]
     for name, chart in made.charts.items():
