@@ -21,10 +21,15 @@ import genmix as gx
 from genmix.experiments.cell import Cell, _draws, play
 from genmix.experiments.compare import compare
 from genmix.experiments.comparison import Comparison
+from genmix.experiments.paper import ITEMS, Setting, fidelity, playing, tell
+from genmix.experiments.paper.against import duel, duel_table
+from genmix.experiments.paper.playing import all_worlds
 from genmix.experiments.plan import Options, Plan
+from genmix.experiments.statistics import settled
 from genmix.experiments.variants import read_variants
 from genmix.experiments.worlds import World, gaussians, modes
 from genmix.policies.base import Decision, Situation
+from paper_worlds import write_worlds
 
 WORLD = modes(3)
 OBJECTIVES: dict[str, gx.Objective] = {
@@ -95,16 +100,38 @@ def test_the_oracle_has_no_regret_and_the_best_score() -> None:
     assert alone.locked_out == 1
 
 
-def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds() -> None:
-    plan = plan_of(gx.RKE(gx.Cosine()), repeats=8, rounds=600)
+@pytest.mark.parametrize("policy", ["Mixture-Greedy", "Mixture-OGD"])
+def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds(policy: str) -> None:
+    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=8, rounds=600)
     best = plan.best
     exact = []
     for repeat in range(8):
-        draws = _draws(plan, plan.variants["Mixture-Greedy"], repeat)
-        exact.append(sum(best.function.value(draw.weights) - best.loss for draw in draws))
-    runs = [play(plan, "Mixture-Greedy", repeat) for repeat in range(8)]
-    found = Comparison(plan, runs).regret("Mixture-Greedy")[:, -1]
+        draws = _draws(plan, plan.variants[policy], repeat)
+        exact.append(sum(best.function.value(draw.mixture) - best.loss for draw in draws))
+    runs = [play(plan, policy, repeat) for repeat in range(8)]
+    found = Comparison(plan, runs).regret(policy)[:, -1]
     assert found.mean() == pytest.approx(np.mean(exact), rel=0.05)
+
+
+def test_the_mixture_of_ogd_is_the_share_of_its_pulls_and_not_the_last_of_them() -> None:
+    found = small(policies=[gx.MixtureOGD(0.1)], resolve_growth=0.0, budget=400)
+    counts = found.counts("Mixture-OGD")
+    after = found.times > 16
+    before = (counts / counts.sum(axis=2, keepdims=True))[:, after]
+    apart = np.abs(found.weights("Mixture-OGD")[:, after] - before).max(axis=2)
+    assert np.all(apart <= 1 / found.times[after])  # the draw of that very time is in the counts
+    outcome = found.outcomes["Mixture-OGD"]
+    assert outcome.mixture is not None
+    assert outcome.mixture.mean == pytest.approx(found.best_score, rel=0.03)
+    assert outcome.reached["5%"] < 400
+
+
+def test_what_a_run_of_ogd_leaves_is_the_share_of_its_pulls(tmp_path: Path) -> None:
+    study = write_study(tmp_path, policy="mixture-ogd", resolve_growth=0.0)
+    run = gx.run(study, tmp_path / "run")
+    shares = {arm: count / 120 for arm, count in run.counts.items()}
+    assert run.weights == pytest.approx(shares)
+    assert json.loads((tmp_path / "run" / "weights.json").read_text())["weights"] == run.weights
 
 
 def test_ucb_without_bonus_is_greedy() -> None:
@@ -145,7 +172,7 @@ def test_options_of_a_variant_are_its_own() -> None:
     found = small(policies={"long": gx.Variant(warm_start=20), "short": gx.Variant()})
     assert found.counts("long")[:, -1].min() >= 20
     plan = found.plan
-    assert list(_draws(plan, plan.variants["long"], 0))[79].weights.tolist() == [0.25] * 4
+    assert list(_draws(plan, plan.variants["long"], 0))[79].mixture.tolist() == [0.25] * 4
 
 
 def test_costs_and_qualities_reach_the_objective() -> None:
@@ -168,6 +195,58 @@ def test_costs_and_qualities_reach_the_objective() -> None:
     assert spent is not None
     assert spent.mean == pytest.approx(np.mean(counts @ np.arange(4)) / 100)
     assert 0 < found.pooled("Mixture-Greedy", "quality")[0, -1] < 1
+
+
+def test_costs_are_found_by_the_arms_name() -> None:
+    prices = {"a": 1.0, "b": 100.0}
+    turned = dict(reversed(prices.items()))
+    arms = {"a": np.eye(2)[:1], "b": np.eye(2)[1:]}
+    for costs in (prices, turned):
+        found = compare(
+            World("two", arms, costs=costs),
+            {"a alone": gx.Fixed({"a": 1.0})},
+            2,
+            objective=gx.Vendi(),
+            budget=20,
+            workers=1,
+        )
+        spent = found.outcomes["a alone"].cost
+        assert spent is not None
+        assert spent.mean == 1.0
+
+
+@pytest.mark.parametrize("constant", [-3.0, 0.0, 3.0])
+def test_how_near_a_sum_is_does_not_depend_on_where_its_loss_begins(constant: float) -> None:
+    """A quality that all samples have alike moves every loss by the same."""
+    alike = {arm: np.ones(len(pool)) for arm, pool in WORLD.arms.items()}
+    world = World("alike", WORLD.arms, qualities=alike)
+    given = {"policies": ["mixture-greedy"], "repeats": 4, "budget": 300, "workers": 1}
+    objective = gx.Vendi() + constant * gx.Quality()
+    found = compare(world, objective=objective, warm_start=4, **given)
+    best = gx.optimal_mixture(WORLD.arms, gx.Vendi())
+    stake = best.function.value(np.full(4, 0.25)) - best.loss
+    off = compare(WORLD, objective=gx.Vendi(), warm_start=4, **given).mixture(
+        "Mixture-Greedy", "loss"
+    )
+    for near, reached in found.outcomes["Mixture-Greedy"].reached.items():
+        within = off - best.loss <= float(near[:-1]) / 100 * stake + best.gap
+        judged = sorted(settled(found.times, row) for row in within)
+        assert reached == judged[2]
+
+
+def test_where_even_weights_are_best_a_sum_is_measured_by_the_worst_arm() -> None:
+    arms = {"a": np.eye(3)[:2], "b": np.eye(3)[1:]}
+    found = compare(
+        World("even", arms),
+        {"nearly even": gx.Fixed({"a": 0.49, "b": 0.51}), "alone": gx.OneArmOracle("a")},
+        2,
+        objective=gx.Vendi() + gx.Vendi(order=2),
+        budget=40,
+        workers=1,
+    )
+    assert found.best_weights == pytest.approx({"a": 0.5, "b": 0.5})
+    assert found.outcomes["nearly even"].reached == {"1%": 2, "5%": 2}
+    assert found.outcomes["alone"].reached == {"1%": np.inf, "5%": np.inf}
 
 
 def test_the_population_is_no_sample_of_itself() -> None:
@@ -504,6 +583,76 @@ def test_the_page_names_what_it_depends_on() -> None:
         assert part in page
 
 
+def test_tables_say_what_must_be_said_of_a_policy() -> None:
+    policies = ["mixture-greedy", "mixture-ucb", "frechet-ucb"]
+    distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2)
+    assert distance.policies == ("Mixture-Greedy", "Mixture-UCB", "FD-UCB")
+    for page in (str(distance), tell.outcome_table(distance) + tell.tests_table(distance)):
+        assert "Mixture-Greedy − Mixture-UCB (extended)" in page
+        assert "Mixture-Greedy − FD-UCB (as published)" in page
+        assert page.count("(extended)") == page.count("(as published)") == 2
+    assert "FD-UCB (as published)" in duel_table([duel(distance, "FD", *policies_of(distance))])
+    assert "extended" not in str(small(policies=policies[:2]))
+
+
+def policies_of(found: Comparison) -> tuple[str, str]:
+    first, *_, last = found.policies
+    return first, last
+
+
+def test_a_remark_is_about_the_objective_that_a_policy_learns_with() -> None:
+    plain = gx.Variant(gx.MixtureUCB())
+    other = gx.Variant(gx.MixtureUCB(), objective=gx.RKE(gx.Cosine()))
+    found = small(policies={"plain": plain, "other": other}, objective=gx.Vendi(), repeats=1)
+    assert [found.named(policy) for policy in found.policies] == ["plain (extended)", "other"]
+
+
+# -- the paper's pages -------------------------------------------------------------------------------
+
+
+def test_a_panel_says_how_often_it_solves_and_how_it_draws() -> None:
+    given = {"policies": ["mixture-greedy"], "repeats": 1, "budget": 30}
+    usual, often = small(**given), small(resolve_growth=0.0, draw="tracking", **given)
+    assert "warm start 4, re-solved at 1 % growth; RKE(" in tell.settings_line(usual)
+    assert "warm start 4, re-solved in every round, drawn by tracking; RKE(" in tell.settings_line(
+        often
+    )
+
+
+def test_items_say_where_they_depart_from_the_paper() -> None:
+    solved = {name for name, item in ITEMS.items() if "olves in every round" in item.choice}
+    figures = {"fig-rke-kid", "fig-fd", "fig-delta", "fig-dogs", "fig-birds", "fig-city"}
+    ablations = {"ablation-rff", "ablation-bandwidth", "ablation-encoder"}
+    assert solved == {*figures, *ablations, "fidelity", "greedy-ucb"}
+    cosine = {name for name, item in ITEMS.items() if "no kernel for Vendi" in item.choice}
+    assert cosine == {"fig-dogs", "fig-birds", "fig-city", "fidelity", "greedy-ucb"}
+
+
+def test_the_item_about_cost_names_the_worlds_that_it_is_made_on() -> None:
+    priced = [world for world in all_worlds(Setting()) if world.costs is not None]
+    differ = [world.name for world in priced if len(set((world.costs or {}).values())) > 1]
+    assert ITEMS["beyond-cost"].stands_in.startswith(f"{', '.join(differ)} (")
+
+
+def test_the_page_about_fidelity_has_every_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playing, "QUICK", 30)
+    monkeypatch.setattr(fidelity, "QUICK_WEIGHTS", (1.0,))
+    write_worlds(tmp_path / "worlds")
+    setting = Setting(quick=True, worlds=tmp_path / "worlds", out=tmp_path)
+    made = ITEMS["fidelity"].make(setting)
+    lines = [line.split("|") for line in made.text.splitlines() if "+ w" in line]
+    told = [[cell.strip() for cell in line[2:4]] for line in lines]
+    assert [policy for _, policy in told] == [row["policy_text"] for row in made.tables["sweep"]]
+    assert {policy for _, policy in told} == {
+        "Mixture-Greedy",
+        "Mixture-UCB",
+        "Mixture-UCB (extended)",
+        "Mixture oracle",
+    }
+
+
 # -- what can be compared on -------------------------------------------------------------------------
 
 
@@ -610,6 +759,33 @@ def test_costs_of_nothing_are_costs(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(json.dumps(study))
     found = compare(tmp_path / "study.yaml", ["mixture-greedy"], 2, workers=1)
     assert found.pooled("Mixture-Greedy", "cost").max() == 0
+
+
+MAKER = """
+import numpy as np
+
+def vectors(seeds):
+    return [np.eye(3)[seed % 3] for seed in seeds]
+"""
+
+
+@pytest.mark.parametrize(("prices", "known"), [((2.0, None), False), ((2.0, 6.0), True)])
+def test_an_arm_whose_cost_nobody_told_is_not_free(
+    prices: tuple[float | None, ...], known: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "maker.py").write_text(MAKER)
+    arms = {
+        name: {"kind": "callable", "function": "maker:vectors"}
+        | ({"price": price} if price else {})
+        for name, price in zip("ab", prices, strict=True)
+    }
+    budget = {"samples": 40}
+    study = {"name": "s", "arms": arms, "objective": "vendi", "policy": "uniform", "budget": budget}
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    run = gx.run(tmp_path / "study.yaml", tmp_path / "run")
+    found = compare(run, {"even": gx.Variant(gx.Uniform(), draw="tracking")}, 2, workers=1)
+    spent = found.outcomes["even"].cost
+    assert (None if spent is None else spent.mean) == (4.0 if known else None)
 
 
 # -- the command -------------------------------------------------------------------------------------

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 import genmix as gx
 from conformance import make_world
-from genmix.diagnostics import Diagnosis, SliceLoss, Spread, _subsample
+from genmix.diagnostics import Diagnosis, _subsample
+from genmix.halves import Spread
+from genmix.innovation import innovation
+from genmix.loss import SliceLoss
 from genmix.objectives.base import Batch
 from genmix.theory import Situation
 from helpers import Matrix, gaussian_arms, loss_of, named, orthonormal_blocks, simplex_points
@@ -39,12 +42,13 @@ def random_arms(seed: int, sizes: tuple[int, ...] = (30, 20, 25), d: int = 4) ->
 @pytest.mark.parametrize("gamma", [None, 0.02])
 def test_orthonormal_blocks_have_known_answers(sizes: tuple[int, ...], gamma: float | None) -> None:
     """Arm i uniform over k_i orthonormal embeddings of K: S_i = P_i/k_i, L = Σ α_i log(α_i/k_i)."""
-    found = gx.diagnose(named(orthonormal_blocks(sizes)), gx.Vendi(), gamma=gamma)
+    arms = [np.repeat(rows, 60, axis=0) for rows in orthonormal_blocks(sizes)]
+    found = gx.diagnose(named(arms), gx.Vendi(), gamma=gamma)
     total, even = sum(sizes), 1 / len(sizes)
     level = 0.1 * even if gamma is None else gamma
     assert found.gamma == pytest.approx(level)
     for k, arm in zip(sizes, found.arms.values(), strict=True):
-        assert arm.n == k
+        assert arm.n == 60 * k
         assert arm.innovation.gap == pytest.approx(1 / k)
         assert arm.innovation.own == pytest.approx(1 / k)
         assert arm.innovation.others == pytest.approx(0, abs=1e-15)
@@ -54,6 +58,7 @@ def test_orthonormal_blocks_have_known_answers(sizes: tuple[int, ...], gamma: fl
         rest = level * math.log(level / k) + (1 - level) * math.log((1 - level) / (total - k))
         assert arm.margin == pytest.approx(rest + math.log(total), abs=1e-6)
     assert found.innovative == tuple(found.arms)
+    assert {arm.role for arm in found.arms.values()} == {"needed"}
     assert found.separates
     assert found.is_interior
     assert (found.nu, found.epsilon) == pytest.approx((1 / max(sizes), 0), abs=1e-15)
@@ -220,6 +225,11 @@ def test_neither_of_two_identical_arms_is_needed(seed: int) -> None:
     assert not found.separates
 
 
+def gaps_of(arms: dict[str, Matrix]) -> dict[str, float]:
+    found = innovation({name: Batch(rows) for name, rows in arms.items()})
+    return {name: one.gap for name, one in found.items()}
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_innovation_knows_directions_only(seed: int) -> None:
@@ -227,15 +237,14 @@ def test_innovation_knows_directions_only(seed: int) -> None:
     rng = np.random.default_rng(seed)
     arms = random_arms(seed)
     turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    before = gx.diagnose(arms, gx.Vendi())
+    before = gaps_of(arms)
     scaled = {n: rows * rng.uniform(0.1, 9, (len(rows), 1)) for n, rows in arms.items()}
     turned = {n: rows @ turn for n, rows in arms.items()}
     more = {**arms, "more": rng.standard_normal((9, 4))}
-    for name, arm in before.arms.items():
-        gap = arm.innovation.gap
+    for name, gap in before.items():
         for other in (scaled, turned):
-            assert gx.diagnose(other, gx.Vendi()).arms[name].innovation.gap == pytest.approx(gap)
-        assert gx.diagnose(more, gx.Vendi()).arms[name].innovation.gap <= gap + 1e-12
+            assert gaps_of(other)[name] == pytest.approx(gap)
+        assert gaps_of(more)[name] <= gap + 1e-12
         assert -len(arms) <= gap <= 1 + 1e-12
 
 
@@ -341,15 +350,18 @@ def test_the_spread_is_that_of_numpy() -> None:
 
 def test_the_floors_are_the_printed_formulas() -> None:
     m, d, nu, epsilon, horizon, delta, n = 2, 2, 0.9, 0.001, 50, 0.1, 10**7
-    situation = Situation(m, d, nu, epsilon, horizon, delta, fidelity=0.3)
+    situation = Situation(m, d, nu, epsilon, horizon, delta)
     eta = 2 / math.sqrt(n) * (1 + math.sqrt(2 * math.log(m * (horizon + 1) / delta)))
     assert situation.radius(n) == pytest.approx(eta)
     depth, rest = d / math.e + math.log(m), epsilon + (m - 1) * eta
     printed = math.exp(-1 - depth / (nu - eta)) - rest
-    tight = math.exp(-(depth + 0.3) / (nu - eta)) - rest
+    tight = math.exp(-depth / (nu - eta)) - rest
     assert printed > 0
     assert situation.floor(eta, minus_one=True) == pytest.approx(printed)
     assert situation.floor(eta, minus_one=False) == pytest.approx(tight)
+    beside = dataclasses.replace(situation, fidelity=0.3)
+    linear = math.exp(-(depth + 0.3) / (nu - eta)) - rest
+    assert beside.floor(eta, minus_one=False) == pytest.approx(linear)
     shape = (1 + math.sqrt(math.log(m * 51 / delta))) * math.sqrt(50) * (1 + math.log(50))
     assert situation.bound_shape() == pytest.approx(shape)
 
@@ -365,6 +377,24 @@ def test_the_warm_start_is_the_least_that_is_enough(m: int, d: int, nu: float) -
 @pytest.mark.parametrize("nu, epsilon, d", [(0.5, 0.6, 4), (0.0, 0.0, 4), (0.1, 0.0, 1024)])
 def test_where_no_warm_start_is_enough_it_is_infinite(nu: float, epsilon: float, d: int) -> None:
     assert Situation(3, d, nu, epsilon, 2000, 0.05).warm_start() == math.inf
+
+
+def test_beside_precision_no_floor_is_above_the_least_weight() -> None:
+    """H = F + wG with one-hot arms, of which precision wants one: α is (e^w, 1)/(1 + e^w)."""
+    good, bad = (np.repeat(rows, 10**5, axis=0) for rows in np.split(np.eye(2), 2))
+    near = good[0] + 1e-3 * np.random.default_rng(0).standard_normal((200, 2))
+    objective = gx.Vendi() + 5 * gx.Precision(near)
+    options: dict[str, Any] = {"horizon": 1, "confidence": 1.0}
+    found = gx.diagnose({"good": good, "bad": bad}, objective, **options)
+    least = found.arms["bad"].weight
+    assert least == pytest.approx(1 / (1 + math.exp(5)), rel=1e-3)
+    assert found.theory.floor is None
+    assert found.theory.floor_without_one <= least
+    assert "every weight is at least 0 (vacuous);" in str(found.theory)
+    assert json.loads(json.dumps(found.as_dict()))["theory"]["floor"] is None
+    alone = gx.diagnose({"good": good, "bad": bad}, gx.Vendi(), **options).theory
+    assert 0 < alone.floor < alone.floor_without_one <= 0.5
+    assert "without the −1" in str(alone)
 
 
 def test_the_theorem_is_about_log_vendi_only() -> None:
@@ -387,9 +417,10 @@ def test_the_theorem_is_about_log_vendi_only() -> None:
 
 
 def test_the_verdict_names_the_roles() -> None:
-    wide, other = np.eye(8)[:3], np.eye(8)[3:7]
-    arms = {"wide": wide, "other": other, "twin": other, "dull": np.eye(8)[[0, 0]]}
-    arms = {name: np.repeat(rows, 3, axis=0) for name, rows in arms.items()}
+    """dull has only what wide has too much of."""
+    wide, other = np.eye(8)[[0, 0, 1, 2]], np.eye(8)[3:7]
+    arms = {"wide": wide, "other": other, "twin": other, "dull": np.eye(8)[[0]]}
+    arms = {name: np.repeat(rows, 60, axis=0) for name, rows in arms.items()}
     found = gx.diagnose(arms, gx.Vendi())
     assert found.verdict == (
         "wide: carries the mixture",
@@ -404,24 +435,140 @@ def test_the_verdict_names_the_roles() -> None:
 
 def test_the_verdict_says_what_of_the_assumptions_holds() -> None:
     rng = np.random.default_rng(0)
-    near = {"a": rng.standard_normal((50, 3)) + 1, "b": rng.standard_normal((50, 3)) - [0, 3, 0]}
+    noise = rng.standard_normal((2, 1000, 3))
+    near = {"a": noise[0] + 1, "b": noise[1] - [0, 3, 0]}
     lines = gx.diagnose(near, gx.RKE(gx.Cosine())).verdict
     assert lines[0] == "a and b: carry the mixture"
     assert "ε_0 < ν_0/8, is not met" in lines[1]
-    assert "the paper's assumption holds" in lines[2]
-    apart = gx.diagnose(named(orthonormal_blocks((2, 3))), gx.Vendi(), gamma=0.5)
+    assert "the paper's assumption holds beyond chance, with a margin of" in lines[2]
+    blocks = [np.repeat(rows, 60, axis=0) for rows in orthonormal_blocks((2, 3))]
+    apart = gx.diagnose(named(blocks), gx.Vendi(), gamma=0.5)
     assert any("ε_0 < ν_0/8, holds along these (ν_0 = 0.3333, ε_0 = 0)" in w for w in apart.verdict)
     # γ_0 = 1/m is more than the smaller arm needs.
     assert "fails, the least loss needs no more than that of arm0" in apart.verdict[-1]
 
 
-def test_few_samples_in_many_dimensions_are_said_to_be_few() -> None:
+COPIES = [(400, 32, 3), (200, 8, 2), (40, 60, 3), (9, 4, 2), (1, 3, 2)]
+
+
+def copies(n: int, d: int, m: int) -> tuple[dict[str, Matrix], Matrix]:
+    """m arms of one distribution, and a reference of it."""
+    rng = np.random.default_rng([n, d, m])
+    scales = np.linspace(2, 0.2, d)
+    drawn = [rng.standard_normal((n, d)) * scales + 0.3 for _ in range(m)]
+    return named(drawn), rng.standard_normal((4 * n, d)) * scales + 0.3
+
+
+@pytest.mark.parametrize("n, d, m", COPIES)
+@pytest.mark.parametrize("kind", ["vendi", "rke", "fd"])
+def test_chance_is_neither_need_nor_innovation(n: int, d: int, m: int, kind: str) -> None:
+    """Also with fewer samples than dimensions, where a gap does not fall with their number."""
+    arms, real = copies(n, d, m)
+    objectives = {"vendi": gx.Vendi(), "rke": gx.RKE(), "fd": gx.FrechetDistance(real)}
+    found = gx.diagnose(arms, objectives[kind])
+    assert any(arm.is_active for arm in found.arms.values()), "the samples in hand say so"
+    assert not any(arm.role == "needed" for arm in found.arms.values())
+    assert found.innovative == ()
+    assert not found.is_interior
+    said = "\n".join(found.verdict)
+    assert f"cannot be told from chance with {n} sample" in said
+    assert not any(claim in said for claim in ("carr", "of its own", "holds"))
+
+
+@pytest.mark.parametrize("kind", ["vendi", "rke", "fd"])
+def test_arms_that_differ_are_needed_beyond_chance(kind: str) -> None:
     rng = np.random.default_rng(0)
-    arms = {name: rng.standard_normal((5, 30)) for name in "ab"}
+    arms = {f"on {i}": rng.standard_normal((100, 60)) + 9 * np.eye(60)[i] for i in range(3)}
+    objectives = {
+        "vendi": gx.Vendi(),
+        "rke": gx.RKE(),
+        "fd": gx.FrechetDistance(np.concatenate(list(arms.values()))),
+    }
+    found = gx.diagnose(arms, objectives[kind])
+    assert found.verdict[0] == "on 0, on 1 and on 2: carry the mixture"
+    assert "every arm has a direction of its own, also on held-out samples" in found.verdict[1]
+    assert "holds beyond chance" in found.verdict[2]
+    assert found.is_interior
+
+
+def test_an_arm_among_copies_is_told_apart_from_them() -> None:
+    """Two copies of one distribution and an arm elsewhere: only that one is needed."""
+    arms, _ = copies(300, 16, 2)
+    arms["else"] = np.random.default_rng(5).standard_normal((300, 16)) * 0.3 + 4 * np.eye(16)[-1]
     found = gx.diagnose(arms, gx.Vendi())
-    assert found.innovative == ("a", "b")
-    assert any("5 samples in 30 dimensions" in line for line in found.verdict)
-    assert not any("dimensions" in line for line in gx.diagnose(random_arms(0), gx.Vendi()).verdict)
+    assert {name: arm.role == "needed" for name, arm in found.arms.items()} == {
+        "arm0": False,
+        "arm1": False,
+        "else": True,
+    }
+    assert found.innovative == ("else",)
+
+
+def test_a_small_arm_does_not_silence_the_others() -> None:
+    """One that has few samples can be told nothing of, the others' roles stand."""
+    rng = np.random.default_rng(1)
+    arms = {name: rng.standard_normal((200, 4)) + 9 * np.eye(4)[i] for i, name in enumerate("ab")}
+    arms["few"] = rng.standard_normal((3, 4)) + 9 * np.eye(4)[2]
+    found = gx.diagnose(arms, gx.Vendi())
+    assert {name: arm.role for name, arm in found.arms.items()} == {
+        "a": "needed",
+        "b": "needed",
+        "few": "untold",
+    }
+    assert found.arms["few"].evidence is None
+    assert (
+        "few: whether the mixture needs it cannot be told from chance with 3 samples"
+        in found.verdict
+    )
+
+
+def test_beside_a_small_arm_alone_nothing_can_be_told() -> None:
+    """There are too few samples to stand in."""
+    rng = np.random.default_rng(1)
+    arms = {"many": rng.standard_normal((200, 4)), "few": rng.standard_normal((3, 4)) + 9}
+    found = gx.diagnose(arms, gx.Vendi())
+    assert {arm.role for arm in found.arms.values()} == {"untold"}
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_more_samples_are_no_need() -> None:
+    """An arm of many samples beside a copy of few: stand-ins are few too, and so are its own then."""
+    arms, _ = copies(400, 8, 2)
+    arms["arm1"] = arms["arm1"][:40]
+    found = gx.diagnose(arms, gx.Vendi())
+    assert found.arms["arm0"].is_active
+    assert found.arms["arm0"].role == "untold"
+
+
+def test_the_evidence_repeats_with_its_seed_and_prints() -> None:
+    arms, _ = copies(40, 3, 2)
+    first, same, other = (gx.diagnose(arms, gx.Vendi(), seed=seed) for seed in (0, 0, 1))
+    assert first.as_dict() == same.as_dict()
+    assert first.arms["arm0"].evidence != other.arms["arm0"].evidence
+    plain = json.loads(json.dumps(first.as_dict(), allow_nan=False))["arms"]["arm0"]
+    shown = first.arms["arm0"].evidence
+    assert plain["evidence"]["leave_one_out"] == dataclasses.asdict(shown.leave_one_out)
+    assert plain["role"] == "untold"
+    assert str(first).count(str(shown.margin)) == 1
+    assert "a mean above 3 of these" in str(first)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_objective_has_evidence(name: str) -> None:
+    world = make_world(name)
+    found = gx.diagnose(world.arms, world.objective, quality=world.quality, cost=world.cost)
+    for arm in found.arms.values():
+        for spread in (arm.evidence.innovation, arm.evidence.leave_one_out, arm.evidence.margin):
+            assert math.isfinite(spread.mean)
+            assert math.isfinite(spread.std)
+
+
+def test_without_an_arm_there_is_nothing_on_any_half() -> None:
+    quality = {"a": 1.0, "b": 0.0}
+    arms = {name: np.repeat(np.eye(4)[[i]], 20, axis=0) for i, name in enumerate("ab")}
+    found = gx.diagnose(arms, gx.QualityVendi(), quality=quality, gamma=0.0)
+    assert found.arms["a"].evidence.leave_one_out == Spread(math.inf, 0.0)
+    assert found.arms["a"].role == "needed"
 
 
 def test_a_single_arm_has_nothing_to_mix() -> None:
@@ -436,10 +583,11 @@ def test_a_single_arm_has_nothing_to_mix() -> None:
 
 def test_it_prints_two_aligned_tables() -> None:
     arms = {"a rather long label": np.eye(5)[:2], "b": np.eye(5)[2:]}
+    arms = {name: np.repeat(rows, 60, axis=0) for name, rows in arms.items()}
     text = str(gx.diagnose(arms, gx.Vendi(), repeats=2, encoder="clip"))
     lines = text.splitlines()
-    assert lines[1].split() == ["arm", "n", "gap", "own", "others", "gap", "±"]
-    assert lines[2].split()[4:8] == ["2", "0.5", "0.5", "0"]
+    assert lines[1].split() == ["arm", "n", "gap", "own", "others", "held", "out", "gap", "±"]
+    assert lines[2].split()[4:8] == ["120", "0.5", "0.5", "0"]
     for first in (1, 6):
         table = lines[first : first + 3]
         assert len({len(line) for line in table}) == 1

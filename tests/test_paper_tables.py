@@ -173,6 +173,36 @@ def test_an_idle_arm_is_named(interiority: Made) -> None:
     assert "does not hold" in interiority.text
 
 
+def test_every_arm_of_one_point_is_needed_beyond_chance(interiority: Made) -> None:
+    for row in rows_of(interiority, "interiority", "breeds"):
+        assert row["role"] == "needed"
+        assert row["gap_beyond_mean"] == pytest.approx(row["gap"])
+        assert row["gap_beyond_std"] == pytest.approx(0, abs=1e-12)
+        assert 0 < row["margin_beyond_mean"] <= row["margin"] + 1e-12
+    assert "Every arm is needed in the best mixture. The assumption" in interiority.text
+    assert "needs more than γ_0 = 0.025 holds." in interiority.text
+
+
+def test_copies_are_not_called_needed_nor_innovative(tmp_path: Path) -> None:
+    """Arms of one distribution: gaps are positive on all samples and on every half, by chance."""
+    rng = np.random.default_rng(2)
+    scales = np.linspace(2, 0.2, 32)
+    arms = {f"copy {i}": rng.standard_normal((300, 32)) * scales + 0.3 for i in range(3)}
+    reference = rng.standard_normal((1200, 32)) * scales + 0.3
+    for name in ("fashion", "breeds", "boots", "city"):
+        write_world(tmp_path, name, arms, reference)
+    setting = Setting(quick=True, worlds=tmp_path)
+    made = make_interiority(setting)
+    fashion = rows_of(made, "interiority", "fashion")
+    assert all(row["gap"] > 0 and row["active_in"] == row["subsamples"] for row in fashion)
+    assert {row["role"] for row in made.tables["interiority"]} <= {"untold", "idle"}
+    assert "Cannot be told from chance with 300 samples: copy 0, copy 1, copy 2. The" in made.text
+    assert "needs more than γ_0 = 0.0333 cannot be told from chance." in made.text
+    assert "is needed in" not in made.text
+    assert " holds." not in made.text
+    assert "Every gap is positive" not in make_innovation(setting).text
+
+
 def test_the_papers_interiority_table_is_below(interiority: Made) -> None:
     count = sum(len(models) for sets in INTERIORITY.values() for models in sets.values())
     assert len(interiority.tables["published"]) == count == 21

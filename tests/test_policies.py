@@ -25,6 +25,7 @@ from conformance import (
 )
 from genmix.description import from_plain, to_plain
 from genmix.objectives import Batch
+from genmix.policies import Decision, Situation
 
 every_policy = pytest.mark.parametrize("name", POLICIES)
 
@@ -92,11 +93,12 @@ def start(
 
 
 def assert_feasible(selector: gx.Selector) -> None:
-    weights = np.array(list(selector.weights.values()))
-    assert tuple(selector.weights) == selector.arms
-    assert np.all(np.isfinite(weights))
-    assert not np.any(np.signbit(weights))
-    assert abs(math.fsum(weights) - 1) <= 1e-12
+    for given in (selector.weights, selector.mixture):
+        weights = np.array(list(given.values()))
+        assert tuple(given) == selector.arms
+        assert np.all(np.isfinite(weights))
+        assert not np.any(np.signbit(weights))
+        assert abs(math.fsum(weights) - 1) <= 1e-12
     assert selector.gap >= 0
 
 
@@ -312,6 +314,9 @@ class Quadratic:
         self.linear = np.array([mean(x, REFERENCE) for x in rows])
         self.constant = mean(REFERENCE, REFERENCE)
 
+    def value(self, alpha: Matrix) -> float:
+        return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha + self.constant)
+
     def gradient(self, alpha: Matrix) -> Matrix:
         return 2 * (self.matrix @ alpha - self.linear)
 
@@ -491,6 +496,37 @@ def test_ogd_pulls_the_least_gradient_minus_bonus_at_the_running_shares() -> Non
         assert chosen(bench) == ARMS[int(np.argmin(index))]
         pulled.append(bench.step())
     assert set(pulled) == set(ARMS)
+
+
+def test_the_mixture_of_ogd_is_the_running_share_of_its_pulls() -> None:
+    bench = Bench(gx.Selector(ARMS, KD, gx.MixtureOGD(0.05), warm_start=3, resolve_growth=0.0))
+    assert set(bench.selector.mixture.values()) == {1 / 3}
+    bench.run(9)
+    for _ in range(40):
+        bench.step()
+        counts = bench.counts()
+        shares = counts / counts.sum()
+        np.testing.assert_allclose(list(bench.selector.mixture.values()), shares, atol=1e-15)
+    loss = Quadratic(bench)
+    expected = frank_wolfe_gap(loss.gradient(shares), shares)
+    assert bench.selector.gap == pytest.approx(expected, rel=1e-9)
+    assert float(bench.selector.score) == pytest.approx(loss.value(shares), rel=1e-9)
+
+
+@every_policy
+def test_the_mixture_of_all_others_is_what_they_draw_from(name: str) -> None:
+    selector = start(name).run(30).selector
+    assert (selector.mixture == selector.weights) == (name != "mixture_ogd")
+
+
+@pytest.mark.parametrize("mixture", [[0.5, 0.5], [0.5, 0.6, -0.1], [math.nan, 0.5, 0.5]])
+def test_a_mixture_off_the_simplex_is_refused(mixture: list[float]) -> None:
+    class Astray(gx.Policy):
+        def decide(self, situation: Situation) -> Decision:
+            return Decision(np.full(3, 1 / 3), mixture=np.array(mixture))
+
+    with pytest.raises(gx.InputError, match="the mixture's weights"):
+        Bench(gx.Selector(ARMS, KD, Astray(), warm_start=3)).run(9)
 
 
 def test_one_arm_greedy_and_epsilon_greedy_take_the_arm_of_least_loss() -> None:

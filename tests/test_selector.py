@@ -862,6 +862,22 @@ def test_the_solver_is_part_of_the_state(solver: Any, tmp_path: Path) -> None:
     assert again.weights == selector.weights
 
 
+def test_the_mixture_is_part_of_the_state(tmp_path: Path) -> None:
+    source = Source(gx.Vendi())
+    selector = vendi(policy=gx.MixtureOGD(), resolve_growth=1.0)
+    run(selector, 20, source)
+    state = through_files(selector.state_dict(), tmp_path)
+    again = gx.Selector.from_state_dict(state)
+    assert again.mixture == selector.mixture != selector.weights
+    assert (again.score, again.gap) == (selector.score, selector.gap)
+    del state["mixture"]
+    older = gx.Selector.from_state_dict(state)
+    copied = copy.deepcopy(source)
+    assert older.mixture == selector.weights
+    assert run(older, 30, copied) == run(selector, 30, source)
+    assert older.mixture == selector.mixture
+
+
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_a_state_of_another_version_is_refused(version: Any) -> None:
     state = vendi().state_dict() | {"version": version}

@@ -154,6 +154,15 @@ def test_no_regret_has_no_exponent() -> None:
     assert exponent(np.arange(1, 50), np.zeros((3, 49))) is None
 
 
+def test_regret_that_one_repeat_has_alone_has_no_exponent() -> None:
+    """Without that repeat there is no slope, so that no interval can be had."""
+    regret = np.zeros((4, 49))
+    regret[2] = np.sqrt(np.arange(1, 50))
+    assert exponent(np.arange(1, 50), regret) is None
+    regret[0] = regret[2]
+    assert exponent(np.arange(1, 50), regret) is not None
+
+
 def test_settled_means_from_then_on() -> None:
     times = np.array([1, 2, 5, 10])
     assert settled(times, np.array([True, False, True, True])) == 5

@@ -16,8 +16,8 @@ from genmix.experiments.worlds import (
     load_world,
     modes,
     overlapping,
-    proportional,
 )
+from genmix.mixture import proportional
 
 
 @pytest.mark.parametrize(("arms", "d"), [(2, 8), (7, 40), (30, 64)])

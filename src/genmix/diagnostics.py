@@ -1,24 +1,27 @@
 """What the arms are to each other: the paper's two tables, its assumptions, and a verdict in words.
 
 Innovation: has an arm a direction of its own? Interiority: is it needed in the best mixture?
+
+The tables' numbers are those of the samples in hand, where chance alone makes gaps positive. The words rest
+on random halves: see evidence.py.
 """
 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
+from genmix.arrays import Array
 from genmix.errors import InputError, number, whole
+from genmix.evidence import Evidence, evidence_of
+from genmix.halves import Spread, half_rows, rows_of, shuffled
+from genmix.innovation import Innovation, innovation, innovation_gaps
 from genmix.intake import batches
-from genmix.kernels import Cosine, norms
-from genmix.loss import EPS, Expansion, Loss
+from genmix.loss import EPS, SliceLoss
 from genmix.mixture import Mixture, optimal_mixture
 from genmix.objectives.base import Batch, Objective, Score
 from genmix.plain import finite, plain_scores
@@ -30,34 +33,10 @@ EVEN_PART = 0.1
 SEPARATION = 8
 """The innovation assumption wants ν_0 beyond this many times ε_0."""
 
+NEGLIGIBLE = 1e-3
+"""An arm that has less weight than this, on all samples and on every half, adds nothing."""
 
-@dataclass(frozen=True)
-class Innovation:
-    """The direction v in which an arm stands out most from all others together.
-
-    ``gap`` is ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)``, ``own`` is ``vᵀS_i v``, ``others`` is ``Σ_{j≠i} vᵀS_j v``.
-    """
-
-    gap: float
-    own: float
-    others: float
-    direction: Vector = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (1/(n−1)) over subsamples."""
-
-    mean: float
-    std: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        with np.errstate(invalid="ignore"):  # infinite where an arm cannot be left out
-            return cls(float(np.mean(values)), float(np.std(values, ddof=1)))
-
-    def __str__(self) -> str:
-        return f"{self.mean:.4g} ± {self.std:.2g}"
+Role = Literal["needed", "replaceable", "idle", "untold"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +63,31 @@ class ArmDiagnosis:
     """How much it rises, in units of the loss; 0 unless it certainly does, ∞ for the only arm."""
     margin: float
     """How much it rises if the arm gets at most γ_0; 0 unless it certainly does."""
+    evidence: Evidence | None
+    """None where there are too few samples, or no other arms."""
     subsampled: Subsampled | None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the least loss rises without it, and more than chance makes it."""
+        shown = self.evidence is not None and self.evidence.leave_one_out.is_beyond_chance
+        return self.is_active and shown
+
+    @property
+    def is_interior(self) -> bool:
+        """Whether it needs more than γ_0, and more than chance makes it."""
+        shown = self.evidence is not None and self.evidence.margin.is_beyond_chance
+        return self.margin > 0 and shown
+
+    @property
+    def role(self) -> Role:
+        """What can be said of it in the best mixture."""
+        if self.is_needed:
+            return "needed"
+        if not self.is_active and self.weight >= NEGLIGIBLE:
+            return "replaceable"
+        never = self.evidence is not None and self.evidence.weight < NEGLIGIBLE
+        return "idle" if never and not self.is_active else "untold"
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,20 @@ class Diagnosis:
 
     @property
     def innovative(self) -> tuple[str, ...]:
-        """Arms with a direction of their own: a gap that is positive beyond rounding."""
+        """Arms with a direction of their own, which also samples show that had no part in finding it."""
+        return tuple(
+            name
+            for name, arm in self.arms.items()
+            if name not in self.alike
+            and arm.evidence is not None
+            and arm.evidence.innovation.is_beyond_chance
+        )
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Arms without a gap, beyond rounding: no direction sets them apart on these samples."""
         rounding = EPS * len(self.arms) * self.dimension
-        return tuple(name for name, arm in self.arms.items() if arm.innovation.gap > rounding)
+        return tuple(name for name, arm in self.arms.items() if arm.innovation.gap <= rounding)
 
     @property
     def nu(self) -> float:
@@ -124,8 +138,13 @@ class Diagnosis:
 
     @property
     def is_interior(self) -> bool:
-        """Whether the paper's interiority margin is positive: every arm needs more than γ_0."""
-        return all(arm.margin > 0 for arm in self.arms.values())
+        """Whether the paper's interiority margin is positive beyond chance: every arm needs more than γ_0."""
+        return len(self.arms) == 1 or all(arm.is_interior for arm in self.arms.values())
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Arms of which the least loss of these samples needs no more than γ_0."""
+        return tuple(name for name, arm in self.arms.items() if not arm.margin > 0)
 
     @property
     def dimension(self) -> int:
@@ -147,8 +166,9 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """JSON values: directions are left out, infinite numbers are None."""
         arms = {name: asdict(arm) for name, arm in self.arms.items()}
-        for arm in arms.values():
+        for name, arm in arms.items():
             del arm["innovation"]["direction"]
+            arm["role"] = self.arms[name].role
         found: dict[str, Any] = finite(
             {
                 "arms": arms,
@@ -192,6 +212,8 @@ def diagnose(
 ) -> Diagnosis:
     """Innovation gaps, the best mixture, leave-one-out gaps and margins, with a verdict.
 
+    The verdict calls an arm needed or set apart only where random halves of the samples, which depend on
+    ``seed`` too, show it beyond chance.
     ``arms``, ``quality``, ``cost``: as for :func:`optimal_mixture`. ``repeats``: how many random subsamples
     give means and standard deviations; each has ``subsample`` samples of every arm (half of them if None)
     and the kernel of the whole. ``gamma``: γ_0 of the margins, by default a tenth of an even share.
@@ -204,6 +226,7 @@ def diagnose(
     confidence = number(confidence, "confidence", 1e-300, 1.0)
     gaps = innovation(found)
     mixture = _best_mixture(found, objective, encoder)
+    shown = evidence_of(found, mixture, gamma, seed)
     sides = []
     for index in range(repeats):
         parts = _subsample(found, objective.least_samples, subsample, seed, index)
@@ -218,6 +241,7 @@ def diagnose(
             is_active=name in mixture.active,
             leave_one_out=_certain_rise(mixture, name),
             margin=_margin(mixture, index, gamma),
+            evidence=shown.get(name),
             subsampled=_subsampled(sides, name) if sides else None,
         )
         for index, (name, weight) in enumerate(mixture.weights.items())
@@ -235,47 +259,6 @@ def _theory(
     sizes = (len(found.arms), found.dimension)
     situation = Situation(*sizes, found.nu, found.epsilon, horizon, confidence, weight)
     return Theory.of(situation, min(arm.n for arm in found.arms.values()))
-
-
-# -- innovation --------------------------------------------------------------------------------------
-
-
-def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
-    """``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
-    moments, total = _second_moments(arms)
-    found = {}
-    for name, mine in moments.items():
-        values, vectors = namespace(mine).linalg.eigh(symmetric(2 * mine - total))
-        direction = vectors[:, -1]
-        own, all_of_them = (float(direction @ part @ direction) for part in (mine, total))
-        others = max(all_of_them - own, 0.0)
-        found[name] = Innovation(float(values[-1]), own, others, to_numpy(direction))
-    return found
-
-
-def _innovation_gaps(arms: Mapping[str, Batch]) -> dict[str, float]:
-    """The gaps without the directions, in less time."""
-    moments, total = _second_moments(arms)
-    return {
-        name: float(namespace(mine).linalg.eigvalsh(symmetric(2 * mine - total))[-1])
-        for name, mine in moments.items()
-    }
-
-
-def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]:
-    """``S_i`` of every arm, and their sum."""
-    first = next(iter(arms.values())).embeddings
-    moments = {}
-    for name, batch in arms.items():
-        lengths = to_numpy(norms(batch.embeddings))
-        if not lengths.all():
-            raise InputError(
-                f"arm {name!r}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
-                "which has no direction for an innovation gap; leave that sample out."
-            )
-        unit = like(Cosine().feature_map(batch.embeddings), first)
-        moments[name] = unit.mT @ unit / len(batch)
-    return moments, sum(moments.values())
 
 
 # -- interiority -------------------------------------------------------------------------------------
@@ -319,31 +302,6 @@ def _margin(mixture: Mixture, arm: int, gamma: float) -> float:
     return rise if rise - found.gap > mixture.gap else 0.0
 
 
-class SliceLoss(Loss):
-    """A loss on the mixtures that give one arm a fixed weight: a function of the others' shares."""
-
-    def __init__(self, loss: Loss, arm: int, weight: float) -> None:
-        self._loss = loss
-        self._corners: NDArray[np.float64] = (1 - weight) * np.delete(np.eye(loss.size), arm, 0)
-        self._corners[:, arm] = weight
-        self.size = loss.size - 1
-        self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
-        self.patience = loss.patience
-
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return self._loss.value(alpha @ self._corners, blur)
-
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        here, corners = self._loss.expand(alpha @ self._corners, blur), self._corners
-        return replace(
-            here,
-            gradient=corners @ here.gradient,
-            bend=lambda: corners @ here.hessian @ corners.T,
-            lower=here.planes @ corners.T,
-            foresee=None,
-        )
-
-
 # -- subsamples --------------------------------------------------------------------------------------
 
 
@@ -380,24 +338,21 @@ def _checked_repeats(
 def _subsample(
     arms: Mapping[str, Batch], least: int, size: int | None, seed: int, index: int
 ) -> dict[str, Batch]:
-    """Samples drawn without replacement; an arm's draw depends on its label, not on the other arms."""
+    """Samples drawn without replacement: the first half of each arm, or so many."""
     found = {}
     for name, batch in arms.items():
-        rng = np.random.default_rng([seed, index, zlib.crc32(name.encode())])
-        count = max(len(batch) // 2, least) if size is None else size
-        rows = np.sort(rng.permutation(len(batch))[:count])
-        found[name] = Batch(
-            batch.embeddings[rows.tolist(), :],
-            None if batch.quality is None else batch.quality[rows],
-            None if batch.cost is None else batch.cost[rows],
-        )
+        if size is None:
+            rows = half_rows(len(batch), name, seed, index, least)[0]
+        else:
+            rows = np.sort(shuffled(len(batch), name, seed, index)[:size])
+        found[name] = rows_of(batch, rows)
     return found
 
 
 def _numbers(arms: Mapping[str, Batch], objective: Objective) -> _Numbers:
     mixture = _best_mixture(arms, objective, None)
     rises = {name: _certain_rise(mixture, name) for name in arms}
-    return _Numbers(_innovation_gaps(arms), mixture.weights, rises, mixture.active)
+    return _Numbers(innovation_gaps(arms), mixture.weights, rises, mixture.active)
 
 
 def _subsampled(sides: Sequence[_Numbers], name: str) -> Subsampled:

@@ -300,3 +300,28 @@ class SumLoss(Loss):
 
     def face(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, term.face(arms)) for w, term in self.terms])
+
+
+class SliceLoss(Loss):
+    """A loss on the mixtures that give one arm a fixed weight: a function of the others' shares."""
+
+    def __init__(self, loss: Loss, arm: int, weight: float) -> None:
+        self._loss = loss
+        self._corners: NDArray[np.float64] = (1 - weight) * np.delete(np.eye(loss.size), arm, 0)
+        self._corners[:, arm] = weight
+        self.size = loss.size - 1
+        self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
+        self.patience = loss.patience
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        return self._loss.value(alpha @ self._corners, blur)
+
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+        here, corners = self._loss.expand(alpha @ self._corners, blur), self._corners
+        return replace(
+            here,
+            gradient=corners @ here.gradient,
+            bend=lambda: corners @ here.hessian @ corners.T,
+            lower=here.planes @ corners.T,
+            foresee=None,
+        )

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genmix.arrays import Array, Vector, like
 from genmix.intake import batches
@@ -185,3 +186,10 @@ def best_mixture(
         function=function,
         solver=engine,
     )
+
+
+def proportional(masses: Vector, total: int) -> NDArray[np.int64]:
+    """Whole numbers in the proportions of ``masses`` with the given sum, by largest remainders."""
+    counts: NDArray[np.int64] = np.floor(masses * total).astype(np.int64)
+    counts[np.argsort(counts - masses * total, kind="stable")[: total - counts.sum()]] += 1
+    return counts

@@ -93,6 +93,7 @@ class Selector:
         self._tally: Tally | None = None
         self._loss: Loss | None = None
         self._alpha: Vector | None = None
+        self._mixture: Vector | None = None  # where it is not what arms are drawn from
         self._former: dict[str, float] = {}  # the weights before an arm came whose warm start runs
         self._curvature: Any = None
         self._gap: float | None = np.inf  # None until someone wants to know
@@ -132,15 +133,22 @@ class Selector:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The mixture from which arms are drawn now; uniform until the warm start is complete."""
+        """The weights from which arms are drawn now; uniform until the warm start is complete."""
         return dict(zip(self.arms, self._weights.tolist(), strict=True))
 
     @property
+    def mixture(self) -> dict[str, float]:
+        """The best mixture as the policy has it: ``weights``, and of Mixture-OGD the running shares.
+
+        That one pulls a single arm at a time, so that its weights are a step and not an answer.
+        """
+        return dict(zip(self.arms, self._held.tolist(), strict=True))
+
+    @property
     def gap(self) -> float:
-        """Upper bound of the empirical loss of ``weights`` above the least, at the last solve; ∞ before."""
+        """Upper bound of the empirical loss of ``mixture`` above the least, at the last solve; ∞ before."""
         if self._gap is None:
-            assert self._alpha is not None
-            self._gap = certified(self._current_loss(), self._alpha, 0).gap
+            self._gap = certified(self._current_loss(), self._held, 0).gap
         return self._gap
 
     @property
@@ -165,7 +173,7 @@ class Selector:
 
     @property
     def score(self) -> Scores | None:
-        """The score of the current mixture on the samples that the statistics hold; None before a solve.
+        """The score of ``mixture`` on the samples that the statistics hold; None before a solve.
 
         Those of the last solve, and what came since in full blocks.
         """
@@ -173,8 +181,8 @@ class Selector:
             return None
         loss = self._current_loss()
         counts = [self._statistics.counts[i] for i in self._indices]
-        context = score_context(self._alpha, counts, self._encoder)
-        return self.objective.scores(loss, self._alpha, context)
+        context = score_context(self._held, counts, self._encoder)
+        return self.objective.scores(loss, self._held, context)
 
     @property
     def single_scores(self) -> dict[str, Scores]:
@@ -324,6 +332,11 @@ class Selector:
         return uniform(len(self._indices)) if self._alpha is None else self._alpha
 
     @property
+    def _held(self) -> Vector:
+        """The policy's mixture."""
+        return self._weights if self._mixture is None else self._mixture
+
+    @property
     def _statistics(self) -> Tally:
         assert self._tally is not None
         return self._tally
@@ -456,6 +469,9 @@ class Selector:
         decision = self._policy.decide(situation)
         self._loss = situation.loss
         self._alpha = on_simplex(decision.weights, len(indices), "the policy's weights")
+        self._mixture = decision.mixture
+        if self._mixture is not None:
+            self._mixture = on_simplex(self._mixture, len(indices), "the mixture's weights")
         known = decision.gap is not None and not np.isnan(decision.gap)
         self._gap = decision.gap if known else None
         self._curvature = decision.curvature
@@ -464,7 +480,8 @@ class Selector:
     def _rearrange(self, before: Mapping[str, float]) -> None:
         """After the arms changed: solve anew, or wait for the warm start of a new arm."""
         kept = np.array([before.get(name, 0.0) for name in self.arms])
-        self._loss, self._alpha, self._gap, self._curvature = None, None, np.inf, None
+        self._loss, self._alpha, self._mixture = None, None, None
+        self._gap, self._curvature = np.inf, None
         if not self._has_warm_start:
             return
         self._fix_objective()
@@ -523,6 +540,7 @@ class Selector:
             "pending": packed(self._pending),
             "tally": None if self._tally is None else self._tally.state_dict(),
             "weights": None if self._alpha is None else self._alpha.copy(),
+            "mixture": None if self._mixture is None else self._mixture.copy(),
             "curvature": None if self._curvature is None else self._curvature.copy(),
             "gap": to_plain(float(self.gap)),
             "solved_at": self._solved_at,
@@ -571,6 +589,8 @@ class Selector:
         self._gap = from_plain(saved["gap"])
         if saved["weights"] is not None:
             self._alpha = np.array(saved["weights"], dtype=np.float64)
+        if saved.get("mixture") is not None:  # states from before there was one have none
+            self._mixture = np.array(saved["mixture"], dtype=np.float64)
         if saved["curvature"] is not None:
             self._curvature = np.array(saved["curvature"], dtype=np.float64)
         if saved["place"] is None:

@@ -1,4 +1,8 @@
-"""The constants of the paper's log-Vendi theorem, as printed; for large dimensions they are vacuous."""
+"""The constants of the paper's log-Vendi theorem, as printed; for large dimensions they are vacuous.
+
+The lemma with the −1 is about log-Vendi alone. With a linear term of weight w beside it the paper has one
+floor, without the −1 and with + w.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,7 @@ class Situation:
         """γ_min, below which no weight falls; 0 where the lemma says nothing."""
         if not 0 < eta <= self.nu / 4:
             return 0.0
-        depth = self.dimension / math.e + math.log(self.arms)
-        depth += 0.0 if minus_one else self.fidelity
+        depth = self.dimension / math.e + math.log(self.arms) + self.fidelity
         least = math.exp(-float(minus_one) - depth / (self.nu - eta))
         return max(least - self.epsilon - (self.arms - 1) * eta, 0.0)
 
@@ -68,10 +71,10 @@ class Theory:
     """ε_0: the largest sum of the others' there."""
     radius: float
     """η at the size of the smallest arm."""
-    floor: float
-    """The lemma's bound on every weight; 0 is vacuous."""
+    floor: float | None
+    """The lemma's bound on every weight; 0 is vacuous, None beside a linear term, which it leaves out."""
     floor_without_one: float
-    """That of its version without the −1."""
+    """That of its version without the −1, which has the linear term."""
     warm_start: float
     """Samples an arm that make the second floor positive; ∞ where no number does."""
     bound_shape: float
@@ -86,7 +89,7 @@ class Theory:
             nu=situation.nu,
             epsilon=situation.epsilon,
             radius=eta,
-            floor=situation.floor(eta, minus_one=True),
+            floor=None if situation.fidelity > 0 else situation.floor(eta, minus_one=True),
             floor_without_one=situation.floor(eta, minus_one=False),
             warm_start=situation.warm_start(),
             bound_shape=situation.bound_shape(),
@@ -94,6 +97,7 @@ class Theory:
 
     def __str__(self) -> str:
         vacuous = " (vacuous)" if self.floor_without_one == 0 else ""
+        printed = "" if self.floor is None else f"{self.floor:.3g}, without the −1 "
         needed = (
             "no warm start makes it positive"
             if math.isinf(self.warm_start)
@@ -102,7 +106,7 @@ class Theory:
         return (
             f"theory, as printed, at T = {self.horizon} and δ = {self.confidence:g}: "
             f"ν_0 = {self.nu:.4g}, ε_0 = {self.epsilon:.4g}, concentration radius {self.radius:.4g}\n"
-            f"theory, as printed: every weight is at least {self.floor:.3g}, without the −1 "
+            f"theory, as printed: every weight is at least {printed}"
             f"{self.floor_without_one:.3g}{vacuous}; {needed}\n"
             f"theory, as printed: regret at most C × {self.bound_shape:.4g}, and C is not printed"
         )

@@ -25,7 +25,7 @@ def flat(live: Live) -> dict[str, float]:
         "cost": loop.money.paid,
         "failures": sum(loop.failures.values()),
     }
-    found |= {f"weight/{arm}": weight for arm, weight in selector.weights.items()}
+    found |= {f"weight/{arm}": weight for arm, weight in selector.mixture.items()}
     found |= {f"count/{arm}": count for arm, count in selector.counts.items()}
     found |= {f"failed/{arm}": count for arm, count in loop.failures.items()}
     look = live.timeline.latest

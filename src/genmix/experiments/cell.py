@@ -22,11 +22,11 @@ from genmix.simplex import on_simplex
 
 
 class Draw(NamedTuple):
-    """One sample drawn: its arm, its row of the pool, and the weights it was drawn from."""
+    """One sample drawn: its arm, its row of the pool, and the policy's mixture when it was drawn."""
 
     arm: int
     row: int
-    weights: NDArray[np.float64]
+    mixture: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,10 @@ class Cell:
     pooled: dict[str, list[float]]
     """The score of all samples so far, of every term, and their ``loss``."""
     mixture: dict[str, list[float]]
-    """The population score of the mixture then drawn from; empty if it was not followed."""
+    """The population score of the policy's mixture; empty if it was not followed."""
     counts: list[list[int]]
     weights: list[list[float]]
+    """The policy's mixture."""
 
 
 def play(plan: Plan, label: str, repeat: int) -> Cell:
@@ -57,9 +58,9 @@ def play(plan: Plan, label: str, repeat: int) -> Cell:
         pooled.add(draw)
         if t == next_time:
             pooled.read()
-            population.read(draw.weights)
+            population.read(draw.mixture)
             found.counts.append(list(counts))
-            found.weights.append(draw.weights.tolist())
+            found.weights.append(draw.mixture.tolist())
             next_time = next(due, 0)
     return found
 
@@ -133,11 +134,11 @@ def _learnt(
     drawn = [0] * len(arms)
     for _ in range(shared.rounds):
         (ticket,) = selector.ask()
-        weights = np.fromiter(selector.weights.values(), float, len(arms))
+        mixture = np.fromiter(selector.mixture.values(), float, len(arms))
         arm = place[ticket.arm]
         row = int(streams[arm][drawn[arm]])
         drawn[arm] += 1
-        draw = Draw(arm, row, weights)
+        draw = Draw(arm, row, mixture)
         selector.tell(ticket, pools[arm][row], notes.quality(draw), notes.cost(draw))
         yield draw
 

@@ -29,6 +29,8 @@ from genmix.experiments.statistics import (
 from genmix.experiments.variants import knows_its_shares
 from genmix.objectives.base import Objective
 from genmix.plain import finite
+from genmix.policies.base import remarked
+from genmix.simplex import uniform
 
 EXPECTED_DRAWS = 10
 """An arm can be called locked out only if the best mixture would draw it this often in half a run."""
@@ -55,7 +57,10 @@ class Outcome:
     locked_out: float | None
     """Share of the repeats in which an arm of the optimum got no sample in the second half."""
     reached: dict[str, float]
-    """Median time from which on the mixture's population score is within 1 % or 5 % of the best."""
+    """Median time from which on the mixture's population score is within 1 % or 5 % of the best.
+
+    Of the best score itself; for a sum of objectives, whose loss has no zero, of what is at stake.
+    """
     shares: dict[str, float]
     """Mean share of each arm in the samples."""
     cost: Interval | None
@@ -74,6 +79,13 @@ class Comparison:
     @property
     def policies(self) -> tuple[str, ...]:
         return tuple(self._cells)
+
+    def named(self, policy: str) -> str:
+        """Its name in tables, with what must be said of it under the objective that it learns with."""
+        variant = self.plan.variants[policy]
+        if variant.policy is None:
+            return policy
+        return remarked(policy, variant.policy.remark(variant.objective or self.objective))
 
     @property
     def repeats(self) -> int:
@@ -114,7 +126,7 @@ class Comparison:
         return np.array([cell.pooled[name or self.score_name] for cell in self._of(policy)])
 
     def mixture(self, policy: str, name: str | None = None) -> NDArray[np.float64]:
-        """The population score of the mixture drawn from, ``(repeats, times)``."""
+        """The population score of the policy's mixture, ``(repeats, times)``."""
         if not self.plan.options.population:
             raise InputError("the population was not followed: compare with population=True.")
         return np.array([cell.mixture[name or self.score_name] for cell in self._of(policy)])
@@ -134,7 +146,7 @@ class Comparison:
         return np.array([cell.counts for cell in self._of(policy)])
 
     def weights(self, policy: str) -> NDArray[np.float64]:
-        """Weights of each arm, ``(repeats, times, arms)``."""
+        """Weights of each arm in the policy's mixture, ``(repeats, times, arms)``."""
         return np.array([cell.weights for cell in self._of(policy)])
 
     def least_share(self, policy: str) -> NDArray[np.float64]:
@@ -203,16 +215,32 @@ class Comparison:
         return {
             f"{near:.0%}": _median(
                 [
-                    settled(self.times, (row <= near * abs(self.best_score)) | exact)
+                    settled(self.times, (row <= near * self._scale) | exact)
                     for row, exact in zip(off, at_best, strict=True)
                 ]
             )
             for near in NEAR
         }
 
+    @cached_property
+    def _scale(self) -> float:
+        """What nearness to the best score is measured by.
+
+        The best score itself, where it has a zero. The loss of a sum has none: there it is what is at
+        stake, how much more even weights lose or, where those are best, the worst arm alone.
+        """
+        if self.score_name != "loss":
+            return abs(self.best_score)
+        best = self.plan.best
+        excess = best.function.value(uniform(len(best.weights))) - best.loss
+        worst = max(best.single_losses.values()) - best.loss
+        return float(excess if excess > best.gap else worst)
+
     def _cost(self, shares: NDArray[np.float64]) -> Interval | None:
-        costs = self.plan.world.costs
-        return None if costs is None else mean_interval(shares @ np.array(list(costs.values())))
+        world = self.plan.world
+        if world.costs is None:
+            return None
+        return mean_interval(shares @ np.array([world.costs[arm] for arm in world.arms]))
 
     def against(self, policy: str, other: str, t: int | None = None) -> Paired:
         """The pooled score of ``policy`` minus that of ``other`` at the end or at time ``t``, paired."""

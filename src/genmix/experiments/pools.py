@@ -119,16 +119,16 @@ def _world(
     encoder: str | None,
     notes: Mapping[str, Sequence[tuple[float | None, float | None]]],
 ) -> World:
-    """Pools with each arm's mean cost, and qualities where every sample has one."""
+    """Pools with the arms' mean costs where every arm has one, and qualities where every sample has one."""
     known = {arm: [cost for _, cost in each if cost is not None] for arm, each in notes.items()}
-    costs = {arm: float(np.mean(each)) if each else 0.0 for arm, each in known.items()}
+    costs = {arm: float(np.mean(each)) for arm, each in known.items() if each}
     rated = all(quality is not None for each in notes.values() for quality, _ in each)
     qualities = {arm: np.array([q for q, _ in each], dtype=float) for arm, each in notes.items()}
     return World(
         name,
         pools,
         encoder=encoder,
-        costs=costs if any(known.values()) else None,
+        costs=costs if len(costs) == len(pools) else None,
         qualities=qualities if rated else None,
     )
 

@@ -127,20 +127,20 @@ def exponent(
     """Of the mean of ``regret`` ``(repeats, points)`` in the time since the warm start, over its last decade.
 
     ``warm``: samples of the warm start, in which nothing is learnt, and ``before`` the regret of
-    each repeat by then. None where the regret is not positive or there are too few times or
-    repeats to tell.
+    each repeat by then. None where the regret is not positive, with all repeats or without one of
+    them, or there are too few times or repeats to tell.
     """
     late = times - warm >= max((times[-1] - warm) / 10, 1)
     if late.sum() < LEAST_TIMES or len(regret) < 2:
         return None
     since = times[late] - warm
     added = regret[:, late] - (0.0 if before is None else before[:, None])
-    slope = _slope(since, added.mean(axis=0))
-    if slope is None:
-        return None
     n = len(added)
+    slope = _slope(since, added.mean(axis=0))
     without = [_slope(since, np.delete(added, i, axis=0).mean(axis=0)) for i in range(n)]
-    known = np.array([math.nan if each is None else each for each in without])
+    known = np.array([each for each in without if each is not None])
+    if slope is None or len(known) < n:
+        return None
     error = math.sqrt((n - 1) * float(np.mean((known - known.mean()) ** 2)))
     return Exponent(slope, slope - student(n - 1) * error, slope + student(n - 1) * error)
 

@@ -44,7 +44,8 @@ def heading(found: Comparison) -> list[str]:
 
 def outcome_rows(found: Comparison) -> list[list[str]]:
     """The names of the columns, and a row for every policy."""
-    return [list(HEADS), *(_cells(outcome) for outcome in found.outcomes.values())]
+    cells = [[found.named(policy), *_cells(each)] for policy, each in found.outcomes.items()]
+    return [list(HEADS), *cells]
 
 
 def best_line(found: Comparison) -> str:
@@ -60,7 +61,6 @@ def best_line(found: Comparison) -> str:
 def _cells(outcome: Outcome) -> list[str]:
     slope = outcome.exponent
     return [
-        outcome.policy,
         f"{outcome.pooled.mean:.5g}",
         _half(outcome.pooled),
         "–" if outcome.mixture is None else f"{outcome.mixture.mean:.5g}",
@@ -89,7 +89,7 @@ def tests(found: Comparison) -> list[str]:
     for row in found.test_table():
         verdict = {True: "better", False: "worse", None: "no difference seen"}[row["better"]]
         lines.append(
-            f"{row['policy']} − {row['against']}: {row['difference']:+.4g} "
+            f"{found.named(row['policy'])} − {found.named(row['against'])}: {row['difference']:+.4g} "
             f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
             f"{row['p_wilcoxon']:.2g} (Wilcoxon): {verdict}"
         )

@@ -11,13 +11,13 @@ import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genmix.errors import InputError, whole
+from genmix.mixture import proportional
 
 Rows = NDArray[np.float64]
 
@@ -172,10 +172,3 @@ def whitened(rows: Rows) -> Rows:
     left, _, right = np.linalg.svd(centred, full_matrices=False)
     moved: Rows = np.sqrt(len(rows)) * left @ right
     return moved
-
-
-def proportional(masses: NDArray[Any], total: int) -> NDArray[np.int64]:
-    """Whole numbers in the proportions of ``masses`` with the given sum, by largest remainders."""
-    counts: NDArray[np.int64] = np.floor(masses * total).astype(np.int64)
-    counts[np.argsort(counts - masses * total, kind="stable")[: total - counts.sum()]] += 1
-    return counts

@@ -20,11 +20,14 @@ from genmix.simplex import Solution, Solver
 
 
 class Decision(NamedTuple):
-    """Weights of the active arms, and their gap if the policy happens to know it (else None or NaN)."""
+    """Weights from which the active arms are drawn, and what else the policy happens to know."""
 
     weights: Vector
     gap: float | None = None
+    """Of the mixture; None or NaN where the policy does not know it."""
     curvature: NDArray[np.float64] | None = None
+    mixture: Vector | None = None
+    """What the policy holds to be the best mixture, where its draws follow other weights than that."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,22 @@ class Policy(Description):
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         """Refuse arms (all there are, and those still drawn from) or an objective it cannot work with."""
 
+    def remark(self, objective: Objective) -> str:
+        """What must be said beside its name under this objective; empty if there is nothing to say."""
+        return ""
+
     def label(self, objective: Objective) -> str:
-        """Its name in tables, with what must be said of it under this objective."""
-        return type(self).__name__
+        """Its name, with the remark."""
+        return remarked(type(self).__name__, self.remark(objective))
 
     @abstractmethod
     def decide(self, situation: Situation) -> Decision:
         """The weights from which the next arm is drawn."""
+
+
+def remarked(name: str, remark: str) -> str:
+    """A policy's name as tables have it."""
+    return f"{name} ({remark})" if remark else name
 
 
 def nonnegative(policy: Policy, *fields: str) -> None:

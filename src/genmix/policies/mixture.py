@@ -66,8 +66,8 @@ class MixtureUCB(Policy):
     def __post_init__(self) -> None:
         nonnegative(self, "delta", "delta_fidelity", "beta")
 
-    def label(self, objective: Objective) -> str:
-        return "MixtureUCB" if objective.quadratic else "MixtureUCB (extended)"
+    def remark(self, objective: Objective) -> str:
+        return "" if objective.quadratic else "extended"
 
     def decide(self, situation: Situation) -> Decision:
         bonus = self.delta * exploration(situation, self.beta)
@@ -81,7 +81,10 @@ class MixtureUCB(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MixtureOGD(Policy):
-    """Pulls ``argmin_i ∇L̂(p)_i − δ_L sqrt(β log t / n_i)`` at the running shares p (Rezaei et al. 2025)."""
+    """Pulls ``argmin_i ∇L̂(p)_i − δ_L sqrt(β log t / n_i)`` at the running shares p (Rezaei et al. 2025).
+
+    p is its mixture, which every pull moves a little; the arm that it pulls is but a step on the way.
+    """
 
     delta: float = 0.6
     beta: float = 1.0
@@ -93,4 +96,4 @@ class MixtureOGD(Policy):
         shares = situation.counts / situation.counts.sum()
         slope = situation.loss.expand(shares).gradient
         best = np.argmin(slope - self.delta * exploration(situation, self.beta))
-        return Decision(vertex(len(shares), int(best)))
+        return Decision(vertex(len(shares), int(best)), mixture=shares)

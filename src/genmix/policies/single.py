@@ -84,8 +84,8 @@ class FrechetUCB(Policy):
                 "FrechetUCB works with FrechetDistance alone: use OneArmUCB() instead."
             )
 
-    def label(self, objective: Objective) -> str:
-        return "FrechetUCB (as published)"
+    def remark(self, objective: Objective) -> str:
+        return "as published"
 
     def decide(self, situation: Situation) -> Decision:
         tally = situation.tally

@@ -56,7 +56,7 @@ def picture(live: Live, tracker: Tracker) -> str:
         if budget is None
         else f'<progress value="{min(told, budget)}" max="{budget}"></progress>'
     )
-    weights = live.selector.weights
+    weights = live.selector.mixture
     rows = "".join(
         f"<tr><td>{_safe(arm)}</td><td>{_weight(weights.get(arm))}</td><td>{count:,}</td></tr>"
         for arm, count in live.selector.counts.items()

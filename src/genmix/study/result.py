@@ -103,7 +103,7 @@ def write_results(folder: Path, plan: Study, session: Session) -> Run:
     selector = session.selector
     advice = "make room, then resume the run"
     write_json(folder / SUMMARY, summary_of(plan, session), advice)
-    write_json(folder / WEIGHTS, plain_weights(selector.weights), advice)
+    write_json(folder / WEIGHTS, plain_weights(selector.mixture), advice)
     export(folder, "jsonl")
     return Run(folder)
 
@@ -119,7 +119,7 @@ def summary_of(plan: Study, session: Session) -> dict[str, Any]:
         "reason": None if end is None else end["detail"]["why"],
         "samples": sum(selector.counts.values()),
         "counts": selector.counts,
-        "weights": selector.weights,
+        "weights": selector.mixture,
         "gap": finite(selector.gap),
         "score": plain_scores(selector.score),
         "pooled_score": plain_scores(selector.pooled_score),

@@ -51,7 +51,7 @@ class Timeline:
         with self._session.threads():
             found = Look(
                 sum(selector.counts.values()),
-                selector.weights,
+                selector.mixture,
                 plain_values(selector.score),
                 plain_values(selector.pooled_score),
             )

@@ -162,7 +162,7 @@ class Lines:
         if not self._is_due(live, LINES_EVERY):
             return
         self._tracker.board.look(live)
-        weights = live.selector.weights.items()
+        weights = live.selector.mixture.items()
         shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
         facts = ", ".join(self._tracker.facts(live))
         words = f"{facts}; {self._tracker.board.words()}; {shares}"
@@ -213,7 +213,7 @@ def arm_table(live: Live) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("arm", "weight", "", "samples", "in flight", "failed", "state"):
         table.add_column(name, justify="left" if name in ("arm", "", "state") else "right")
-    weights, counts = live.selector.weights, live.selector.counts
+    weights, counts = live.selector.mixture, live.selector.counts
     flying = Counter(ticket.arm for ticket in live.selector.in_flight)
     for label, arm in live.loop.arms.items():
         weight = weights.get(label)

@@ -107,7 +107,8 @@ ITEMS = (
         "two of dogs, birds, city: the features of each arm",
         "breeds and city",
         "The paper does not name its two datasets or the bandwidth: dogs and city at the median "
-        "distance are taken.",
+        "distance are taken. It solves in every round: here it is solved again when the samples have "
+        f"grown by {100 * GROWTH_OF_FEATURES:g} % since the last time.",
         rff,
     ),
     Item(
@@ -115,7 +116,7 @@ ITEMS = (
         "RKE and KD under three bandwidths",
         "ffhq: each model's features and the real data's",
         "fashion, with a half, three quarters and all of the median distance for 20, 30 and 40",
-        choices("kid", "sigma"),
+        choices("kid", "sigma", "growth"),
         bandwidth,
     ),
     Item(
@@ -123,7 +124,7 @@ ITEMS = (
         "RKE and KD in three feature spaces",
         "ffhq/inception, ffhq/clip, ffhq/dinov2: each model's features and the real data's",
         "fashion under EfficientNet-Lite0, pixels and a classifier",
-        f"{choices('kid')} The paper names no bandwidth for the other encoders: the median "
+        f"{choices('kid', 'growth')} The paper names no bandwidth for the other encoders: the median "
         "distance is taken for all.",
         encoder,
     ),

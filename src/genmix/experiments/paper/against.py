@@ -19,6 +19,8 @@ class Duel:
     objective: str
     policy: str
     other: str
+    names: tuple[str, str]
+    """Of both, as tables have them."""
     t: int
     gain: Interval
     """Positive: better, whichever way the score goes."""
@@ -49,7 +51,9 @@ def duel(found: Comparison, objective: str, policy: str, other: str, t: int | No
     mine, theirs = found.pooled(policy)[:, place], found.pooled(other)[:, place]
     sign = 100 if found.maximise else -100
     gain = mean_interval(sign * (mine - theirs) / abs(theirs.mean()))
-    return Duel(found.plan.world.name, objective, policy, other, int(found.times[place]), gain)
+    names = found.named(policy), found.named(other)
+    t = int(found.times[place])
+    return Duel(found.plan.world.name, objective, policy, other, names, t, gain)
 
 
 def duel_table(duels: Sequence[Duel]) -> str:
@@ -59,8 +63,7 @@ def duel_table(duels: Sequence[Duel]) -> str:
         [
             each.world,
             each.objective,
-            each.policy,
-            each.other,
+            *each.names,
             str(each.t),
             f"{each.gain.mean:+.2f} [{each.gain.low:+.2f}, {each.gain.high:+.2f}]",
             each.verdict,

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 import genmix as gx
-from genmix.diagnostics import Spread
 from genmix.experiments.paper import published, text
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Item, Made, Rows, Setting
 from genmix.experiments.paper.parallel import in_parallel
 from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tables import Arms, halves, reference_of, repeats
-from genmix.experiments.worlds import proportional
-from genmix.mixture import Pool
+from genmix.halves import Spread
+from genmix.mixture import Pool, proportional
 
 MIXTURE, EVEN = "best mixture", "even mixture"
 

@@ -23,6 +23,7 @@ from genmix.experiments.paper.playing import (
     recorded,
     size,
 )
+from genmix.experiments.paper.published import choices
 from genmix.experiments.paper.tell import outcome_table, plus_minus
 from genmix.experiments.paper.text import table
 from genmix.experiments.statistics import mean_interval
@@ -293,8 +294,10 @@ def _frontiers(charts: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     return panels
 
 
-def _item(name: str, title: str, make: Any) -> Item:
-    worlds = "fashion, breeds, boots, city, modes, gaussians"
+ALL_WORLDS = "fashion, breeds, boots, city, modes, gaussians"
+
+
+def _item(name: str, title: str, make: Any, worlds: str = ALL_WORLDS) -> Item:
     return Item(name, title, "nothing: it is about genmix's defaults", worlds, "", make)
 
 
@@ -304,7 +307,7 @@ ITEMS = (
         "Mixture-Greedy against Mixture-UCB and the oracles: FD, KD, RKE, Vendi on every recorded world",
         "nothing: it is about the recorded worlds",
         "fashion, breeds, boots, city",
-        "",
+        choices("kernel", "growth"),
         greedy_ucb,
     ),
     _item("beyond-draw", "Drawing arms by tracking or iid", draw),
@@ -320,5 +323,10 @@ ITEMS = (
         "",
         long,
     ),
-    _item("beyond-cost", "A mixture chosen under cost", cost),
+    _item(
+        "beyond-cost",
+        "A mixture chosen under cost",
+        cost,
+        "fashion, boots, city (the worlds whose arms differ in cost)",
+    ),
 )

@@ -126,6 +126,7 @@ ITEMS = (
         "kid",
         "sigma",
         "labels",
+        "growth",
     ),
     _item(
         "fig-fd",
@@ -134,6 +135,7 @@ ITEMS = (
         f"{ALL} (the last three beyond the paper)",
         fd,
         "imagenet",
+        "growth",
     ),
     _item(
         "fig-delta",
@@ -143,6 +145,7 @@ ITEMS = (
         delta,
         "kid",
         "sigma",
+        "growth",
     ),
     _item(
         "fig-dogs",
@@ -151,6 +154,8 @@ ITEMS = (
         "breeds",
         vendi("dogs"),
         "convex",
+        "kernel",
+        "growth",
     ),
     _item(
         "fig-birds",
@@ -159,6 +164,8 @@ ITEMS = (
         "boots",
         vendi("birds"),
         "birds",
+        "kernel",
+        "growth",
     ),
     _item(
         "fig-city",
@@ -167,5 +174,7 @@ ITEMS = (
         "city",
         vendi("city"),
         "qwen",
+        "kernel",
+        "growth",
     ),
 )

@@ -272,6 +272,14 @@ CHOICES = {
         "Fidelity enters the minimised loss as + w G with G precision or density, which would make it "
         "worse: it is subtracted here."
     ),
+    "kernel": (
+        "The paper names no kernel for Vendi outside its ablation, which has the cosine kernel and "
+        "random features of the Gaussian one: the cosine kernel is taken, which has nothing to choose."
+    ),
+    "growth": (
+        "The paper solves in every round: here it is solved again when the samples have grown by 1 % "
+        "since the last time, which beyond-growth compares."
+    ),
     "convex": (
         "The text calls log-Vendi convex in the weights; it is concave, and its negative is minimised."
     ),

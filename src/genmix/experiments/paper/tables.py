@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import genmix as gx
-from genmix.diagnostics import SEPARATION, Diagnosis, Innovation, Spread, diagnose, innovation
+from genmix.diagnostics import SEPARATION, Diagnosis, diagnose
 from genmix.errors import InputError
+from genmix.evidence import SPLITS, Evidence
 from genmix.experiments.paper import text
 from genmix.experiments.paper.features import Source, sources
 from genmix.experiments.paper.item import Item, Made, Rows, Setting
 from genmix.experiments.paper.parallel import in_parallel
 from genmix.experiments.paper.published import DATASETS, INNOVATION, INTERIORITY, choices
-from genmix.kernels import Cosine
+from genmix.halves import BEYOND, Spread, half_rows
+from genmix.innovation import HeldOut, held_out_innovation, innovation
 from genmix.objectives.base import Batch
 from genmix.plain import finite
+from genmix.verdict import samples
 
 SUBSAMPLES, QUICK_SUBSAMPLES = 50, 10
 
@@ -33,11 +33,8 @@ def halves(arms: Arms, seed: int, index: int) -> tuple[dict[str, Any], dict[str,
     """Two random halves of every arm; the first is the subsample that ``diagnose`` takes."""
     first, second = {}, {}
     for name, rows in arms.items():
-        rng = np.random.default_rng([seed, index, zlib.crc32(name.encode())])
-        order = rng.permutation(len(rows))
-        cut = max(len(rows) // 2, 1)
-        first[name] = rows[np.sort(order[:cut])]
-        second[name] = rows[np.sort(order[cut:])]
+        mine, others = half_rows(len(rows), name, seed, index)
+        first[name], second[name] = rows[mine], rows[others]
     return first, second
 
 
@@ -56,7 +53,7 @@ def make_innovation(setting: Setting) -> Made:
 
 def _innovation_rows(setting: Setting, source: Source) -> Rows:
     arms = source.world.arms
-    whole = _innovations(arms)
+    whole = innovation(_batches(arms))
     title = f"table-innovation, {source.world.name}"
     sides = in_parallel(setting, title, gaps, (arms, setting.seed), range(repeats(setting)))
     held = {name: Spread.of([side[name].held_out for side in sides]) for name in arms}
@@ -85,36 +82,15 @@ def _innovation_rows(setting: Setting, source: Source) -> Rows:
     return rows
 
 
-def _innovations(arms: Arms) -> dict[str, Innovation]:
-    return innovation({name: Batch(rows, None, None) for name, rows in arms.items()})
+def _batches(arms: Arms) -> dict[str, Batch]:
+    return {name: Batch(rows) for name, rows in arms.items()}
 
 
-class Gap(NamedTuple):
-    """An arm's innovation gap on one half of the samples, and along the same direction on the other."""
-
-    gap: float
-    held_out: float
-
-
-def gaps(shared: tuple[Arms, int], index: int) -> dict[str, Gap]:
-    """The innovation gaps of one subsample.
-
-    The direction is chosen to make the gap large, so that noise alone makes it positive where there
-    are few samples for the dimension; samples that had no part in the choice tell.
-    """
+def gaps(shared: tuple[Arms, int], index: int) -> dict[str, HeldOut]:
+    """The innovation gaps of one subsample, and what the other half says of them."""
     arms, seed = shared
     first, second = halves(arms, seed, index)
-    found = _innovations(first)
-    return {name: Gap(one.gap, _along(one.direction, second, name)) for name, one in found.items()}
-
-
-def _along(direction: Any, arms: Arms, name: str) -> float:
-    """``vᵀS_i v − Σ_{j≠i} vᵀS_j v``."""
-    moments = {
-        other: float(np.mean((Cosine().feature_map(rows) @ direction) ** 2))
-        for other, rows in arms.items()
-    }
-    return 2 * moments[name] - sum(moments.values())
+    return held_out_innovation(_batches(first), _batches(second))
 
 
 def _innovation_text(source: Source, rows: Rows, count: int) -> str:
@@ -149,14 +125,20 @@ def _innovation_text(source: Source, rows: Rows, count: int) -> str:
 
 def _innovation_words(rows: Rows) -> str:
     """Whether the gaps are positive, and whether the assumption behind them holds."""
-    without = [row["arm"] for row in rows if row["held_out_mean"] <= 0]
+    held = {row["arm"]: Spread(row["held_out_mean"], row["held_out_std"]) for row in rows}
+    without = [arm for arm, over in held.items() if not over.mean > 0]
+    untold = [arm for arm, over in held.items() if over.mean > 0 and not over.is_beyond_chance]
     nu, epsilon = min(row["own"] for row in rows), max(row["others"] for row in rows)
     holds = SEPARATION * epsilon < nu
-    said = "Every gap is positive, also held out."
+    parts = []
     if without:
-        said = f"No direction of its own that shows on other samples: {', '.join(without)}."
+        parts.append(f"No direction of its own that shows on other samples: {', '.join(without)}.")
+    if untold:
+        parts.append(f"A direction that cannot be told from chance: {', '.join(untold)}.")
+    said = " ".join(parts) or "Every gap is positive, also held out, beyond chance."
     return (
-        f"{said} Held out: along the direction that one half gives, on the other half. Along the "
+        f"{said} Held out: along the direction that one half gives, on the other half; beyond chance: "
+        f"by more than {BEYOND:g} of its standard deviations. Along the "
         f"directions of all samples ν_0 = {nu:.4g} and ε_0 = {epsilon:.4g}: the assumption's "
         f"ε_0 < ν_0/{SEPARATION} {'holds' if holds else 'does not hold'}."
     )
@@ -212,7 +194,9 @@ def make_interiority(setting: Setting) -> Made:
         found = sources(setting, datasets)
         for source in found:
             objective = _objective(name, source)
-            whole = diagnose(source.world.arms, objective, encoder=source.world.encoder)
+            whole = diagnose(
+                source.world.arms, objective, seed=setting.seed, encoder=source.world.encoder
+            )
             sides = _sides(setting, source, whole)
             mine = _interiority_rows(name, source, whole, sides)
             rows += mine
@@ -278,6 +262,8 @@ def _interiority_rows(name: str, source: Source, whole: Diagnosis, sides: list[S
                 "gap_std": finite(rise.std),
                 "margin": finite(one.margin),
                 "gamma": whole.gamma,
+                **_beyond(one.evidence),
+                "role": one.role,
                 "active": one.is_active,
                 "active_in": sum(arm in side.active for side in sides),
                 "subsamples": len(sides),
@@ -290,10 +276,22 @@ def _interiority_rows(name: str, source: Source, whole: Diagnosis, sides: list[S
     return rows
 
 
+def _beyond(evidence: Evidence | None) -> dict[str, float | None]:
+    """How much of the gap and of the margin is more than chance."""
+    found: dict[str, float | None] = {}
+    for what in ("leave_one_out", "margin"):
+        over = None if evidence is None else getattr(evidence, what)
+        name = "gap" if what == "leave_one_out" else what
+        found[f"{name}_beyond_mean"] = None if over is None else finite(over.mean)
+        found[f"{name}_beyond_std"] = None if over is None else finite(over.std)
+    return found
+
+
 def _interiority_text(name: str, source: Source, whole: Diagnosis, rows: Rows) -> str:
     count = rows[0]["subsamples"]
     headings = ["arm", "weight", f"weight, {count} halves", "gap", f"gap, {count} halves"]
-    headings += [f"margin at γ_0 = {whole.gamma:.3g}", "active in"]
+    headings += ["gap beyond chance", f"margin at γ_0 = {whole.gamma:.3g}"]
+    headings += ["margin beyond chance", "active in"]
     lines = [
         [
             row["arm"],
@@ -301,7 +299,9 @@ def _interiority_text(name: str, source: Source, whole: Diagnosis, rows: Rows) -
             _of(row, "weight"),
             text.number(row["gap"]),
             _of(row, "gap"),
+            _of(row, "gap_beyond"),
             text.number(row["margin"]),
+            _of(row, "margin_beyond"),
             f"{row['active_in']}/{count}",
         ]
         for row in rows
@@ -333,14 +333,34 @@ def _paper(row: dict[str, Any], what: str) -> str:
 
 
 def _interiority_words(whole: Diagnosis) -> str:
-    idle = [name for name, arm in whole.arms.items() if not arm.is_active]
-    said = (
-        f"Not needed in the best mixture: {', '.join(idle)}."
-        if idle
-        else "Every arm is needed in the best mixture."
+    """What random halves show of the arms, and of the assumption."""
+    holds = "holds" if whole.is_interior else "cannot be told from chance"
+    if whole.lacking:
+        holds = "does not hold"
+    return (
+        f"{_need_words(whole)} The assumption that every arm needs more than γ_0 = {whole.gamma:.3g} "
+        f"{holds}. Beyond chance: what is lost if as many samples of the others' best mixture take the "
+        f"arm's share, over {SPLITS} random splits into halves; the words need a mean above {BEYOND:g} "
+        "standard deviations."
     )
-    holds = "holds" if whole.is_interior else "does not hold"
-    return f"{said} The assumption that every arm needs more than γ_0 = {whole.gamma:.3g} {holds}."
+
+
+def _need_words(whole: Diagnosis) -> str:
+    roles = {name: arm.role for name, arm in whole.arms.items()}
+    needed = [name for name, role in roles.items() if role == "needed"]
+    untold = [name for name, role in roles.items() if role == "untold"]
+    idle = [name for name in roles if name not in needed + untold]
+    if len(needed) == len(roles):
+        return "Every arm is needed in the best mixture."
+    parts = []
+    if needed:
+        parts.append(f"Needed in the best mixture: {', '.join(needed)}.")
+    if untold:
+        few = samples(whole, untold)
+        parts.append(f"Cannot be told from chance with {few}: {', '.join(untold)}.")
+    if idle:
+        parts.append(f"Not needed in the best mixture: {', '.join(idle)}.")
+    return " ".join(parts)
 
 
 def _published_interiority() -> Rows:

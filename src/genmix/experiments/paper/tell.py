@@ -6,6 +6,7 @@ import math
 
 from genmix.experiments.comparison import Comparison, Outcome
 from genmix.experiments.paper import text
+from genmix.experiments.plan import Options
 from genmix.experiments.statistics import Interval
 from genmix.experiments.words import best_line
 
@@ -13,10 +14,17 @@ from genmix.experiments.words import best_line
 def settings_line(found: Comparison) -> str:
     options, world = found.plan.options, found.plan.world
     return (
-        f"{found.repeats} paired repeats, T = {options.rounds}, warm start {options.warm_start}; "
-        f"{found.objective!r}; encoder {world.encoder or 'unstated'}, d = {world.dimension}, "
-        f"{len(world.arms)} arms of {_sizes(found)} samples."
+        f"{found.repeats} paired repeats, T = {options.rounds}, warm start {options.warm_start}, "
+        f"{_solving(options)}; {found.objective!r}; encoder {world.encoder or 'unstated'}, "
+        f"d = {world.dimension}, {len(world.arms)} arms of {_sizes(found)} samples."
     )
+
+
+def _solving(options: Options) -> str:
+    """How often it is solved, and how arms are drawn where that is not at random."""
+    growth = options.resolve_growth
+    often = f"at {100 * growth:g} % growth" if growth else "in every round"
+    return f"re-solved {often}" + ("" if options.draw == "iid" else f", drawn by {options.draw}")
 
 
 def _sizes(found: Comparison) -> str:
@@ -40,7 +48,8 @@ def outcome_table(found: Comparison) -> str:
     lines = [settings_line(found)]
     if found.plan.options.population:
         lines.append(f"B{best_line(found)[1:]}.")
-    table = text.table(heads, [_row(outcome) for outcome in found.outcomes.values()])
+    rows = [[found.named(policy), *_row(each)] for policy, each in found.outcomes.items()]
+    table = text.table(heads, rows)
     return f"{' '.join(lines)}\n\n{table}\n"
 
 
@@ -48,7 +57,6 @@ def _row(outcome: Outcome) -> list[str]:
     slope = outcome.exponent
     times = [outcome.reached.get(near) for near in ("1%", "5%")]
     return [
-        outcome.policy,
         plus_minus(outcome.pooled),
         "–" if outcome.mixture is None else plus_minus(outcome.mixture),
         "–" if outcome.regret is None else f"{outcome.regret.mean:.3g}",
@@ -81,7 +89,7 @@ def tests_table(found: Comparison) -> str:
     words = {True: "better", False: "worse", None: "no difference seen"}
     rows = [
         [
-            f"{row['policy']} − {row['against']}",
+            f"{found.named(row['policy'])} − {found.named(row['against'])}",
             f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]",
             f"{row['p_t']:.2g}",
             f"{row['p_wilcoxon']:.2g}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from genmix.diagnostics import Spread
 from genmix.experiments.worlds import World
+from genmix.halves import Spread
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
