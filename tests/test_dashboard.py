@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -26,10 +27,10 @@ import genmix as gx
 from genmix.cli import app
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.folder import RunsFolder, read_inside
-from genmix.dashboard.follower import Follower, Moment
+from genmix.dashboard.follower import Event, Follower, Moment
 from genmix.dashboard.state import LETTERS, POINTS, curve_of, entry_of, life_of, state_of, thinned
 from genmix.study.journal import Journal
-from genmix.study.lock import FolderLock, holder
+from genmix.study.lock import FolderLock, Holder, holder, say_stopping
 
 
 @pytest.fixture(scope="module")
@@ -327,13 +328,25 @@ def test_time_is_added_up_over_sessions_as_the_journal_does(tmp_path: Path) -> N
     journal.close()
 
 
+def test_time_that_was_written_down_is_taken(tmp_path: Path) -> None:
+    """By the clock of the sessions: that of the wall went on while a laptop slept."""
+    write_long_journal(tmp_path / "run", 100, dimension=2)
+    journal = Journal.open(tmp_path / "run")
+    journal.set_meta("seconds", 4.5)
+    run = Follower(tmp_path / "run")
+    run.look()
+    assert run.seconds(is_running=False) == journal.running_time() == 4.5
+    assert run.seconds(is_running=True) > 4.5
+    journal.close()
+
+
 # -- who holds a run ---------------------------------------------------------------------------------
 
 
 def test_the_holder_of_a_lock(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
     with FolderLock(tmp_path):
-        assert holder(tmp_path) == os.getpid()
+        assert holder(tmp_path) == Holder(os.getpid())
     assert holder(tmp_path) is None
     for content in ("", "garbage", "0", "1", "-1", "99999999999999999999", str(2**22 - 1)):
         (tmp_path / "lock").write_text(content)
@@ -345,7 +358,7 @@ def test_the_holder_of_a_lock(tmp_path: Path) -> None:
 
 def test_the_lock_names_nobody_when_it_is_free(tmp_path: Path) -> None:
     with FolderLock(tmp_path):
-        assert (tmp_path / "lock").read_text().strip() == str(os.getpid())
+        assert (tmp_path / "lock").read_text().split()[0] == str(os.getpid())
     assert (tmp_path / "lock").read_text() == ""
 
 
@@ -355,14 +368,86 @@ def test_the_holder_is_the_one_that_kept_the_lock_from_us(
     """Another takes the lock between our looks at it: the session before is not the one to stop."""
     from genmix.study import lock
 
-    (tmp_path / "lock").write_text(f"{os.getppid()}\n")
+    (tmp_path / "lock").write_text(f"{os.getppid()} {lock.place()}\n")
 
     def flock(file: int, how: int) -> None:
-        (tmp_path / "lock").write_text(f"{os.getpid()}\n")
+        (tmp_path / "lock").write_text(f"{os.getpid()} {lock.place()}\n")
         raise BlockingIOError
 
     monkeypatch.setattr(lock.fcntl, "flock", flock)
-    assert holder(tmp_path) == os.getpid()
+    assert holder(tmp_path) == Holder(os.getpid())
+
+
+@pytest.mark.parametrize(
+    "words", ["", "0 {here}", "x {here}", "{gone} {here}", "{mine}", "{mine} a/b"]
+)
+def test_a_holder_that_cannot_be_seen_from_here_is_not_signalled(
+    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number means nothing here, on another machine or in another container: or somebody else."""
+    from genmix.study import lock
+
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with FolderLock(tmp_path):
+        told = words.format(here=lock.place(), gone=gone.pid, mine=os.getpid())
+        (tmp_path / "lock").write_text(told)
+        kill = os.kill
+        monkeypatch.setattr(os, "kill", lambda p, n: pytest.fail("signalled") if n else kill(p, n))
+        assert holder(tmp_path) == Holder(None)
+        with pytest.raises(gx.InputError, match="cannot be seen from here"):
+            Actions().stop(tmp_path)
+        with pytest.raises(gx.InputError, match="in use by a process that cannot be seen"):
+            FolderLock(tmp_path).__enter__()
+
+
+def test_a_forked_child_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys, time; from genmix.study.lock import FolderLock\n"
+        "FolderLock(pathlib.Path(sys.argv[1])).__enter__()\n"
+        "os.fork() or time.sleep(60)\n"
+        "print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert run.stdout is not None
+        assert int(run.stdout.readline()) == run.pid
+        assert holder(tmp_path) == Holder(run.pid)
+        run.kill()
+        run.wait()
+        with FolderLock(tmp_path):
+            pass
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+
+
+def test_a_lock_on_a_full_disk_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(gx.InputError, match=r"No space left on device\): make room first"):
+            FolderLock(tmp_path).__enter__()
+    with FolderLock(tmp_path):
+        assert holder(tmp_path) == Holder(os.getpid())
+
+
+def test_a_run_says_itself_that_it_stops(tmp_path: Path) -> None:
+    """After Ctrl-C in a terminal, the button of a page must not be the second one."""
+    with FolderLock(tmp_path):
+        say_stopping(tmp_path)
+        assert holder(tmp_path) == Holder(os.getpid(), is_stopping=True)
+        with pytest.raises(gx.InputError, match="is stopping already"):
+            Actions().stop(tmp_path)
+    with FolderLock(tmp_path):
+        assert holder(tmp_path) == Holder(os.getpid())
 
 
 def test_a_slow_look_at_a_lock_is_waited_for(tmp_path: Path) -> None:
@@ -372,7 +457,7 @@ def test_a_slow_look_at_a_lock_is_waited_for(tmp_path: Path) -> None:
         done = threading.Timer(0.3, fcntl.flock, args=(looked_at, fcntl.LOCK_UN))
         done.start()
         with FolderLock(tmp_path):
-            assert holder(tmp_path) == os.getpid()
+            assert holder(tmp_path) == Holder(os.getpid())
         done.join()
 
 
@@ -490,9 +575,14 @@ def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
     ended.wait()
     actions._started[tmp_path / "run"] = ended
     (tmp_path / "run" / "resume.log").write_text("refused: api_key=abcdef0123456789abcd\n")
-    assert actions.trouble(tmp_path / "run") == (
-        "genmix resume ended with 1: (hidden: this line looks like a secret)"
-    )
+    actions._started_at[tmp_path / "run"] = 1000.0
+    hidden = "genmix resume ended with 1: (hidden: this line looks like a secret)"
+    before = Event(1, 999.0, "start", None, {"pid": 1})
+    own = Event(2, 1001.0, "start", None, {"pid": ended.pid})
+    for begun in (None, before, own):
+        assert actions.trouble(tmp_path / "run", begun) == hidden
+    others = Event(3, 1001.0, "start", None, {"pid": ended.pid + 1})
+    assert actions.trouble(tmp_path / "run", others) is None  # somebody has mended it since
 
 
 # -- live --------------------------------------------------------------------------------------------
@@ -595,9 +685,9 @@ def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> No
     try:
         for _ in range(2):
             with FolderLock(tmp_path):
-                assert not actions.is_stopping(tmp_path, os.getpid())
+                assert not actions.is_stopping(tmp_path, Holder(os.getpid()))
                 actions.stop(tmp_path)
-                assert actions.is_stopping(tmp_path, os.getpid())
+                assert actions.is_stopping(tmp_path, Holder(os.getpid()))
                 with pytest.raises(gx.InputError, match="is stopping already"):
                     actions.stop(tmp_path)
             time.sleep(0.05)  # the file system's clock has a tick

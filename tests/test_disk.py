@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.disk import draft_of, sweep, write_text
+from genmix.disk import draft_of, draft_path, sweep, sweep_drafts_of, write_text
 
 
 def dead_process() -> int:
@@ -24,8 +25,9 @@ def dead_process() -> int:
 def leave_drafts(folder: Path) -> tuple[Path, Path]:
     """What a process that was killed, and one that still writes, have in a folder."""
     folder.mkdir(exist_ok=True)
-    left = folder / f"samples.jsonl.{dead_process()}-1.part"
-    live = folder / f"samples.jsonl.{os.getpid()}-1.part"
+    mine = draft_path(folder / "samples.jsonl")
+    left = folder / mine.name.replace(f"-{os.getpid()}-", f"-{dead_process()}-")
+    live = folder / mine.name.replace(f"-{threading.get_ident()}", "-1")
     for draft in (left, live):
         draft.write_text("half")
     return left, live
@@ -50,12 +52,31 @@ def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 def test_only_drafts_of_the_dead_are_swept(tmp_path: Path) -> None:
     left, live = leave_drafts(tmp_path)
-    others = tmp_path / "other.part", tmp_path / "words.1-2.part.txt"
+    elsewhere = tmp_path / f"x.0badc0de-{dead_process()}-1.genmix.part"  # in another container
+    others = elsewhere, tmp_path / "other.part", tmp_path / "backup.2024-11.part"
     for other in others:
         other.write_text("mine")
+    sweep_drafts_of(tmp_path / "samples.csv")
+    assert left.exists()
     sweep(tmp_path)
     assert not left.exists()
     assert all(kept.exists() for kept in (live, *others))
+
+
+def test_a_data_set_leaves_others_alone(tmp_path: Path) -> None:
+    """The draft of a folder is its own, and what lies beside it is somebody's."""
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(40, 3)))
+    arms = {"a": {"kind": "recorded", "path": str(tmp_path / "a.npy")}}
+    study = {"name": "s", "arms": arms, "objective": "vendi", "budget": {"samples": 25}}
+    run = gx.run(study, tmp_path / "run")
+    (tmp_path / "data.part").mkdir()
+    (tmp_path / "data.part" / "mine").write_text("precious")
+    left = draft_path(tmp_path / "data").name.replace(f"-{os.getpid()}-", f"-{dead_process()}-")
+    (tmp_path / left / "data").mkdir(parents=True)
+    gx.export(run.folder, "hf", tmp_path / "data")
+    assert (tmp_path / "data.part" / "mine").read_text() == "precious"
+    assert not (tmp_path / left).exists()
+    assert (tmp_path / "data" / "README.md").exists()
 
 
 def test_an_export_and_a_comparison_sweep_where_they_write(tmp_path: Path) -> None:

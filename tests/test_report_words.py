@@ -13,6 +13,7 @@ from tests.report_runs import feature_run
 
 import genmix as gx
 from genmix.report.data import Arm, Facts, Mixed, Term, Then, gather
+from genmix.report.rivals import Rival
 from genmix.report.words import (
     compared,
     cost_words,
@@ -25,6 +26,7 @@ from genmix.report.words import (
     score_words,
     settled,
     settled_words,
+    told_apart,
 )
 
 
@@ -67,11 +69,11 @@ def test_percents() -> None:
 @pytest.mark.parametrize(
     "share, words",
     [
-        (0.1234, "12 % better than"),
-        (-0.0123, "1.2 % worse than"),
-        (0.0001, "the same as"),
-        (3.5, "350 % better than"),
-        (None, "beside"),
+        (0.1234, "is 12 % better than"),
+        (-0.0123, "is 1.2 % worse than"),
+        (0.0001, "cannot be told from"),
+        (3.5, "is 350 % better than"),
+        (None, "stands beside"),
     ],
 )
 def test_comparisons(share: float | None, words: str) -> None:
@@ -103,13 +105,34 @@ def test_the_score_against_the_best_arm_and_even_shares(facts: Facts) -> None:
     best = replace(facts.arms[0], label="star", single={"vendi": 2.0}, loss=-9.0)
     arms = (best, *facts.arms[1:])
     weights = dict.fromkeys((arm.label for arm in arms), 1 / 3)
-    even = Mixed({"vendi": 4.0}, 0.0)
-    found = score_words(replace(facts, mixture=scores, even=even, arms=arms, weights=weights))
-    assert found == [
-        "It scores Vendi 3 ↑: 50 % better than the best arm alone, star (2) and 25 % worse than an "
-        "even mixture (4)."
+    told = replace(
+        facts,
+        mixture=scores,
+        arms=arms,
+        weights=weights,
+        against_best_arm=rival(40, 2.7, 1.8, 0.1),
+        against_even=rival(1200, 2.8, 3.5, 0.4),
+    )
+    assert score_words(told) == [
+        "It scores Vendi 3 ↑. In sets of 40 samples it is 50 % better than the best arm alone, star "
+        "(2.7 against 1.8). In sets of 1,200 samples it cannot be told from an even mixture (2.8 "
+        "against 3.5)."
     ]
+    unknown = replace(told, against_best_arm=None, against_even=None)
+    assert score_words(unknown) == ["It scores Vendi 3 ↑."]
     assert score_words(replace(facts, mixture=None)) == []
+
+
+def rival(size: int, mixture: float, other: float, spread: float) -> Rival:
+    return Rival(size, {"vendi": mixture}, {"vendi": other}, {"vendi": spread})
+
+
+def test_a_difference_within_chance_is_none() -> None:
+    up = Term("vendi", True)
+    assert told_apart(up, rival(9, 2.2, 2.0, 0.09)) == pytest.approx(0.1)
+    assert told_apart(up, rival(9, 2.2, 2.0, 0.11)) == 0.0
+    assert told_apart(Term("vendi", False), rival(9, 2.2, 2.0, 0.01)) == pytest.approx(-0.1)
+    assert told_apart(Term("fd", False), rival(9, 2.2, 2.0, 0.01)) is None
 
 
 def test_what_it_cost(facts: Facts) -> None:
@@ -147,7 +170,8 @@ def test_convergence_is_about_weights_and_scores(
     facts: Facts, moved: float, score: float, verdict: str
 ) -> None:
     then = Then(240, moved, {"vendi": score})
-    found = settled(replace(facts, mixture=Mixed({"vendi": 2.0}, 0.0), then=then))
+    mixture, best = Mixed({"vendi": 2.0}, 0.0), {"vendi": 2.0}
+    found = settled(replace(facts, mixture=mixture, best=best, then=then))
     assert found.verdict == verdict
     assert "the last 60 samples" in found.why
 
@@ -157,6 +181,15 @@ def test_a_score_that_stays_zero_has_converged(facts: Facts) -> None:
     assert settled(replace(zero, then=Then(240, 0.3, {"vendi": 0.0}))).verdict == "yes"
     assert settled(replace(facts, then=Then(240, 0.01, {}))).verdict == "yes"
     assert settled(replace(facts, then=Then(240, 0.3, {}))).verdict == "no"
+
+
+def test_weights_that_were_not_solved_again_have_not_converged(facts: Facts) -> None:
+    still = replace(facts, mixture=Mixed({"vendi": 2.0}, 0.0), then=Then(240, 0.0, {"vendi": 2.0}))
+    found = settled(replace(still, best={"vendi": 2.1}))
+    assert found.verdict == "no"
+    assert "were not solved again for the last samples, and would score 5.0% better" in found.why
+    assert settled(replace(still, best={"vendi": 2.01})).verdict == "yes"
+    assert settled(replace(still, best={"vendi": 2.1}, policy="mixture-ucb")).verdict == "yes"
 
 
 def test_convergence_that_cannot_be_known(facts: Facts) -> None:
@@ -172,6 +205,13 @@ def test_a_run_that_converged_says_use_it(facts: Facts) -> None:
     drop, use = next_steps(facts)
     assert drop.words.startswith("Drop dot (seen in ")
     assert "samples.jsonl" in use.words
+
+
+def test_an_arm_seen_too_seldom_is_not_dropped(facts: Facts) -> None:
+    steps = {s.kind: s.words for s in next_steps(changed(facts, "dot", may_be_needed=True))}
+    assert "drop" not in steps
+    assert steps["look"].startswith("The mixture uses next to nothing of dot (")
+    assert steps["look"].endswith("of it to be sure: raise warm_start before you drop it.")
 
 
 def test_a_run_that_did_not_converge_wants_a_larger_budget(facts: Facts) -> None:
@@ -258,10 +298,11 @@ def test_an_arm_that_is_needed_is_never_dropped(facts: Facts) -> None:
 
 
 def test_a_single_arm_that_does_it_all(facts: Facts) -> None:
-    assert facts.mixture is not None
-    score = {"vendi": (facts.mixture.scores["vendi"] or 0) * 0.999}
-    found = changed(facts, "flat", single=score, loss=-99.0)
-    assert "single" in kinds(replace(found))
+    found = changed(facts, "flat", loss=-99.0)
+    assert "single" in kinds(replace(found, against_best_arm=rival(100, 2.01, 2.0, 0.005)))
+    assert "single" not in kinds(replace(found, against_best_arm=rival(100, 2.01, 2.0, 0.5)))
+    assert "single" not in kinds(replace(found, against_best_arm=rival(100, 2.1, 2.0, 0.005)))
+    assert "single" not in kinds(replace(found, against_best_arm=None))
     assert "single" not in kinds(facts)
 
 

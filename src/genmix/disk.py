@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
+import shutil
+import socket
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,12 +18,13 @@ from typing import Any
 from genmix.errors import InputError
 
 ADVICE = "check the folder and its room"
+DRAFT = ".genmix.part"
 
 
 @contextmanager
 def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
     """A path to write to; an old ``target`` stays until the block has ended and the disk has it all."""
-    draft = Path(f"{target}.{os.getpid()}-{threading.get_ident()}.part")
+    draft = draft_path(target)
     try:
         yield draft
         with draft.open("rb+") as written:
@@ -51,13 +56,41 @@ def remove(file: Path) -> None:
         raise InputError(f"{file} cannot be removed ({error.strerror}): {ADVICE}.") from error
 
 
+def draft_path(target: Path) -> Path:
+    """Beside the target, of this process and thread alone."""
+    return Path(f"{target}.{_mark()}-{os.getpid()}-{threading.get_ident()}{DRAFT}")
+
+
+def _mark() -> str:
+    return f"{zlib.crc32(place().encode()):08x}"
+
+
+def place() -> str:
+    """Where a process number means something: this machine, and this container on it."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}/{space}"
+
+
 def sweep(folder: Path) -> None:
-    """Remove the drafts of processes that were killed."""
-    for draft in folder.glob("*.part"):
-        process = re.search(r"\.(\d+)-\d+\.part$", draft.name)
-        if process is not None and not is_alive(int(process[1])):
-            with suppress(OSError):
-                draft.unlink()
+    """Remove the drafts of processes that were killed, in a folder that is all genmix's."""
+    for draft in folder.glob(f"*{DRAFT}"):
+        _sweep_draft(draft)
+
+
+def sweep_drafts_of(target: Path) -> None:
+    """The same for one file, in a folder where others may keep theirs."""
+    for draft in target.parent.glob(f"{glob.escape(target.name)}.*{DRAFT}"):
+        _sweep_draft(draft)
+
+
+def _sweep_draft(draft: Path) -> None:
+    process = re.search(rf"\.{_mark()}-(\d+)-\d+{re.escape(DRAFT)}$", draft.name)
+    if process is not None and not is_alive(int(process[1])):
+        with suppress(OSError):
+            draft.unlink() if not draft.is_dir() else shutil.rmtree(draft)
 
 
 def is_alive(process: int) -> bool:

@@ -78,6 +78,8 @@ class Follower:
         self._step = self._failure = -1
         self._signature: Any = None
         self._ends: dict[int, float] = {}
+        self._kept: float | None = None
+        """Seconds that the sessions have written down; None of runs that did not."""
         self._cost = Costs(self.folder)
 
     @property
@@ -113,6 +115,7 @@ class Follower:
         self._read_failures(journal)
         self._read_events(journal)
         self._read_timeline(journal)
+        self._kept = journal.meta("seconds")
         self.flying = dict(
             journal.query("SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm")
         )
@@ -192,7 +195,11 @@ class Follower:
     @property
     def started(self) -> float | None:
         """When the last session began."""
-        return next((e.at for e in reversed(self.events) if e.kind == "start"), None)
+        return None if self.last_start is None else self.last_start.at
+
+    @property
+    def last_start(self) -> Event | None:
+        return next((e for e in reversed(self.events) if e.kind == "start"), None)
 
     @property
     def last_sign(self) -> float | None:
@@ -208,6 +215,9 @@ class Follower:
 
     def seconds(self, is_running: bool) -> float:
         """Running time of all sessions."""
+        if self._kept is not None:
+            since = time.time() - (self.last_sign or math.inf) if is_running else 0.0
+            return self._kept + max(since, 0.0)
         total = sum(self._ends[e.id] - e.at for e in self.events if e.id in self._ends)
         if self.started is None:
             return total

@@ -51,9 +51,9 @@ class Life:
 
 
 def life_of(run: Follower, actions: Actions) -> Life:
-    process, end = holder(run.folder), run.end
-    if process is not None:
-        if actions.is_stopping(run.folder, process) and end is None:
+    held, end = holder(run.folder), run.end
+    if held is not None:
+        if actions.is_stopping(run.folder, held) and end is None:
             return Life("stopping", "what is in flight is taken in")
         if end is None:
             return Life("running" if run.events else "starting")
@@ -64,7 +64,7 @@ def life_of(run: Follower, actions: Actions) -> Life:
         return Life("ending", "the report is written")
     if actions.is_starting(run.folder):
         return Life("starting", "the models are loaded")
-    trouble = actions.trouble(run.folder)
+    trouble = actions.trouble(run.folder, run.last_start)
     if trouble is not None and (end is None or end.kind != "finished"):
         return Life("trouble", trouble)
     if end is not None:

@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from genmix.diagnostics import innovation
 from genmix.errors import InputError
+from genmix.innovation import innovation
 from genmix.kernels import Cosine
+from genmix.loss import LinearLoss, SumLoss
 from genmix.mixture import Mixture, best_mixture
 from genmix.objectives.base import Batch, Objective, Sum
 from genmix.plain import finite
 from genmix.report.chosen import Chosen, choose
 from genmix.report.frontier import PRICES, Frontier, frontier
+from genmix.report.rivals import Rival, against
 from genmix.report.safe import without_secrets
 from genmix.report.statistics import is_heavy, statistics_of
 from genmix.study.journal import Journal, embedding_of
@@ -39,6 +41,12 @@ MOST_SOLVES, MOST_HEAVY_SOLVES = 30, 8
 
 INNOVATION_SIDE = 1000
 """Dimensions up to which second moments are compared as they are; beyond, in the span of as many samples."""
+
+DOUBT = 2.0
+"""What few samples put on top of a loss on average, and as much again for bad luck."""
+
+FEW = 30
+"""Samples of an arm, where that is not known."""
 
 WINDOW = 0.2
 """The last part of the samples, over which a mixture must have kept still to be called settled."""
@@ -75,6 +83,8 @@ class Arm:
     last_failure: str | None
     suspensions: int
     innovation: float | None
+    may_be_needed: bool = False
+    """Whether it looks useless only because it was seen so seldom."""
 
     @property
     def cost_each(self) -> float | None:
@@ -126,6 +136,9 @@ class Facts:
     gap: float | None
     mixture: Mixed | None
     even: Mixed | None
+    against_best_arm: Rival | None
+    """The mixture and the arm that is best by itself, in sets of equal size."""
+    against_even: Rival | None
     best: Values
     """Of the best mixture of the arms still drawn from, whatever the policy made of them."""
     pooled: Values
@@ -145,8 +158,7 @@ class Facts:
     @cached_property
     def best_arm(self) -> Arm | None:
         """The one that is best by itself."""
-        known = [arm for arm in self.arms if arm.loss is not None]
-        return min(known, key=lambda arm: arm.loss) if known else None  # type: ignore[arg-type, return-value]
+        return best_of(self.arms)
 
     @property
     def has_leavers(self) -> bool:
@@ -155,6 +167,12 @@ class Facts:
 
     def arm(self, label: str) -> Arm:
         return next(arm for arm in self.arms if arm.label == label)
+
+
+def best_of(arms: Sequence[Arm]) -> Arm | None:
+    """The arm whose own samples have the least loss."""
+    known = [(arm.loss, arm) for arm in arms if arm.loss is not None]
+    return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
 def few_threads(folder: Path) -> AbstractContextManager[Any]:
@@ -207,6 +225,7 @@ class _Gathering:
         costs = self.journal.spent()
         first = next((e["at"] for e in self.events if e["kind"] == "start"), None)
         arms = self._arms(chosen)
+        best = best_of(arms)
         objective = None if self.pool is None else self.pool.objective
         return Facts(
             name=self.study["name"],
@@ -228,7 +247,9 @@ class _Gathering:
             weights=self.weights,
             gap=None if self.best is None else self._gap(),
             mixture=self._measured(self.weights),
-            even=self._measured(dict.fromkeys(self.weights or (), 1.0)),
+            even=self._measured(self.even_weights),
+            against_best_arm=self._against(chosen, {best.label: 1.0} if best else None),
+            against_even=self._against(chosen, self.even_weights),
             best=_values(self.best.score) if self.best else {},
             pooled=_values(self.pool.pooled_score()) if self.pool else {},
             then=self._then(),
@@ -286,6 +307,29 @@ class _Gathering:
             return None
         loss = self.best.function.value(alpha)
         return Mixed(self._scores(alpha), loss) if math.isfinite(loss) else None
+
+    @cached_property
+    def even_weights(self) -> dict[str, float]:
+        return dict.fromkeys(self.weights or (), 1.0)
+
+    def _against(self, chosen: Chosen, other: dict[str, float] | None) -> Rival | None:
+        if self.pool is None or not self.weights or not other or self._alpha(self.weights) is None:
+            return None
+        return against(chosen, self.pool.objective, self.weights, other)
+
+    @cached_property
+    def hopeful(self) -> set[str]:
+        """Arms that would be in the best mixture if chance had been kinder to those seen seldom."""
+        if self.best is None:
+            return set()
+        counts = np.array([self.counts[arm] for arm in self.usable], dtype=np.float64)
+        shares = counts / counts.sum()
+        doubt = DOUBT * self.best.function.inflation(shares)
+        if not doubt:  # nothing is known of what few samples do to this loss
+            return {arm for arm in self.usable if self.counts[arm] < FEW}
+        loss = SumLoss([(1.0, self.best.function), (1.0, LinearLoss(-doubt / counts))])
+        found = self.best.solver.solve(loss, shares)
+        return {arm for arm, w in zip(self.usable, found.weights, strict=True) if w > 0}
 
     def _alpha(self, weights: dict[str, float] | None) -> Any:
         """Weights over the usable arms, which add up to 1; None if others have a part in it."""
@@ -367,6 +411,7 @@ class _Gathering:
                 last_failure=last.get(arm),
                 suspensions=suspended[arm],
                 innovation=novel.get(arm),
+                may_be_needed=arm in self.hopeful,
             )
             for arm in self.labels
         )

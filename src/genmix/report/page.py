@@ -17,7 +17,7 @@ from genmix import __version__
 from genmix.charts.names import short_name
 from genmix.errors import InputError
 from genmix.report import words
-from genmix.report.data import Arm, Facts
+from genmix.report.data import Arm, Facts, Term
 from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
 from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
@@ -141,19 +141,7 @@ def _tiles(facts: Facts) -> str:
         mine = facts.mixture.scores
         title = f"{short_name(term.name)} {arrow} of the mixture"
         tiles.append(_tile(title, number(mine.get(term.name)), "on all samples in hand"))
-        for what, other in (("best arm", facts.best_arm), ("even mixture", facts.even)):
-            if other is None or len(facts.weights or ()) < 2:
-                continue
-            scores = other.single if isinstance(other, Arm) else other.scores
-            label = f"{other.label}, " if isinstance(other, Arm) else ""
-            share = words.gain(term, mine, scores)
-            kind = (
-                "" if share is None or abs(share) < words.SAME else "good" if share > 0 else "bad"
-            )
-            title = f"{short_name(term.name)} against the {what}"
-            tiles.append(
-                _tile(title, _signed(share), f"{label}{number(scores.get(term.name))}", kind)
-            )
+        tiles += _rival_tiles(facts, term)
     tiles.append(_tile("Samples", f"{facts.samples:,}", duration(facts.seconds)))
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
@@ -164,11 +152,26 @@ def _tiles(facts: Facts) -> str:
     return f'<dl class="tiles">{"".join(tiles)}</dl>'
 
 
+def _rival_tiles(facts: Facts, term: Term) -> list[str]:
+    found = []
+    for what, rival in (
+        ("best arm", facts.against_best_arm),
+        ("even mixture", facts.against_even),
+    ):
+        if rival is None or len(facts.weights or ()) < 2:
+            continue
+        share = words.told_apart(term, rival)
+        kind = "" if not share else "good" if share > 0 else "bad"
+        title = f"{short_name(term.name)} against the {what}"
+        found.append(_tile(title, _signed(share), f"in sets of {rival.size:,} samples", kind))
+    return found
+
+
 def _signed(share: float | None) -> str:
     if share is None:
         return "–"
     if abs(share) < words.SAME / 2:
-        return "±0 %"
+        return "no difference"
     return f"{'+' if share > 0 else '−'}{words.size_of(share)} %"
 
 
@@ -189,8 +192,9 @@ def _next(facts: Facts) -> str:
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "scores": "Scores of the samples in hand; the even mixture weighs all arms alike.",
-    "weights": "The mixture from which arms were drawn; even until the warm start is complete.",
+    "scores": "Scores of the samples in hand; the even mixture weighs all arms alike. Few samples score "
+    "worse than many, so an arm alone looks a little worse than it is.",
+    "weights": "The mixture over time; even until the warm start is complete.",
     "pooled": "All samples as one set, as they came; broken lines are the arms alone and, dotted, "
     "an even mixture, at the end.",
     "map": "What is near here need not be near in all dimensions. The arrow keys step from dot to dot.",
@@ -319,7 +323,7 @@ def _rise(arm: Arm) -> str:
 def _legend(facts: Facts) -> str:
     terms = {
         "Weight": "its part in the mixture at the end; – where the arm was out of it",
-        "Alone": "the score of the arm's own samples",
+        "Alone": "the score of the arm's own samples; fewer samples score worse by that alone",
         "Loss without it": "by how much the least loss of a mixture rises if the arm is left out; "
         "0: it is not needed",
         "Innovation": "λ_max(S_i − Σ_j S_j): above 0 the arm has a direction that all others "

@@ -10,7 +10,11 @@ from typing import Literal
 
 from genmix.charts.names import short_name
 from genmix.report.data import Arm, Facts, Term, Values
+from genmix.report.rivals import Rival
 from genmix.study.view import duration
+
+SURE = 2.0
+"""Standard deviations by which a difference must exceed chance to be called one."""
 
 STILL = 0.05
 """Weights that stayed within this of where they are have settled."""
@@ -42,7 +46,7 @@ class Settled:
 class Step:
     """Something to do next."""
 
-    kind: Literal["failed", "resume", "wait", "budget", "drop", "single", "use"]
+    kind: Literal["failed", "resume", "wait", "budget", "look", "drop", "single", "use"]
     words: str
 
 
@@ -79,13 +83,23 @@ def gain(term: Term, mine: Values, other: Values) -> float | None:
     return (a - b) / abs(b) * (1 if term.maximise else -1)
 
 
+def told_apart(term: Term, rival: Rival) -> float | None:
+    """By how much the mixture is better, relatively, as far as that is more than chance; 0 if it is not."""
+    mine, other, spread = (
+        values.get(term.name) for values in (rival.mixture, rival.other, rival.spread)
+    )
+    if mine is None or other is None or spread is None:
+        return None
+    return gain(term, rival.mixture, rival.other) if abs(mine - other) > SURE * spread else 0.0
+
+
 def compared(share: float | None) -> str:
     """How much better, before the name of what it is compared with."""
     if share is None:
-        return "beside"
+        return "stands beside"
     if abs(share) < SAME / 2:
-        return "the same as"
-    return f"{size_of(share)} % {'better' if share > 0 else 'worse'} than"
+        return "cannot be told from"
+    return f"is {size_of(share)} % {'better' if share > 0 else 'worse'} than"
 
 
 def size_of(share: float) -> str:
@@ -123,31 +137,35 @@ def _named(arms: Sequence[str]) -> str:
 
 
 def score_words(facts: Facts) -> list[str]:
-    """The mixture against the best arm alone and against all arms evenly, a sentence a score."""
+    """The mixture, and beside it the best arm alone and all arms evenly, for every score."""
     if facts.mixture is None:
         return []
     found = []
     for term in facts.terms:
-        parts = [
-            f"{compared(gain(term, facts.mixture.scores, other))} {what} ({number(other.get(term.name))})"
-            for what, other in _rivals(facts)
-        ]
         arrow = "↑" if term.maximise else "↓"
         value = number(facts.mixture.scores.get(term.name))
-        rest = f": {listed(parts)}" if parts else ""
-        found.append(f"It scores {short_name(term.name)} {value} {arrow}{rest}.")
+        rest = [f" {_duel(term, what, rival)}" for what, rival in _rivals(facts)]
+        found.append(f"It scores {short_name(term.name)} {value} {arrow}.{''.join(rest)}")
     return found
 
 
-def _rivals(facts: Facts) -> list[tuple[str, Values]]:
-    found: list[tuple[str, Values]] = []
+def _duel(term: Term, what: str, rival: Rival) -> str:
+    mine, other = (number(values.get(term.name)) for values in (rival.mixture, rival.other))
+    return (
+        f"In sets of {rival.size:,} samples it {compared(told_apart(term, rival))} {what} "
+        f"({mine} against {other})."
+    )
+
+
+def _rivals(facts: Facts) -> list[tuple[str, Rival]]:
+    found: list[tuple[str, Rival]] = []
     if len(facts.weights or ()) < 2:
         return found
-    if facts.best_arm is not None:
-        found.append((f"the best arm alone, {facts.best_arm.label}", facts.best_arm.single))
-    if facts.even is not None:
+    if facts.best_arm is not None and facts.against_best_arm is not None:
+        found.append((f"the best arm alone, {facts.best_arm.label}", facts.against_best_arm))
+    if facts.against_even is not None:
         whose = " of the arms still drawn from" if facts.has_leavers else ""
-        found.append((f"an even mixture{whose}", facts.even.scores))
+        found.append((f"an even mixture{whose}", facts.against_even))
     return found
 
 
@@ -188,6 +206,9 @@ def settled(facts: Facts) -> Settled:
         return Settled("unknown", f"the policy {facts.policy} does not learn weights")
     if facts.then is None or facts.mixture is None:
         return Settled("unknown", "too little was written down of how the weights went")
+    left = _left_by_the_solver(facts)
+    if left is not None:
+        return Settled("no", left)
     then = facts.then
     changes = [_relative(term, facts.mixture.scores, then.scores) for term in facts.terms]
     change = max((each for each in changes if each is not None), default=None)
@@ -208,6 +229,19 @@ def settled(facts: Facts) -> Settled:
     if then.moved > STILL:
         return Settled("no", f"a weight moved by {number(then.moved, 2)} {since}{_cost_of(change)}")
     return Settled("no", f"the mixture still changes its score {since}{_cost_of(change)}")
+
+
+def _left_by_the_solver(facts: Facts) -> str | None:
+    """If the weights are of a while ago: those of now would be better."""
+    if facts.policy != "mixture-greedy" or facts.mixture is None:
+        return None
+    behind = [gain(term, facts.best, facts.mixture.scores) for term in facts.terms]
+    most = max((each for each in behind if each is not None), default=0.0)
+    if len(facts.terms) != 1 or most <= NEAR:
+        return None
+    return (
+        f"the weights were not solved again for the last samples, and would score {most:.1%} better"
+    )
 
 
 def _relative(term: Term, now: Values, then: Values) -> float | None:
@@ -319,7 +353,19 @@ def _idle(facts: Facts) -> list[Step]:
         return []
     spare = [arm for arm in facts.arms if arm.weight is not None and _is_spare(facts, arm)]
     unused = [arm for arm in spare if (arm.weight or 0.0) < NEGLIGIBLE]
+    unsure = [arm for arm in unused if arm.may_be_needed]
+    unused = [arm for arm in unused if arm not in unsure]
     found = []
+    if unsure:
+        names = listed([f"{arm.label} ({arm.count:,} samples)" for arm in unsure])
+        which = "it" if len(unsure) == 1 else "them"
+        found.append(
+            Step(
+                "look",
+                f"The mixture uses next to nothing of {names}, but has seen too little of {which} to be "
+                f"sure: raise warm_start before you drop {which}.",
+            )
+        )
     if unused:
         names = listed([f"{arm.label} (seen in {arm.count:,} samples)" for arm in unused])
         which = "it" if len(unused) == 1 else "them"
@@ -330,7 +376,7 @@ def _idle(facts: Facts) -> list[Step]:
                 f"without {which}.",
             )
         )
-    others = [arm for arm in spare if arm not in unused]
+    others = [arm for arm in spare if (arm.weight or 0.0) >= NEGLIGIBLE]
     if others:
         names = listed([arm.label for arm in others])
         which = "it" if len(others) == 1 else "any one of them, not all,"
@@ -359,12 +405,25 @@ def _single(facts: Facts) -> list[Step]:
         return []
     if best.label not in (facts.weights or ()):  # the others do not add to it, they stand in for it
         return []
-    both = (facts.mixture.scores, facts.best)
-    gains = [gain(term, mixed, best.single) for term in facts.terms for mixed in both]
-    if any(g is None or abs(g) > NEAR for g in gains):
+    rival = facts.against_best_arm
+    if rival is None or not all(_is_as_good(term, rival) for term in facts.terms):
         return []
     return [
         Step(
-            "single", f"{best.label} alone scores as well, within 1 %: the others add little to it."
+            "single",
+            f"{best.label} alone scores as well, within 1 %, in sets of {rival.size:,} samples: the "
+            "others add little to it.",
         )
     ]
+
+
+def _is_as_good(term: Term, rival: Rival) -> bool:
+    """Whether the mixture is no better by more than 1 %, and so sure that chance hides no more."""
+    share, spread, other = (
+        gain(term, rival.mixture, rival.other),
+        rival.spread.get(term.name),
+        rival.other.get(term.name),
+    )
+    if share is None or spread is None or not other:
+        return False
+    return abs(share) <= NEAR and SURE * spread <= NEAR * abs(other)

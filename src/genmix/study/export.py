@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from genmix.disk import draft_of, sweep
+from genmix.disk import draft_of, draft_path, sweep_drafts_of
 from genmix.errors import InputError
 from genmix.extras import need
 from genmix.study.images import FOLDER, read_image
@@ -62,7 +62,7 @@ def export(
         if to == "hf":
             return _hf(journal, folder, Path(out or folder / "hf"))
         target = Path(out or folder / f"samples.{to}")
-        sweep(target.parent)
+        sweep_drafts_of(target)
         with draft_of(target) as draft:
             (_jsonl if to == "jsonl" else _parquet)(journal, draft)
         return target
@@ -158,8 +158,8 @@ def _hf(journal: Journal, folder: Path, out: Path) -> Path:
     """A folder that ``datasets.load_dataset`` takes as it is."""
     if out.exists():
         raise InputError(f"{out} is there already: name another folder, or remove it.")
-    draft = out.with_name(out.name + ".part")
-    shutil.rmtree(draft, ignore_errors=True)
+    sweep_drafts_of(out)
+    draft = draft_path(out)
     has_images = any(row["image_path"] for row in rows(journal))
     try:
         (draft / "data").mkdir(parents=True)
