@@ -1014,3 +1014,24 @@ def test_the_token_may_come_from_the_environment(
     monkeypatch.setenv("GENMIX_DASHBOARD_TOKEN", "x")
     result = CliRunner().invoke(app, ["dashboard", str(tmp_path), "--host", "192.0.2.1"])
     assert "cannot be listened on" in result.stderr
+
+
+def test_the_button_after_a_ctrl_c_elsewhere_is_not_the_second_one(tmp_path: Path) -> None:
+    """Eight calls that were paid for fly: a page that does not know of the first must not lose them."""
+    study = write_study(tmp_path / "study", samples=50, wait=1.0)
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "genmix", "run", str(study), "--out", str(folder), "--quiet"]
+    run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (folder / "journal.sqlite").exists())
+        follower = Follower(folder)
+        wait_until(lambda: follower.look() or bool(follower.flying))
+        run.send_signal(signal.SIGINT)
+        wait_until(lambda: (held := holder(folder)) is None or held.is_stopping)
+        with pytest.raises(gx.InputError, match=r"is stopping already|not running"):
+            Actions().stop(folder)
+        assert run.wait(60) == 130
+    finally:
+        run.kill()
+        run.wait()
+    assert gx.Run(folder).status == "interrupted"

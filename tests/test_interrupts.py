@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.dashboard_runs import write_study
@@ -17,7 +19,7 @@ from tests.dashboard_server import wait_until
 import genmix as gx
 from genmix.dashboard.actions import Actions
 from genmix.study.journal import Journal
-from genmix.study.lock import FolderLock, hears_signals
+from genmix.study.lock import FolderLock, Holder, holder
 
 AS_IN_A_NOTEBOOK = """
 import asyncio, sys
@@ -64,12 +66,28 @@ def test_the_first_interrupt_ends_a_notebooks_run_cleanly(tmp_path: Path, loop: 
     study = write_study(tmp_path / "study", samples=5000, wait=0.01)
     process = start(study, tmp_path / "run", loop)
     wait_until(lambda: told(tmp_path / "run") > 10)
-    assert hears_signals(tmp_path / "run")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=240)
     assert out.strip() == "status: interrupted", err
     assert process.returncode == 0
     assert 10 < told(tmp_path / "run") < 5000
+
+
+def test_an_interrupt_that_another_thread_is_given_ends_it_too(tmp_path: Path) -> None:
+    """The system chooses the thread; the one that waits, and answers, is not woken by it."""
+    study = write_study(tmp_path / "study", samples=600, wait=0.01)
+    given: list[int] = []
+
+    def give(live: Any) -> None:
+        if live.told > 10 and not given:
+            given.append(threading.get_ident())
+            signal.pthread_kill(given[0], signal.SIGINT)
+
+    async def cell() -> gx.Run:
+        return gx.run(study, tmp_path / "run", callbacks=[give])
+
+    assert asyncio.run(cell()).status == "interrupted"
+    assert given[0] != threading.get_ident()
 
 
 def test_the_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
@@ -108,7 +126,7 @@ def test_a_run_in_a_thread_of_its_own_is_not_stopped_by_a_signal(tmp_path: Path)
     thread.start()
     try:
         wait_until(lambda: told(folder) > 5)
-        assert not hears_signals(folder)
+        assert holder(folder) == Holder(os.getpid(), hears_signals=False)
         with pytest.raises(gx.InputError, match=f"in a thread of process {os.getpid()}"):
             Actions().stop(folder)
         with pytest.raises(gx.InputError, match=f"in use by process {os.getpid()}: wait"):
@@ -118,10 +136,27 @@ def test_a_run_in_a_thread_of_its_own_is_not_stopped_by_a_signal(tmp_path: Path)
     assert gx.Run(folder).status == "finished"
 
 
-def test_who_holds_nothing_hears(tmp_path: Path) -> None:
-    assert hears_signals(tmp_path)
-    (tmp_path / "lock").write_text("7 thread\n")
-    assert hears_signals(tmp_path)
+@pytest.mark.parametrize("handler", [lambda *_: None, signal.SIG_IGN, signal.default_int_handler])
+def test_the_callers_signals_are_the_callers_again(tmp_path: Path, handler: Any) -> None:
+    study = write_study(tmp_path / "study", samples=20)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, handler) for number in numbers}
+    during: list[Any] = []
+    try:
+        gx.run(
+            study,
+            tmp_path / "run",
+            callbacks=[lambda live: during.extend(map(signal.getsignal, numbers))],
+        )
+        assert handler not in during
+        assert [signal.getsignal(number) for number in numbers] == [handler] * 2
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+
+
+def test_a_holder_says_whether_it_hears(tmp_path: Path) -> None:
     with FolderLock(tmp_path, hears_signals=False):
-        assert not hears_signals(tmp_path)
-    assert hears_signals(tmp_path)
+        assert holder(tmp_path) == Holder(os.getpid(), hears_signals=False)
+    with FolderLock(tmp_path):
+        assert holder(tmp_path) == Holder(os.getpid())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -183,12 +184,31 @@ def test_running_time_leaves_out_the_time_between_sessions(tmp_path: Path) -> No
     assert journal.running_time() == pytest.approx(5.5)
 
 
+def test_running_time_is_that_of_the_sessions_own_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop slept for eight hours in the first session, which was killed; then the clock was set back."""
+    clock, wall = iter([2.0, 5.0, 9.0]), iter([0.0, 8 * 3600.0, -3.0, -2.0])
+    monkeypatch.setattr("genmix.study.journal.time.time", lambda: 1e9 + next(wall))
+    journal = Journal.create(tmp_path, META)
+    journal.event("start")
+    assert journal.running_time() == 0
+    journal.keep_time(lambda: next(clock))
+    journal.event("retire")
+    assert journal.running_time() == 2.0
+    journal.event("start")
+    journal.event("finished")
+    journal.close()
+    assert Journal.open(tmp_path, readonly=True).running_time() == 9.0
+
+
 def test_other_files_are_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(gx.InputError, match=r"is no run folder: it has no journal\.sqlite\."):
         Journal.open(tmp_path)
     (tmp_path / NAME).write_bytes(b"not a database at all" * 100)
-    with pytest.raises(JournalError, match=r"could not be opened|is no journal"):
-        Journal.open(tmp_path)
+    for readonly in (False, True):
+        with pytest.raises(JournalError, match=r"is no journal .*restore it from a copy\."):
+            Journal.open(tmp_path, readonly)
     (tmp_path / NAME).unlink()
     Journal.create(tmp_path, META).close()
     with pytest.raises(gx.InputError, match="holds a run already"):
@@ -222,6 +242,49 @@ def test_a_disk_without_room_is_said_in_one_sentence(tmp_path: Path) -> None:
     kept = len(journal.events())
     journal.close()
     assert len(Journal.open(tmp_path).events()) == kept
+
+
+def test_a_new_journal_is_whole_before_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be copied into it only then can be missing afterwards, unsaid, where the disk is full."""
+    copies, close = [], Journal.close
+
+    def look_and_close(journal: Journal) -> None:
+        copies.append(shutil.copy(journal.path, tmp_path / f"copy{len(copies)}"))
+        close(journal)
+
+    monkeypatch.setattr(Journal, "close", look_and_close)
+    Journal.create(tmp_path, META)
+    with sqlite3.connect(copies[0]) as alone:
+        assert alone.execute("SELECT value FROM meta WHERE key = 'run'").fetchall() == [('"r"',)]
+
+
+def ended(folder: Path) -> None:
+    journal = Journal.create(folder, META)
+    journal.event("finished")
+    journal.close()
+    (folder / f"{NAME}-shm").symlink_to(folder / "no" / "where")  # also root cannot make it now
+
+
+def test_a_journal_is_read_where_nothing_can_be_made_beside_it(tmp_path: Path) -> None:
+    """As on read-only media, or in a folder of somebody else."""
+    ended(tmp_path)
+    journal = Journal.open(tmp_path, readonly=True)
+    assert [event["kind"] for event in journal.events()] == ["finished"]
+    (tmp_path / f"{NAME}-wal").touch()
+    assert Journal.open(tmp_path, readonly=True).meta("run") == "r"
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_journal_that_cannot_be_opened_is_not_called_damaged(
+    tmp_path: Path, readonly: bool
+) -> None:
+    ended(tmp_path)
+    (tmp_path / f"{NAME}-wal").write_bytes(b"of a writer that was killed")
+    said = r"could not be opened \(unable to open .*\): check the rights and the room of its folder"
+    with pytest.raises(JournalError, match=said):
+        Journal.open(tmp_path, readonly)
 
 
 def test_a_folder_has_one_writer(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from genmix.study.arm import ArmState
 from genmix.study.budget import Clock, Money
 from genmix.study.journal import Journal
 from genmix.study.loop import INTERRUPTED, Limits, Loop
+from genmix.study.run import _look_back
 from genmix.study.session import Session
 
 Outcome = Sample | GenerationError
@@ -138,6 +139,7 @@ class Stage:
         )
         loop.report = lambda: self.after(loop)
         loop.take_up([(e, r and Sample(text=r["text"])) for e, r in journal.unfinished()])
+        _look_back(loop, session)
         await loop.run()
         return loop
 
@@ -581,3 +583,104 @@ def test_two_dimensions_in_the_first_batch_cost_one_sample_and_not_the_run(tmp_p
     assert loop.reason == "the budget of 60 samples is spent"
     (failure,) = loop.session.journal.failures()
     assert "has dimension 7 and those before had 5" in failure["message"]
+
+
+def suspended_with_open_tickets(folder: Path, makers: dict[str, Maker], told: int) -> None:
+    """A journal that ends after arm b was suspended while two tickets of it were open."""
+    journal = Journal.create(folder, {"run": "r"})
+    selector = gx.Selector(list(makers), gx.Vendi(), gx.MixtureGreedy(), warm_start=4, seed=3)
+    session, left = Session(selector, journal, 11), []
+    while len(left) < 2 or sum(selector.counts.values()) < told:
+        entry = session.ask()
+        session.flush()
+        if entry.arm == "b" and len(left) < 2:
+            left.append(entry)
+            continue
+        sample = Sample(text="abcdef"[: 1 + entry.id % 6], cost=1.0)
+        journal.made(entry.id, sample, None, 0.0)
+        session.tell([(entry, sample, Letters().encode([sample])[0])])
+    session.retire("b", why="503", pause=60.0)
+    journal.close()
+
+
+@pytest.mark.parametrize("limit", [{"samples": 14}, {"samples": None, "cost": 14.0}])
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_a_suspended_arm_goes_on_with_the_tickets_that_it_left(
+    tmp_path: Path, limit: dict[str, Any], is_mended: bool
+) -> None:
+    """They take the last of the budget, so that there is no room for a probe beside them."""
+    recipe = text("ef", cost=1.0) if is_mended else broken
+    arms = {"a": Maker(text("ab", cost=1.0), most=1.0), "b": Maker(recipe, most=1.0)}
+    suspended_with_open_tickets(tmp_path, arms, told=12)
+    stage = Stage(tmp_path, arms, **limit)
+    loop = asyncio.run(asyncio.wait_for(stage.play(), 20))
+    assert len(stage.told()) == 14
+    assert loop.trouble is None
+    assert not loop.session.selector.in_flight
+    assert ("b" in loop.session.selector.arms) == is_mended
+
+
+def test_a_suspended_arm_lets_the_ticket_go_that_waits_for_money(tmp_path: Path) -> None:
+    """It would set the money aside once there is some, and never be made."""
+
+    def wrong_key(_: Request) -> GenerationError:
+        return GenerationError("the key is refused.", retryable=False)
+
+    held: list[str] = []
+
+    def after(loop: Loop) -> None:
+        held.extend([] if loop._held is None else [loop._held.arm])
+
+    arms = {
+        "a": Maker(text("ab", cost=1.0), most=1.0, pause=0.01),
+        "b": Maker(wrong_key, most=1.0),
+    }
+    patience = {"probe_after": 100.0}
+    limits = {"samples": None, "cost": 3.0, "in_flight": 4, "concurrency": 4}
+    stage = Stage(tmp_path, arms, patience=patience, after=after, **limits)
+    loop = asyncio.run(asyncio.wait_for(stage.play(), 20))
+    assert held[0] == "b"
+    assert [arm for arm, _ in stage.told()] == ["a"] * 3
+    assert loop.reason == "the cost budget of 3 has no room for another sample"
+
+
+def test_refused_samples_and_tickets_never_begun_end_together(tmp_path: Path) -> None:
+    """The time is over when the encoder refuses a sample of an arm for which more is waiting."""
+    arms = makers(a=text("h"))
+
+    async def slow(requests: Sequence[Request]) -> list[Outcome]:
+        await asyncio.sleep(0.06)
+        return [arms["a"].recipe(request) for request in requests]
+
+    arms["a"].generate = slow  # type: ignore[method-assign]
+    patience = {"suspend_after": 1}
+    stage = Stage(tmp_path, arms, time=0.1, in_flight=3, encoder=Picky("h"), patience=patience)
+    loop = stage.go()
+    assert loop.reason == "the 0.1 seconds of the budget are over"
+    assert not loop.session.selector.in_flight
+
+
+@pytest.mark.parametrize(
+    ("odd", "give_up", "told", "trouble"),
+    [(1, 5.0, 60, None), (1000, 0.1, 0, "no arm has given a sample for 0.1 seconds")],
+)
+def test_a_probe_that_the_encoder_refuses_is_not_the_end(
+    tmp_path: Path, odd: int, give_up: float, told: int, trouble: str | None
+) -> None:
+    """It is probed again, as long as one has patience: the arm is not used up."""
+    calls = Counter[str]()
+    arms = makers(a=text("ab"))
+
+    async def recovers(requests: Sequence[Request]) -> list[Outcome]:
+        calls["a"] += 1
+        if calls["a"] <= 6:
+            return [broken()]
+        is_odd = calls["a"] <= 6 + odd
+        await asyncio.sleep(0.12 if is_odd else 0)
+        return [text("h" if is_odd else "ab")(request) for request in requests]
+
+    arms["a"].generate = recovers  # type: ignore[method-assign]
+    stage = Stage(tmp_path, arms, encoder=Picky("h"), give_up=give_up)
+    loop = asyncio.run(asyncio.wait_for(stage.play(), 20))
+    assert len(stage.told()) == told
+    assert loop.trouble == trouble

@@ -6,8 +6,12 @@ import asyncio
 import json
 import math
 import os
+import shutil
+import sys
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +22,11 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
+from genmix.disk import draft_path
 from genmix.generators.png import as_png
 from genmix.study.journal import Journal
 from genmix.study.lock import FolderLock
+from genmix.study.run import Options, _check_encoder
 
 HUGE = {"prompt_tokens": 10**30, "completion_tokens": 1}
 SECRET = "sk-very-secret-4711"
@@ -292,6 +298,118 @@ def test_early_stopping_is_the_same_after_an_interruption(features: Path) -> Non
     assert list(cut.samples()) == list(whole.samples())
 
 
+def test_a_run_killed_after_it_had_settled_stops_there_too(
+    features: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = recorded(features, stop_when={"weights_within": 0.5, "over": 20})
+    whole = gx.run(study, features / "whole")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("genmix.study.run.Loop.complete_mixture", killed)
+        with pytest.raises(Killed):
+            gx.run(study, features / "cut")
+    cut = gx.resume(features / "cut")
+    assert list(cut.samples()) == list(whole.samples())
+    assert cut.weights == whole.weights
+    assert cut.summary["reason"] == whole.summary["reason"]
+
+
+def test_a_laptop_that_slept_has_its_time_still(
+    features: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = time.time, [0.0]
+    monkeypatch.setattr("genmix.study.journal.time.time", lambda: now() + slept[0])
+
+    def sleep(live: Any) -> None:
+        slept[0] = 8 * 3600.0 if live.told >= 10 else 0.0
+        if live.told == 20:
+            live.loop.stop("interrupted")
+
+    study = recorded(features, budget={"samples": 80, "time": "1h"})
+    first = gx.run(study, features / "run", callbacks=[sleep])
+    assert first.status == "interrupted"
+    assert 0 < first.summary["seconds"] < 3600
+    assert gx.resume(features / "run").summary["samples"] == 80
+
+
+def project(folder: Path, word: str = "original") -> Path:
+    """A study with code and data of its own, whose run was interrupted."""
+    folder.mkdir()
+    write_arms(folder, word)
+    arm = {"kind": "callable", "function": "project_arms:make"}
+    study = {
+        "name": "s",
+        "arms": {"a": arm, "b": arm},
+        "encoder": {"kind": "callable", "function": "project_arms:embed"},
+        "objective": "vendi",
+        "warm_start": 3,
+        "budget": {"samples": 20},
+    }
+    (folder / "my.yaml").write_text(json.dumps(study))
+
+    def stop(live: Any) -> None:
+        if live.told == 8:
+            live.loop.stop("interrupted")
+
+    gx.run(folder / "my.yaml", folder / "runs" / "one", callbacks=[stop])
+    return folder
+
+
+def write_arms(folder: Path, word: str) -> None:
+    code = (
+        "import numpy as np",
+        f"def make(seeds): return [f'{word} {{seed % 97}}' for seed in seeds]",
+        "def embed(texts): return np.array([[1.0 + len(t), 1.0 + t.count('1')] for t in texts])",
+    )
+    (folder / "project_arms.py").write_text("\n".join(code))
+
+
+def newest_word(run: gx.Run) -> str:
+    return str(list(run.samples())[-1]["text"]).split()[0]
+
+
+def test_a_moved_project_goes_on_where_it_is(tmp_path: Path) -> None:
+    project(tmp_path / "old").rename(tmp_path / "new")
+    notes: list[str] = []
+    run = gx.resume(tmp_path / "new" / "runs" / "one", note=notes.append)
+    assert run.status == "finished"
+    (said,) = [note for note in notes if "another place" in note]
+    assert said.endswith(f"the study's files are those in {tmp_path / 'new'}")
+
+
+def test_a_copied_project_goes_on_with_its_own_files(tmp_path: Path) -> None:
+    shutil.copytree(project(tmp_path / "old"), tmp_path / "copy")
+    write_arms(tmp_path / "copy", "copied")
+    assert newest_word(gx.resume(tmp_path / "copy" / "runs" / "one")) == "copied"
+    notes: list[str] = []
+    assert (
+        newest_word(gx.resume(tmp_path / "old" / "runs" / "one", note=notes.append)) == "original"
+    )
+    assert not [note for note in notes if "another place" in note]
+
+
+def test_a_run_moved_alone_goes_on_with_the_files_where_they_were(tmp_path: Path) -> None:
+    (project(tmp_path / "old") / "runs" / "one").rename(tmp_path / "one")
+    notes: list[str] = []
+    assert gx.resume(tmp_path / "one", note=notes.append).status == "finished"
+    assert any(note.endswith(f"those in {tmp_path / 'old'}") for note in notes)
+
+
+def test_a_finished_run_wants_nothing_of_its_study(tmp_path: Path) -> None:
+    folder = project(tmp_path / "old") / "runs" / "one"
+    before = gx.resume(folder).summary
+    (tmp_path / "old" / "project_arms.py").unlink()
+    sys.modules.pop("project_arms", None)
+    (folder / "summary.json").unlink()
+    assert gx.resume(folder).summary == before
+
+
 def test_money_spent_on_failures_does_not_pass_the_budget(tmp_path: Path) -> None:
     with Endpoint() as endpoint:
         endpoint.behave(lambda call: EMPTY if call.route == "/chat/completions" else None)
@@ -346,6 +464,33 @@ def test_a_callback_that_fails_ends_the_run_with_all_it_has(features: Path) -> N
         gx.run(recorded(features), features / "run", callbacks=[fail])
     assert gx.Run(features / "run").summary["samples"] in (30, 31)
     assert gx.resume(features / "run").summary["samples"] == 80
+
+
+@pytest.mark.parametrize(
+    "before, now, is_same",
+    [
+        ("callable m:f #0123456789ab", "callable m:f #ba9876543210", True),
+        ("callable m:f #0123456789ab, unit length", "callable m:f #0123456789ab", False),
+        ("inception i.pt #0123456789ab", "inception i.pt #ba9876543210", False),
+        ("sentence-transformers x #0123456789ab", "sentence-transformers x #ba9876543210", False),
+    ],
+)
+def test_a_mended_function_may_go_on_but_other_weights_may_not(
+    features: Path, before: str, now: str, is_same: bool
+) -> None:
+    gx.run(recorded(features), features / "run")
+    journal = Journal.open(features / "run")
+    journal.set_meta("encoder", before)
+    encoder, notes = SimpleNamespace(name=now), list[str]()
+    if is_same:
+        _check_encoder(journal, encoder, Options(note=notes.append))  # type: ignore[arg-type]
+        assert "source has changed" in notes[0]
+        assert journal.meta("encoder") == now
+    else:
+        with pytest.raises(gx.InputError, match="use the same encoder"):
+            _check_encoder(journal, encoder, Options())  # type: ignore[arg-type]
+        assert journal.meta("encoder") == before
+    journal.close()
 
 
 def test_a_run_wants_a_folder_of_its_own(features: Path) -> None:
@@ -412,7 +557,8 @@ def test_a_second_interrupt_says_where_the_samples_are(
 
 def test_drafts_of_killed_processes_are_removed(features: Path) -> None:
     gx.run(recorded(features), features / "run")
-    dead, mine = (features / "run" / f"x.npz.{pid}-1.part" for pid in (2**22 - 1, os.getpid()))
+    mine = draft_path(features / "run" / "x.npz")
+    dead = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{2**22 - 1}-"))
     for draft in (dead, mine):
         draft.write_text("half")
     gx.resume(features / "run")

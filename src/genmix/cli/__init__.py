@@ -44,7 +44,14 @@ def plain_errors(
         typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except sqlite3.Error as error:
-        typer.echo(f"genmix: the journal is damaged ({error}): restore it from a copy.", err=True)
+        from genmix.study.journal import is_damage
+
+        words = (
+            f"the journal is damaged ({error}): restore it from a copy"
+            if is_damage(error)
+            else f"the journal cannot be used ({error}): check the rights and the room of its folder"
+        )
+        typer.echo(f"genmix: {words}.", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)

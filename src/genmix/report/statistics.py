@@ -94,7 +94,7 @@ def _from_journal(journal: Journal) -> Pool | None:
         {arm: column for arm, t in full.items() if (column := _known(t, i, numbers)) is not None}
         for i in (0, 1)
     )
-    base = Path(journal.meta("folder"))
+    base = journal.study_folder()
     try:
         objective = make_objective(plan, lambda path: read_reference(path, base, None, _silent))
         return Pool.of(rows, objective, quality, cost, journal.meta("encoder"))

@@ -6,12 +6,16 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+Handler = Callable[..., Any] | int | None
+GLANCE = 0.1
+"""Seconds after which one who waits for a thread looks up: a signal that another thread was given does not
+wake it, and what answers signals runs nowhere else."""
 
 
 class Interrupts:
@@ -23,6 +27,8 @@ class Interrupts:
         self._events: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._next: list[Callable[[], None]] = []
+        self._callers: dict[signal.Signals, Handler] = {}
+        """What the caller does at a signal, and will do again when the work is done."""
         self._early = False
         """Whether an interrupt came before there was anything to interrupt."""
 
@@ -33,7 +39,10 @@ class Interrupts:
         except RuntimeError:
             return self._run(work)
         with ThreadPoolExecutor(1) as threads, self._passed_on():
-            return threads.submit(self._run, work).result()
+            running = threads.submit(self._run, work)
+            while wait([running], GLANCE).not_done:
+                pass
+            return running.result()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         async def noted() -> T:
@@ -42,6 +51,7 @@ class Interrupts:
                 self._interrupt()
             return await work
 
+        self._callers = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             return asyncio.run(noted())
         except asyncio.CancelledError as error:
@@ -57,7 +67,7 @@ class Interrupts:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            _put_back(signal.SIGINT, before)
 
     def _pass_on(self) -> None:
         self._early = self._events is None
@@ -90,4 +100,10 @@ class Interrupts:
         finally:
             self._next = []
             for number in SIGNALS:
-                self._events.remove_signal_handler(number)
+                if self._events.remove_signal_handler(number):
+                    _put_back(number, self._callers[number])
+
+
+def _put_back(number: signal.Signals, handler: Handler) -> None:
+    if handler is not None:  # one that was not set from Python cannot be
+        signal.signal(number, handler)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ NAME = "journal.sqlite"
 DTYPES = ("<f4", "<f8")
 TICKETS_AT_ONCE = 500
 LETTERS = 4000
+DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+NOTHING_BESIDE = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+)
+"""What SQLite says where it cannot make the file beside a journal that readers share with a writer."""
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -138,24 +147,29 @@ class Journal:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db, self.path = connection, path
+        self._elapsed: Callable[[], float] | None = None
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Journal:
-        """A new journal; complete with its meta data, or not there at all."""
+        """A new journal; complete with its meta data, or not there at all.
+
+        The draft is not written ahead: what a full disk has no room for then is missed at its commit, not
+        when it is closed, of which SQLite says nothing.
+        """
         path = folder / NAME
         if path.exists():
             raise InputError(f"{folder} holds a run already: resume it, or name another folder.")
         draft = path.with_name(NAME + ".part")
         for leftover in folder.glob(draft.name + "*"):
             leftover.unlink()
-        journal = cls(_connect(draft), draft)
-        with journal.transaction():
+        with _explained(path):
+            connection = _connect(draft, "rwc")
+        with closing(cls(connection, draft)) as journal, journal.transaction():
             for statement in SCHEMA.split(";\n"):
                 journal._db.execute(statement)
             journal._db.execute(f"PRAGMA user_version = {FORMAT}")
             for key, value in meta.items():
                 journal._set(key, value)
-        journal.close()
         draft.rename(path)
         return cls.open(folder)
 
@@ -164,23 +178,25 @@ class Journal:
         path = folder / NAME
         if not path.exists():
             raise InputError(f"{folder} is no run folder: it has no {NAME}.")
-        journal = cls(_connect(path, readonly), path)
+        with _explained(path):
+            journal = cls(_reader(path) if readonly else _writer(path), path)
         try:
-            (found,) = journal._db.execute("PRAGMA user_version").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise JournalError(
-                f"{path} is no journal ({error}): restore it from a copy."
-            ) from error
-        if found != FORMAT:
+            journal._check_format()
+            if not readonly:
+                with journal.transaction():
+                    journal._db.execute(TIMELINE)
+        except JournalError:
             journal.close()
+            raise
+        return journal
+
+    def _check_format(self) -> None:
+        [(found,)] = self.query("PRAGMA user_version")
+        if found != FORMAT:
             raise JournalError(
-                f"{path} has format {found} and this genmix reads format {FORMAT}: "
+                f"{self.path} has format {found} and this genmix reads format {FORMAT}: "
                 "use the genmix that wrote it, or start a new run."
             )
-        if not readonly:
-            with journal.transaction():
-                journal._db.execute(TIMELINE)
-        return journal
 
     def close(self) -> None:
         self._db.close()
@@ -216,6 +232,17 @@ class Journal:
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, json.dumps(value)),
         )
+
+    def study_folder(self) -> Path:
+        """Where the study's own files are: where they were, or, if they went to another place together
+        with the run, there: known by the study's file, or by there being no other."""
+        before, home = Path(self.meta("folder") or "."), self.meta("home")
+        if home is None:  # a run from before this was kept
+            return before
+        here, file = self.path.parent.resolve(), self.meta("file")
+        near = Path(os.path.normpath(here / os.path.relpath(before, home)))
+        is_known = file is not None and (near / file).is_file()
+        return near if is_known or (near.is_dir() and not before.is_dir()) else before
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -290,6 +317,7 @@ class Journal:
             "UPDATE tickets SET outcome = ?, ended_step = ?, ended_at = ? WHERE id = ?",
             (outcome, step, time.time(), ticket),
         )
+        self._write_time()
 
     def event(
         self, kind: str, arm: str | None = None, step: int | None = None, **detail: Any
@@ -299,6 +327,16 @@ class Journal:
                 "INSERT INTO events (at, kind, arm, step, detail) VALUES (?, ?, ?, ?, ?)",
                 (time.time(), kind, arm, step, json.dumps(detail)),
             )
+            self._write_time()
+
+    def keep_time(self, elapsed: Callable[[], float]) -> None:
+        """Write down with all that ends or happens how long the run has run, by the clock of its sessions:
+        that of the wall can be set, and goes on while a laptop sleeps."""
+        self._elapsed = elapsed
+
+    def _write_time(self) -> None:
+        if self._elapsed is not None:
+            self._set("seconds", self._elapsed())
 
     def went(
         self,
@@ -429,7 +467,12 @@ class Journal:
         return [row | {"detail": json.loads(row["detail"])} for row in found]
 
     def running_time(self) -> float:
-        """Seconds that all sessions together have run, each from its start to its last sign of life."""
+        """Seconds that all sessions together have run, up to the last sign of life."""
+        kept = self.meta("seconds")
+        return self._time_by_stamps() if kept is None else float(kept)
+
+    def _time_by_stamps(self) -> float:
+        """The same of a run whose time was not kept, from its times of day."""
         signs = self._db.execute(
             "SELECT asked_at, 0 FROM tickets UNION ALL SELECT ended_at, 0 FROM tickets"
             " WHERE ended_at IS NOT NULL UNION ALL SELECT made_at, 0 FROM samples"
@@ -495,18 +538,62 @@ def _begun(row: dict[str, Any]) -> dict[str, Any]:
     return row | {key: row[key] and row[key][:LETTERS] for key in ("text", "prompt")}
 
 
-def _connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
+def _reader(path: Path) -> sqlite3.Connection:
+    """Also where nothing can be written, as long as no writer has left something beside the journal."""
     try:
-        if readonly:
-            uri = f"{path.resolve().as_uri()}?mode=ro"
-            return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
+        return _connect(path, "ro")
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {path} could not be opened: {error}.") from error
+        if _code(error) not in NOTHING_BESIDE or _has_more_beside(path):
+            raise
+    return _connect(path, "ro&immutable=1")
+
+
+def _has_more_beside(path: Path) -> bool:
+    """Whether something was written ahead that is not in the journal itself yet."""
+    ahead = path.with_name(f"{path.name}-wal")
+    return ahead.exists() and ahead.stat().st_size > 0
+
+
+def _writer(path: Path) -> sqlite3.Connection:
+    settings = ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON")
+    return _connect(path, "rw", *settings)
+
+
+def _connect(path: Path, mode: str, *settings: str) -> sqlite3.Connection:
+    """A connection that has looked at the file, which SQLite does not do before it must."""
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        for setting in (*settings, "user_version"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What keeps a journal from being opened, in a sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise JournalError(
+            f"{path} is no journal ({error}): restore it from a copy."
+            if is_damage(error)
+            else f"the journal {path} could not be opened ({error}): check the rights and the room of its "
+            "folder, or copy the run to another."
+        ) from error
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether something is wrong with the file itself, not with the place where it lies."""
+    return _code(error) in DAMAGED
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The kind of an error, without its finer distinctions."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _stored(embedding: Any) -> NDArray[Any]:

@@ -27,9 +27,9 @@ from genmix.study.journal import Entry, JournalError
 from genmix.study.session import Session
 
 INTERRUPTED = "interrupted"
+"""The reason of a run that was stopped from outside and will go on."""
 EXHAUSTED = "exhausted"
 """Why an arm is retired that has no more samples to give."""
-"""The reason of a run that was stopped from outside and will go on."""
 
 ENCODED_AT_ONCE = 256
 LONGEST_SLEEP = 60.0
@@ -76,7 +76,7 @@ class Limits:
     samples: int | None
     in_flight: int
     give_up: float
-    """Seconds without any sample, while all arms are suspended, after which the run stops."""
+    """Seconds without a sample taken in, while all arms are suspended, after which the run stops."""
     warm_start: int = 10
     encoding_wait: float = 1.0
     """Seconds before the second attempt at embedding a sample."""
@@ -185,6 +185,10 @@ class Loop:
         waiting = self._held or self._resting or any(arm.waiting for arm in self.arms.values())
         if busy or waiting or any(arm.suspended for arm in self.arms.values()) or self._may_ask():
             return False
+        if self._refused:  # nothing else will come that tells whose fault it was
+            self._fail_refused()
+            self._look_at_limits()
+            return self._is_over()
         self.reason = "all samples of all arms are used up"
         return True
 
@@ -334,11 +338,11 @@ class Loop:
         """Tickets that were never started, once the run ends for good."""
         if self.reason == INTERRUPTED or self.trouble is not None:
             return  # they will be made when it goes on
+        self._fail_refused()
         waiting = [entry for arm in self.arms.values() for entry in arm.waiting]
         held = [] if self._held is None else [self._held]
         for entry in [*waiting, *self._resting.values(), *held]:
             self.session.withdraw(entry)
-        self._fail_refused()
         self._resting.clear()
         for arm in self.arms.values():
             arm.waiting.clear()
@@ -377,7 +381,6 @@ class Loop:
         self.session.journal.made(entry.id, sample, image, started_at)
         self.money.release(entry.id)
         arm.succeeded(entry.id)
-        self._last_sample = time.monotonic()
         self._to_encode.append((entry, sample))
 
     def _failed(self, arm: ArmState, entry: Entry, error: GenerationError) -> None:
@@ -423,6 +426,9 @@ class Loop:
             arm.probe_at = None  # there is nothing left to probe
         while arm.waiting:
             self._drop(arm.waiting.popleft())
+        if self._held is not None and self._held.arm == arm.label:
+            self._drop(self._held)
+            self._held = None
         self._retire(arm, why=why, pause=pause)
 
     def _probe(self, arm: ArmState) -> None:
@@ -538,6 +544,7 @@ class Loop:
             for entry, sample, row in told:
                 self._tell([(entry, sample)], [row])
             return
+        self._last_sample = time.monotonic()
         for entry, _, _ in told:
             arm = self.arms[entry.arm]
             self._alone.discard(entry.id)

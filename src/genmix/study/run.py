@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from genmix.study.images import read_image
 from genmix.study.interrupts import Interrupts
 from genmix.study.journal import NAME as JOURNAL
 from genmix.study.journal import Journal, embedding_of
-from genmix.study.lock import FolderLock
+from genmix.study.lock import NAME as LOCK
+from genmix.study.lock import FolderLock, say_stopping
 from genmix.study.loop import INTERRUPTED, Limits, Loop
 from genmix.study.result import Run, write_results
 from genmix.study.session import Session
@@ -86,10 +87,10 @@ def run(
     ``runs/NAME``. ``callbacks`` are called after every event with the :class:`Live` study; one that has a
     method ``finish`` gets the run at the end. ``progress`` shows how it goes; if None, in notebooks only.
     """
-    plan, base, source = _plan(study)
+    plan, base, source, file = _plan(study)
     folder = Path(out) if out is not None else Path("runs") / plan.name
     with _shown(progress) as views:
-        return start(plan, base, folder, source, Options([*views, *callbacks], note))
+        return start(plan, base, folder, source, Options([*views, *callbacks], note), file)
 
 
 def resume(
@@ -122,8 +123,18 @@ def _shown(progress: bool | None) -> Iterator[list[Callback]]:
         yield []
 
 
-def start(plan: Study, base: Path, folder: Path, source: str | None, options: Options) -> Run:
-    """A new run in ``folder``; nothing is left there if the study cannot begin."""
+def start(
+    plan: Study,
+    base: Path,
+    folder: Path,
+    source: str | None,
+    options: Options,
+    file: str | None = None,
+) -> Run:
+    """A new run in ``folder``; nothing is left there if the study cannot begin.
+
+    ``source`` is the text of the study's ``file`` in the folder ``base``, if it is in one.
+    """
     if (folder / JOURNAL).exists():
         raise InputError(
             f"{folder} holds a run already: 'genmix resume {folder}' goes on with it; "
@@ -147,10 +158,12 @@ def start(plan: Study, base: Path, folder: Path, source: str | None, options: Op
                 "study": plan.plain(),
                 "source": source,
                 "folder": str(base.resolve()),
+                "home": str(folder.resolve()),
+                "file": file,
                 "encoder": None if parts.encoder is None else parts.encoder.name,
             }
-            journal = Journal.create(folder, meta)
-            return await _drive(journal, plan, parts, folder, options, interrupts)
+            with closing(Journal.create(folder, meta)) as journal:
+                return await _drive(journal, plan, parts, folder, options, interrupts)
 
     return _rounded_off(interrupts.carry_out(parts.closing(begin())), options)
 
@@ -169,7 +182,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _is_leftover(path: Path) -> bool:
-    return path.name == "lock" or ".part" in path.name
+    return path.name == LOCK or path.name.startswith(f"{JOURNAL}.part")
 
 
 def go_on(folder: Path, options: Options) -> Run:
@@ -179,13 +192,42 @@ def go_on(folder: Path, options: Options) -> Run:
     with FolderLock(folder, interrupts.are_heard):
         for place in (folder, folder / IMAGES):
             sweep(place)
-        journal = Journal.open(folder)
-        plan, base = study_from(journal.meta("study")), Path(journal.meta("folder"))
-        parts = _Parts.of(plan, base, options.note)
-        _check_encoder(journal, parts.encoder, options)
-        work = _drive(journal, plan, parts, folder, options, interrupts)
-        run = interrupts.carry_out(parts.closing(work))
+        with closing(Journal.open(folder)) as journal:
+            plan, base = study_from(journal.meta("study")), _study_folder(journal, options)
+            if _is_finished(journal):  # nothing more is made, whatever the study says
+                run = _written_again(journal, plan, base, folder, options)
+            else:
+                parts = _Parts.of(plan, base, options.note)
+                _check_encoder(journal, parts.encoder, options)
+                work = _drive(journal, plan, parts, folder, options, interrupts)
+                run = interrupts.carry_out(parts.closing(work))
     return _rounded_off(run, options)
+
+
+def _study_folder(journal: Journal, options: Options) -> Path:
+    """Where the study's files are; a run that lies elsewhere than before says so, once."""
+    found, home = journal.study_folder(), str(journal.path.parent.resolve())
+    if journal.meta("home") not in (None, home):
+        options.note(
+            f"the run is in another place than before: the study's files are those in {found}"
+        )
+        journal.set_meta("folder", str(found))
+        journal.set_meta("home", home)
+    return found
+
+
+def _written_again(
+    journal: Journal, plan: Study, base: Path, folder: Path, options: Options
+) -> Run:
+    """The results of a finished run, for which its arms need not be there any more."""
+
+    def make() -> Selector:
+        encoder = prepare.make_encoder(plan, base, options.note)
+        with nullcontext() if encoder is None else closing(encoder):
+            return prepare.make_selector(plan, base, encoder, options.note)
+
+    _lay_out_study(journal, folder)
+    return write_results(folder, plan, Session.at_end(journal, plan.seed, make))
 
 
 def _rounded_off(run: Run, options: Options) -> Run:
@@ -223,8 +265,9 @@ def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) 
 
 
 def _without_source(name: str | None) -> str | None:
-    """An encoder's name without the hash of a function's source, which people mend."""
-    return None if name is None else re.sub(r" #[0-9a-f]{12}\b", "", name)
+    """An encoder's name without the hash of a function's source, which people mend; weights they do not."""
+    is_function = name is not None and name.startswith("callable ")
+    return re.sub(r" #[0-9a-f]{12}\b", "", name) if name and is_function else name
 
 
 @dataclass
@@ -257,29 +300,25 @@ async def _drive(
     interrupts: Interrupts,
 ) -> Run:
     """Bring the selector to where the journal ends, run the loop, write the results."""
-    try:
-        _lay_out_study(journal, folder)
-        session = Session(parts.selector, journal, plan.seed)
-        watch = None if plan.stop_when is None else Watch(plan.stop_when, session)
-        session.restore(None if watch is None else watch.enough)
-        if _is_finished(journal):  # nothing more is made, whatever the study says
-            return write_results(folder, plan, session)
-        journal.event("start", genmix=__version__, pid=os.getpid())
-        loop = _make_loop(plan, parts, session, folder, watch)
-        timeline = Timeline(session)
-        broken = await _play(Live(plan, folder, loop, timeline), session, options, interrupts)
-        loop.complete_mixture()
-        timeline.write()
-        why = loop.trouble or loop.reason
-        kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
-        journal.event(kind, why=why)
-        session.save_snapshot(at_once=True)
-        run = write_results(folder, plan, session)
-        if broken is not None:
-            raise broken
-        return run
-    finally:
-        journal.close()
+    _lay_out_study(journal, folder)
+    session = Session(parts.selector, journal, plan.seed)
+    watch = None if plan.stop_when is None else Watch(plan.stop_when, session)
+    session.restore(None if watch is None else watch.enough)
+    journal.event("start", genmix=__version__, pid=os.getpid())
+    loop = _make_loop(plan, parts, session, folder, watch)
+    journal.keep_time(lambda: loop.clock.elapsed)
+    timeline = Timeline(session)
+    broken = await _play(Live(plan, folder, loop, timeline), session, options, interrupts)
+    loop.complete_mixture()
+    timeline.write()
+    why = loop.trouble or loop.reason
+    kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
+    journal.event(kind, why=why)
+    session.save_snapshot(at_once=True)
+    run = write_results(folder, plan, session)
+    if broken is not None:
+        raise broken
+    return run
 
 
 def _lay_out_study(journal: Journal, folder: Path) -> None:
@@ -327,6 +366,7 @@ async def _play(
     def stop() -> None:
         flying = len(session.selector.in_flight)
         options.note(f"stopping: {flying} in flight, Ctrl-C again to stop now")
+        say_stopping(live.folder)
         loop.stop(INTERRUPTED)
 
     with interrupts.answered(stop, options.hard_stop):
@@ -368,7 +408,8 @@ def _make_loop(
 
 
 def _look_back(loop: Loop, session: Session) -> None:
-    """Arms that an earlier session suspended are tried again at once; those used up are not."""
+    """Arms that an earlier session suspended are tried again at once, with what they were asked for and
+    did not make, if there is any; those used up are not."""
     places = session.journal.places()
     for failure in session.journal.failures():
         if failure["ticket"] in loop.flying and failure["stage"] == "generate":
@@ -378,7 +419,11 @@ def _look_back(loop: Loop, session: Session) -> None:
         if available is not None and places.get(label, 0) >= available:
             loop.mark_used_up(arm)
         elif label not in session.selector.arms and not arm.on_trial:
-            arm.probe_at, arm.pauses = 0.0, 1
+            arm.pauses = 1
+            if arm.waiting:
+                arm.on_trial = True
+            else:
+                arm.probe_at = 0.0
 
 
 def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
@@ -398,12 +443,11 @@ def _sample_of(row: dict[str, Any] | None, folder: Path) -> Sample | None:
     )
 
 
-def _plan(study: Any) -> tuple[Study, Path, str | None]:
-    """The validated study, the folder that its paths are relative to, and its text."""
+def _plan(study: Any) -> tuple[Study, Path, str | None, str | None]:
+    """The validated study, the folder that its paths are relative to, its text and its file there."""
     if isinstance(study, Study):
-        return study, Path.cwd(), None
+        return study, Path.cwd(), None, None
     if isinstance(study, dict):
-        return study_from(study), Path.cwd(), None
-    path = Path(study)
-    plan = read_study(path)
-    return plan, path.resolve().parent, path.read_text(encoding="utf-8")
+        return study_from(study), Path.cwd(), None, None
+    plan, path = read_study(study), Path(study).resolve()
+    return plan, path.parent, path.read_text(encoding="utf-8"), path.name

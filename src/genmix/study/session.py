@@ -47,6 +47,17 @@ class Session:
         self._libraries = ThreadpoolController()
         self._is_small = False
 
+    @classmethod
+    def at_end(cls, journal: Journal, study_seed: int, make: Callable[[], Selector]) -> Session:
+        """Where the journal ends; ``make`` is not called if a snapshot was taken there."""
+        saved = _read_snapshot(journal)
+        if saved is not None and saved[1] == journal.last_step():
+            session = cls(saved[0], journal, study_seed)
+        else:
+            session = cls(make(), journal, study_seed)
+        session.restore()
+        return session
+
     @property
     def _snapshot(self) -> Path:
         return self.journal.path.with_name(SNAPSHOT)
@@ -195,17 +206,24 @@ class Session:
 
     def _load_snapshot(self) -> bool:
         """Whether there was one that belongs to this journal's past."""
-        if not self._snapshot.exists():
+        saved = _read_snapshot(self.journal)
+        if saved is None:
+            self._snapshot.unlink(missing_ok=True)
             return False
-        try:
-            saved = state.load(self._snapshot)
-            whose, step = saved["run"], int(saved["step"])
-            if whose == self.journal.meta("run") and step <= self.journal.last_step():
-                self.selector = Selector.from_state_dict(saved["selector"])
-                self._step = self._saved_at = step
-                self._is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL
-                return True
-        except (InputError, KeyError, TypeError, ValueError):
-            pass  # torn or of another version: the journal has it all
-        self._snapshot.unlink(missing_ok=True)
-        return False
+        self.selector, self._step, self._is_small = saved
+        self._saved_at = self._step
+        return True
+
+
+def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
+    """The selector, its step, and whether its matrices are small; None if it is of another past, torn or
+    of another version: the journal has it all."""
+    try:
+        saved = state.load(journal.path.with_name(SNAPSHOT))
+        whose, step = saved["run"], int(saved["step"])
+        if whose != journal.meta("run") or step > journal.last_step():
+            return None
+        is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL
+        return Selector.from_state_dict(saved["selector"]), step, is_small
+    except (InputError, KeyError, TypeError, ValueError):
+        return None

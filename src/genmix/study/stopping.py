@@ -29,17 +29,24 @@ class Watch:
         self._rule, self._session = rule, session
         self._seen: deque[tuple[int, dict[str, float]]] = deque()
         self._scored_at = 0
+        self._answer: str | None = None
 
     @property
     def selector(self) -> Selector:
         return self._session.selector
 
     def enough(self) -> str | None:
-        """A reason to stop, if every part of the rule holds."""
+        """A reason to stop, if every part of the rule holds; the same until another sample is told, so
+        that a run that was killed after it held, and is resumed, stops where it would have."""
         told = sum(self.selector.counts.values())
-        if not self.selector.is_warm or (self._seen and self._seen[-1][0] == told):
+        if not self.selector.is_warm:
             return None
-        self._seen.append((told, self.selector.weights))
+        if not self._seen or self._seen[-1][0] != told:
+            self._answer = self._look(told)
+        return self._answer
+
+    def _look(self, told: int) -> str | None:
+        self._seen.append((told, self.selector.mixture))
         while len(self._seen) > 1 and told - self._seen[1][0] >= self._rule.over:
             self._seen.popleft()
         if told - self._seen[0][0] < self._rule.over or not self._weights_are_stable():
