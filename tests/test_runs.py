@@ -394,6 +394,15 @@ def test_a_copied_project_goes_on_with_its_own_files(tmp_path: Path) -> None:
     assert not [note for note in notes if "another place" in note]
 
 
+def test_the_command_knows_the_studys_file_too(tmp_path: Path) -> None:
+    study, out = project(tmp_path / "old") / "my.yaml", tmp_path / "old" / "two"
+    done = CliRunner().invoke(app, ["run", str(study), "--out", str(out), "--quiet"])
+    assert done.exit_code == 0, done.output
+    journal = Journal.open(out, readonly=True)
+    assert journal.meta("file") == "my.yaml"
+    journal.close()
+
+
 def test_a_run_moved_alone_goes_on_with_the_files_where_they_were(tmp_path: Path) -> None:
     (project(tmp_path / "old") / "runs" / "one").rename(tmp_path / "one")
     notes: list[str] = []

@@ -87,7 +87,7 @@ def run(
         plan = read_study(study)
         folder = out if out is not None else Path("runs") / plan.name
         text, base = study.read_text("utf-8"), study.resolve().parent
-        play = partial(start, plan, base, folder, text)
+        play = partial(start, plan, base, folder, text, file=study.resolve().name)
         summary = _watched(play, quiet, report)
     _finish(summary, folder, as_json)
 

@@ -67,7 +67,7 @@ def _of_run(folder: Path) -> StudyPools:
     journal = Journal.open(folder, readonly=True)
     try:
         study = study_from(journal.meta("study"))
-        home = Path(journal.meta("folder") or ".")
+        home = journal.study_folder()
         rows: dict[str, list[Any]] = {label: [] for label in study.arms}
         notes: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
         for row in journal.told_rows():
