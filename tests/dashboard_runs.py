@@ -103,7 +103,8 @@ def write_long_journal(
         "budget": {"samples": 2 * samples, "cost": None, "time": None},
     }
     folder.mkdir(parents=True)
-    Journal.create(folder, {"run": folder.name, "study": study}).close()
+    seconds = samples / 10
+    Journal.create(folder, {"run": folder.name, "study": study, "seconds": seconds}).close()
     database = sqlite3.connect(folder / "journal.sqlite")
     rng, begin = np.random.default_rng(0), time.time() - samples / 10
     drawn = rng.integers(arms, size=samples)

@@ -44,7 +44,7 @@ def plain_errors(
         typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except sqlite3.Error as error:
-        from genmix.study.journal import is_damage
+        from genmix.study.connection import is_damage
 
         words = (
             f"the journal is damaged ({error}): restore it from a copy"

@@ -95,8 +95,7 @@ class Actions:
         started = self._started.get(folder)
         if started is None or started.poll() is None or started.returncode in GOOD_ENDS:
             return None
-        is_newer = begun is not None and begun.at > self._started_at[folder]
-        if begun is not None and is_newer and begun.detail.get("pid") != started.pid:
+        if begun is not None and begun.at > self._started_at[folder] and begun.pid != started.pid:
             return None  # somebody else has gone on with it since
         said = (read_inside(folder, LOG, most=LONGEST_LOG) or b"").decode(errors="replace")
         last = [line for line in said.splitlines() if line.strip()][-1:]

@@ -10,7 +10,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,11 @@ class Event:
     arm: str | None
     detail: Mapping[str, Any]
 
+    @property
+    def pid(self) -> Any:
+        """Whose start it was."""
+        return self.detail.get("pid")
+
 
 class Follower:
     """What the journal of one run says. Not for two threads at once: see ``lock``."""
@@ -77,9 +81,8 @@ class Follower:
         """When the last samples were told."""
         self._step = self._failure = -1
         self._signature: Any = None
-        self._ends: dict[int, float] = {}
-        self._kept: float | None = None
-        """Seconds that the sessions have written down; None of runs that did not."""
+        self._seconds = 0.0
+        """That the sessions had run when something was last written."""
         self._cost = Costs(self.folder)
 
     @property
@@ -115,7 +118,7 @@ class Follower:
         self._read_failures(journal)
         self._read_events(journal)
         self._read_timeline(journal)
-        self._kept = journal.meta("seconds")
+        self._seconds = journal.running_time()
         self.flying = dict(
             journal.query("SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm")
         )
@@ -179,18 +182,6 @@ class Follower:
         )
         for number, at, kind, arm, detail in rows:
             self.events.append(Event(number, at, kind, arm, json.loads(detail)))
-        starts = [event for event in self.events if event.kind == "start"]
-        for begin, after in pairwise(starts):
-            if begin.id not in self._ends:
-                self._ends[begin.id] = self._end_before(journal, after)
-
-    def _end_before(self, journal: Journal, start: Event) -> float:
-        """The last sign of life of the session before this one."""
-        before = [event for event in self.events if event.id < start.id]
-        if before[-1].kind in ENDS:
-            return before[-1].at
-        [(told,)] = journal.query("SELECT max(ended_at) FROM tickets WHERE ended_at < ?", start.at)
-        return max(before[-1].at, told or 0.0)
 
     @property
     def started(self) -> float | None:
@@ -215,14 +206,8 @@ class Follower:
 
     def seconds(self, is_running: bool) -> float:
         """Running time of all sessions."""
-        if self._kept is not None:
-            since = time.time() - (self.last_sign or math.inf) if is_running else 0.0
-            return self._kept + max(since, 0.0)
-        total = sum(self._ends[e.id] - e.at for e in self.events if e.id in self._ends)
-        if self.started is None:
-            return total
-        until = time.time() if is_running else self.last_sign or self.started
-        return total + max(until - self.started, 0.0)
+        since = time.time() - (self.last_sign or math.inf) if is_running else 0.0
+        return self._seconds + max(since, 0.0)
 
     # -- the timeline ----------------------------------------------------------------------------
 

@@ -233,14 +233,14 @@ def settled(facts: Facts) -> Settled:
 
 def _left_by_the_solver(facts: Facts) -> str | None:
     """If the weights are of a while ago: those of now would be better."""
-    if facts.policy != "mixture-greedy" or facts.mixture is None:
+    if facts.policy != "mixture-greedy" or facts.mixture is None or len(facts.terms) != 1:
         return None
-    behind = [gain(term, facts.best, facts.mixture.scores) for term in facts.terms]
-    most = max((each for each in behind if each is not None), default=0.0)
-    if len(facts.terms) != 1 or most <= NEAR:
+    behind = gain(facts.terms[0], facts.best, facts.mixture.scores)
+    if behind is None or behind <= NEAR:
         return None
     return (
-        f"the weights were not solved again for the last samples, and would score {most:.1%} better"
+        "the weights were not solved again for the last samples, and would score "
+        f"{behind:.1%} better"
     )
 
 
@@ -352,31 +352,10 @@ def _idle(facts: Facts) -> list[Step]:
     if facts.mixture is None or not facts.weights or len(facts.weights) < 2:
         return []
     spare = [arm for arm in facts.arms if arm.weight is not None and _is_spare(facts, arm)]
-    unused = [arm for arm in spare if (arm.weight or 0.0) < NEGLIGIBLE]
-    unsure = [arm for arm in unused if arm.may_be_needed]
-    unused = [arm for arm in unused if arm not in unsure]
-    found = []
-    if unsure:
-        names = listed([f"{arm.label} ({arm.count:,} samples)" for arm in unsure])
-        which = "it" if len(unsure) == 1 else "them"
-        found.append(
-            Step(
-                "look",
-                f"The mixture uses next to nothing of {names}, but has seen too little of {which} to be "
-                f"sure: raise warm_start before you drop {which}.",
-            )
-        )
-    if unused:
-        names = listed([f"{arm.label} (seen in {arm.count:,} samples)" for arm in unused])
-        which = "it" if len(unused) == 1 else "them"
-        found.append(
-            Step(
-                "drop",
-                f"Drop {names}: the mixture uses next to nothing of {which} and loses nothing "
-                f"without {which}.",
-            )
-        )
     others = [arm for arm in spare if (arm.weight or 0.0) >= NEGLIGIBLE]
+    unused = [arm for arm in spare if arm not in others]
+    found = _unused("look", [arm for arm in unused if arm.may_be_needed])
+    found += _unused("drop", [arm for arm in unused if not arm.may_be_needed])
     if others:
         names = listed([arm.label for arm in others])
         which = "it" if len(others) == 1 else "any one of them, not all,"
@@ -387,6 +366,22 @@ def _idle(facts: Facts) -> list[Step]:
             )
         )
     return found
+
+
+def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Step]:
+    """Of arms without weight: look longer at those that were seen too seldom, drop the others."""
+    if not arms:
+        return []
+    names = listed([f"{arm.label} (seen in {arm.count:,} samples)" for arm in arms])
+    which = "it" if len(arms) == 1 else "them"
+    return [Step(kind, _UNUSED[kind].format(names=names, which=which))]
+
+
+_UNUSED: dict[Literal["look", "drop"], str] = {
+    "look": "The mixture uses next to nothing of {names}, but has seen too little of {which} to be sure: "
+    "raise warm_start before you drop {which}.",
+    "drop": "Drop {names}: the mixture uses next to nothing of {which} and loses nothing without {which}.",
+}
 
 
 def _is_spare(facts: Facts, arm: Arm) -> bool:

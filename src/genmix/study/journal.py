@@ -26,21 +26,13 @@ from numpy.typing import NDArray
 
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Sample
+from genmix.study.connection import connect, is_damage, reader, writer
 
 FORMAT = 1
 NAME = "journal.sqlite"
 DTYPES = ("<f4", "<f8")
 TICKETS_AT_ONCE = 500
 LETTERS = 4000
-DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-NOTHING_BESIDE = (
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL,
-)
-"""What SQLite says where it cannot make the file beside a journal that readers share with a writer."""
-
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE tickets (
@@ -163,7 +155,7 @@ class Journal:
         for leftover in folder.glob(draft.name + "*"):
             leftover.unlink()
         with _explained(path):
-            connection = _connect(draft, "rwc")
+            connection = connect(draft, "rwc")
         with closing(cls(connection, draft)) as journal, journal.transaction():
             for statement in SCHEMA.split(";\n"):
                 journal._db.execute(statement)
@@ -179,7 +171,7 @@ class Journal:
         if not path.exists():
             raise InputError(f"{folder} is no run folder: it has no {NAME}.")
         with _explained(path):
-            journal = cls(_reader(path) if readonly else _writer(path), path)
+            journal = cls(reader(path) if readonly else writer(path), path)
         try:
             journal._check_format()
             if not readonly:
@@ -538,40 +530,6 @@ def _begun(row: dict[str, Any]) -> dict[str, Any]:
     return row | {key: row[key] and row[key][:LETTERS] for key in ("text", "prompt")}
 
 
-def _reader(path: Path) -> sqlite3.Connection:
-    """Also where nothing can be written, as long as no writer has left something beside the journal."""
-    try:
-        return _connect(path, "ro")
-    except sqlite3.Error as error:
-        if _code(error) not in NOTHING_BESIDE or _has_more_beside(path):
-            raise
-    return _connect(path, "ro&immutable=1")
-
-
-def _has_more_beside(path: Path) -> bool:
-    """Whether something was written ahead that is not in the journal itself yet."""
-    ahead = path.with_name(f"{path.name}-wal")
-    return ahead.exists() and ahead.stat().st_size > 0
-
-
-def _writer(path: Path) -> sqlite3.Connection:
-    settings = ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON")
-    return _connect(path, "rw", *settings)
-
-
-def _connect(path: Path, mode: str, *settings: str) -> sqlite3.Connection:
-    """A connection that has looked at the file, which SQLite does not do before it must."""
-    uri = f"{path.resolve().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    try:
-        for setting in (*settings, "user_version"):
-            connection.execute(f"PRAGMA {setting}").fetchall()
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """What keeps a journal from being opened, in a sentence."""
@@ -584,16 +542,6 @@ def _explained(path: Path) -> Iterator[None]:
             else f"the journal {path} could not be opened ({error}): check the rights and the room of its "
             "folder, or copy the run to another."
         ) from error
-
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether something is wrong with the file itself, not with the place where it lies."""
-    return _code(error) in DAMAGED
-
-
-def _code(error: sqlite3.Error) -> int:
-    """The kind of an error, without its finer distinctions."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _stored(embedding: Any) -> NDArray[Any]:
