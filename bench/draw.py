@@ -12,7 +12,7 @@ import numpy as np
 
 import genmix as gx
 from bench.worlds import interior_worlds, simulate
-from genmix.experiments.worlds import gaussians, modes, overlapping
+from genmix.comparison.worlds import gaussians, modes, overlapping
 
 ONE_HOT = {
     "FD": lambda reference: gx.FrechetDistance(reference),

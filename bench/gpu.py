@@ -16,9 +16,9 @@ import genmix as gx
 from bench.clouds import clouds, reference, samples
 from bench.online import drive
 from bench.table import Claim, Report, Row, Size, Table
-from genmix.kernels import kernel_sum
-from genmix.mixture import Pool
+from genmix.kernels.kernels import kernel_sum
 from genmix.objectives.base import Tally
+from genmix.offline.mixture import Pool
 
 TITLE = "on a CUDA device"
 COLD, WARM = 0.150, 0.040

@@ -14,7 +14,7 @@ from bench.opponents import naive_kernels
 from bench.opponents.published_loop import kernel_total
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import median_seconds, seconds
-from genmix import kernels
+from genmix.kernels import kernels
 from genmix.objectives.base import Batch
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 import genmix as gx
 from bench.clouds import Cloud, Rows, Stream, names
-from genmix.loss import Loss
-from genmix.mixture import Pool
 from genmix.objectives.base import Tally
+from genmix.offline.mixture import Pool
+from genmix.solvers.loss import Loss
 
 WARM_START = 10
 

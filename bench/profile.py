@@ -21,9 +21,8 @@ FACTORISATIONS = ("eigh", "eigvalsh", "svd", "svdvals", "cholesky", "qr")
 
 ROOMS = {
     "objectives": "products and losses",
-    "kernels.py": "kernels and features",
-    "simplex.py": "solver",
-    "loss.py": "solver",
+    "kernels": "kernels and features",
+    "solvers": "solver",
     "policies": "solver",
     "daqp": "solver",
 }

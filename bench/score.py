@@ -13,7 +13,7 @@ from bench.clouds import Rows, clouds, reference, samples
 from bench.opponents import textbook_frechet, vendi_package
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import timed
-from genmix.mixture import Pool
+from genmix.offline.mixture import Pool
 
 
 @dataclass(frozen=True)

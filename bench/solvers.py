@@ -12,8 +12,8 @@ from bench.online import accepted_gap
 from bench.opponents import cvxpy_loop, paper, slsqp
 from bench.table import Report, Row, Size, Table
 from bench.timing import timed
-from genmix.loss import Loss, QuadraticLoss
-from genmix.mixture import Pool
+from genmix.offline.mixture import Pool
+from genmix.solvers.loss import Loss, QuadraticLoss
 
 
 @dataclass(frozen=True)

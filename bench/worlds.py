@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
-from genmix.experiments.worlds import World as Pools
-from genmix.mixture import Mixture
+from genmix.comparison.worlds import World as Pools
+from genmix.offline.mixture import Mixture
 
 Rows = NDArray[np.float64]
 MakeObjective = Callable[[Rows], gx.Objective]

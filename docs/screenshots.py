@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
-from tests.browser import CHROMIUM, DESKTOP, FLAGS, PHONE
+from tests.support.browser import CHROMIUM, DESKTOP, FLAGS, PHONE
 
 DOCS = Path(__file__).parent
 OUT = DOCS.parent / "build" / "screenshots"

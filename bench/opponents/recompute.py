@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
-from genmix.loss import Loss
 from genmix.objectives.base import Batch
+from genmix.solvers.loss import Loss
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from genmix.loss import Loss
+from genmix.solvers.loss import Loss
 
 Array = NDArray[np.float64]
 

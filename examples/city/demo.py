@@ -22,8 +22,8 @@ from rich.table import Table
 from serve import FREE, serving
 
 import genmix as gx
-from genmix.study.journal import Journal, embedding_of
-from genmix.study.view import make_view
+from genmix.cli.view import make_view
+from genmix.runs.journal import Journal, embedding_of
 
 STUDY = Path(__file__).with_name("study.yaml")
 FRESH = 60

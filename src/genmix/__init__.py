@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from genmix.diagnostics import Diagnosis, diagnose
+from genmix.data.reference import read_features
+from genmix.diagnosis.diagnose import Diagnosis, diagnose
 from genmix.errors import InputError
-from genmix.kernels import Cosine, Gaussian, Kernel, Polynomial
-from genmix.mixture import Mixture, optimal_mixture
+from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
     RKE,
     Cost,
@@ -21,6 +21,8 @@ from genmix.objectives import (
     Score,
     Vendi,
 )
+from genmix.offline.mixture import Mixture, optimal_mixture
+from genmix.offline.scores import ScoreTable, score
 from genmix.policies import (
     EpsilonGreedy,
     Fixed,
@@ -36,10 +38,8 @@ from genmix.policies import (
     Policy,
     Uniform,
 )
-from genmix.reference import read_features
-from genmix.scores import ScoreTable, score
-from genmix.selector import Selector, Ticket
-from genmix.simplex import EG, Newton, Solution, solve
+from genmix.selector.selector import Selector, Ticket
+from genmix.solvers.simplex import EG, Newton, Solution, solve
 
 __version__ = "0.1.0"
 
@@ -99,23 +99,23 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genmix.experiments.compare import compare
-    from genmix.experiments.comparison import Comparison
-    from genmix.experiments.variants import Variant
-    from genmix.experiments.worlds import World
-    from genmix.study.export import export
-    from genmix.study.result import Run
-    from genmix.study.run import resume, run
+    from genmix.comparison.compare import compare
+    from genmix.comparison.comparison import Comparison
+    from genmix.comparison.variants import Variant
+    from genmix.comparison.worlds import World
+    from genmix.runs.export import export
+    from genmix.runs.result import Run
+    from genmix.runs.run import resume, run
 
 LATE = {
-    "Comparison": "genmix.experiments.comparison",
-    "Run": "genmix.study.result",
-    "Variant": "genmix.experiments.variants",
-    "World": "genmix.experiments.worlds",
-    "compare": "genmix.experiments.compare",
-    "export": "genmix.study.export",
-    "resume": "genmix.study.run",
-    "run": "genmix.study.run",
+    "Comparison": "genmix.comparison.comparison",
+    "Run": "genmix.runs.result",
+    "Variant": "genmix.comparison.variants",
+    "World": "genmix.comparison.worlds",
+    "compare": "genmix.comparison.compare",
+    "export": "genmix.runs.export",
+    "resume": "genmix.runs.run",
+    "run": "genmix.runs.run",
 }
 """Names of studies and experiments, which are imported when they are first used: not everybody needs them."""
 

@@ -6,12 +6,12 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from genmix.core.text import quotable
 from genmix.errors import whole
-from genmix.generators.messages import quotable
 
 if TYPE_CHECKING:
-    from genmix.study.result import Run
-    from genmix.study.run import Live
+    from genmix.runs.result import Run
+    from genmix.runs.run import Live
 
 
 def flat(live: Live) -> dict[str, float]:

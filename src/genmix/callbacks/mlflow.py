@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.extras import need
+from genmix.core.optional import need
 
 if TYPE_CHECKING:
-    from genmix.study.run import Live
+    from genmix.runs.run import Live
 
 NOT_ALLOWED = re.compile(r"[^\w\-. ]", re.ASCII)
 """What MLflow does not take in the name of a metric; a slash would make a folder in its file store."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.extras import need
+from genmix.core.optional import need
 
 if TYPE_CHECKING:
-    from genmix.study.run import Live
+    from genmix.runs.run import Live
 
 
 class TensorBoard(Logger):

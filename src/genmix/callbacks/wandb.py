@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.extras import need
+from genmix.core.optional import need
 
 if TYPE_CHECKING:
-    from genmix.study.run import Live
+    from genmix.runs.run import Live
 
 
 class WandB(Logger):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from genmix.charts.drawing import altair, fit_for_xml
-from genmix.disk import draft_of, make_folder
+from genmix.core.atomic import draft_of, make_folder
+from genmix.core.optional import need
 from genmix.errors import InputError
-from genmix.extras import need
 
 PNG_SCALE = 2
 

@@ -44,7 +44,7 @@ def plain_errors(
         typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except sqlite3.Error as error:
-        from genmix.study.connection import is_damage
+        from genmix.runs.connection import is_damage
 
         words = (
             f"the journal is damaged ({error}): restore it from a copy"
@@ -60,7 +60,7 @@ def plain_errors(
 
 def printable_lines(words: object) -> str:
     """What may quote other people's files and servers, fit for a terminal."""
-    from genmix.generators.messages import printable
+    from genmix.core.text import printable
 
     return "\n".join(map(printable, str(words).split("\n")))
 

@@ -63,7 +63,7 @@ def compare(
     with replacement from what is recorded, so that the best mixture is known exactly.
     """
     with plain_errors():
-        from genmix.experiments.compare import compare as carry_out
+        from genmix.comparison.compare import compare as carry_out
 
         name = study.resolve().name.removesuffix(".yaml").removesuffix(".yml")
         place = out if out is not None else Path("comparisons", name)

@@ -166,7 +166,7 @@ def _number_or_word(text: str) -> Any:
 
 def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
     """Arm → samples, from arguments ``PATH`` or ``NAME=PATH``."""
-    from genmix.files import Statistics, read_file
+    from genmix.data.features import Statistics, read_file
 
     paths: dict[str, Path] = {}
     for given in files:
@@ -196,8 +196,8 @@ def _named(given: str) -> tuple[str, Path]:
 
 
 def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
-    from genmix.files import Statistics, read_file
-    from genmix.reference import as_reference
+    from genmix.data.features import Statistics, read_file
+    from genmix.data.reference import as_reference
 
     if path is None:
         if key is not None:
@@ -220,7 +220,7 @@ def _encoder_name(given: str | None, real: ReferenceFile | None) -> str | None:
 
 def neighbours_of(real: ReferenceFile | None, k: int | None) -> Any:
     """Reference samples for precision and recall; None where there are too few and nobody asked."""
-    from genmix.reference import Samples
+    from genmix.data.reference import Samples
 
     if real is None:
         return None

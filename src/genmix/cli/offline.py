@@ -17,8 +17,8 @@ from genmix.cli.show import (
     print_scores,
     progress,
 )
-from genmix.disk import write_json
-from genmix.plain import plain_weights
+from genmix.core.atomic import write_json
+from genmix.core.plain import plain_weights
 
 Files = Annotated[
     list[str],

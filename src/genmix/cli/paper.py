@@ -10,11 +10,11 @@ import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, printable_lines
 from genmix.cli.show import print_json
-from genmix.disk import make_folder
+from genmix.core.atomic import make_folder
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
-    from genmix.experiments.paper import Item, Setting
+    from genmix.paper import Item, Setting
 
 EXAMPLES = """\
 Examples:
@@ -67,8 +67,8 @@ def paper(
     Exits with 2 if an item could not be made, 130 after Ctrl-C.
     """
     with plain_errors():
-        from genmix.experiments.paper import ITEMS, Setting
-        from genmix.experiments.workforce import cores
+        from genmix.comparison.workforce import cores
+        from genmix.paper import ITEMS, Setting
 
         if listing:
             print_items(list(ITEMS.values()), as_json)
@@ -92,7 +92,7 @@ def paper(
 
 def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[Item]:
     """The items that were asked for, each once."""
-    from genmix.study.messages import nearest
+    from genmix.study.problems import nearest
 
     if every and names:
         raise InputError(f"--all makes every item, {names[0]} too: give names or --all.")
@@ -108,8 +108,8 @@ def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[It
 
 def check(setting: Setting) -> None:
     """Find out what is missing before anything is computed."""
-    from genmix.experiments.paper.features import check_folder
-    from genmix.extras import need
+    from genmix.core.optional import need
+    from genmix.paper.features import check_folder
 
     need("pyarrow.parquet", "paper", "a Parquet table")
     need("altair", "paper", "drawing a figure")
@@ -147,7 +147,7 @@ def make_all(
 
 def make(item: Item, setting: Setting) -> dict[str, Any]:
     """An item, made now or before."""
-    from genmix.experiments.paper.write import PAGE, files_of, is_made, settings_of, write
+    from genmix.paper.write import PAGE, files_of, is_made, settings_of, write
 
     folder = setting.out / item.name
     settings = settings_of(item, setting)
@@ -167,7 +167,7 @@ def make(item: Item, setting: Setting) -> dict[str, Any]:
 
 def print_items(items: Sequence[Item], as_json: bool) -> None:
     """What there is, what each wants of --features, and what is taken without."""
-    from genmix.experiments.paper.features import RULE
+    from genmix.paper.features import RULE
 
     fields = ("name", "title", "needs", "stands_in", "choice")
     if as_json:

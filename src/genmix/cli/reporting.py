@@ -53,7 +53,7 @@ def plot(
     with plain_errors():
         from genmix.charts import save
         from genmix.report import run_chart
-        from genmix.study.export import check_target
+        from genmix.runs.export import check_target
 
         target = Path(f"{name}.pdf") if out is None else out
         form = target.suffix.lstrip(".").lower()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from genmix.plain import by_name, finite, plain_scores
+from genmix.core.plain import by_name, finite, plain_scores
 
 if TYPE_CHECKING:
     import genmix as gx

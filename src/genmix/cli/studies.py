@@ -53,7 +53,7 @@ def check(
     Exits with 2 if anything is wrong.
     """
     with plain_errors():
-        from genmix.study.check import check_study, print_checks
+        from genmix.runs.check import check_study, print_checks
 
         report = check_study(study, draw)
     if as_json:
@@ -81,8 +81,8 @@ def run(
     """
     folder = out
     with plain_errors(lambda: _stopped(folder)):
+        from genmix.runs.run import start
         from genmix.study.config import read_study
-        from genmix.study.run import start
 
         plan = read_study(study)
         folder = out if out is not None else Path("runs") / plan.name
@@ -101,7 +101,7 @@ def resume(
     Nothing that was paid for is made again. Exits as 'genmix run' does.
     """
     with plain_errors(lambda: _stopped(folder)):
-        from genmix.study.run import go_on, is_finished
+        from genmix.runs.run import go_on, is_finished
 
         if is_finished(folder):
             typer.echo("genmix: the run was finished already.", err=True)
@@ -119,7 +119,7 @@ def export(
 ) -> None:
     """Write the data set of a run, one row a sample."""
     with plain_errors():
-        from genmix.study.export import export as write
+        from genmix.runs.export import export as write
 
         typer.echo(write(folder, to, out))  # type: ignore[arg-type]
 
@@ -146,8 +146,8 @@ def _watched(play: Any, quiet: bool, report: bool) -> dict[str, Any]:
     """The summary of a run that is shown while it goes on."""
     from rich.console import Console
 
-    from genmix.study.run import Options
-    from genmix.study.view import make_view
+    from genmix.cli.view import make_view
+    from genmix.runs.run import Options
 
     view = make_view(Console(stderr=True))
     with view:
@@ -168,7 +168,7 @@ def _leave_now() -> None:
 
 def _stopped(folder: Path | None) -> str:
     """What to say of a run that was interrupted for good."""
-    from genmix.study.journal import NAME
+    from genmix.runs.journal import NAME
 
     if folder is None or not (folder / NAME).exists():
         return "interrupted before anything was made."
@@ -179,7 +179,7 @@ def _finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
     else:
-        from genmix.study.closing import print_summary
+        from genmix.cli.closing import print_summary
 
         print_summary(summary, folder)
     status = summary["status"]

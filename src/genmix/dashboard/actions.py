@@ -10,13 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+from genmix.core.text import quotable
 from genmix.dashboard.folder import read_inside
 from genmix.dashboard.follower import Event
 from genmix.errors import InputError
-from genmix.generators.messages import quotable
 from genmix.report.safe import without_secrets
-from genmix.study import lock
-from genmix.study.lock import Holder, holder
+from genmix.runs import lock
+from genmix.runs.lock import Holder, holder
 
 LOG = "resume.log"
 """What a resumed run says, in its folder."""

@@ -22,7 +22,7 @@ from genmix.dashboard.follower import Follower
 from genmix.dashboard.security import REPORT_POLICY, Access, Guard
 from genmix.dashboard.state import REPORT, compared, curve_of, entry_of, state_of
 from genmix.errors import InputError
-from genmix.study.images import FOLDER as IMAGES
+from genmix.runs.images import FOLDER as IMAGES
 
 STATIC = Path(__file__).parent / "static"
 LARGEST_IMAGE, LARGEST_REPORT = 100_000_000, 100_000_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genmix.dashboard.follower import Follower
-from genmix.study.journal import NAME
+from genmix.runs.journal import NAME
 
 DEPTH = 4
 """How far below the folder runs are looked for."""

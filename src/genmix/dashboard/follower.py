@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from genmix.study.journal import NAME, Journal
-from genmix.study.result import ENDS
+from genmix.runs.journal import NAME, Journal
+from genmix.runs.result import ENDS
 
 RECENT = 500
 """Samples whose times are remembered, to say how fast they come."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from genmix.core.optional import need
 from genmix.errors import InputError
-from genmix.extras import need
 
 
 def serve(

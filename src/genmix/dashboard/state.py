@@ -16,10 +16,10 @@ from genmix.dashboard.actions import Actions
 from genmix.dashboard.folder import read_inside
 from genmix.dashboard.follower import Follower, Moment
 from genmix.report.safe import without_secrets
-from genmix.study import lock
-from genmix.study.lock import holder
+from genmix.runs import lock
+from genmix.runs.lock import holder
+from genmix.runs.result import SUMMARY
 from genmix.study.names import hyphenated, objectives
-from genmix.study.result import SUMMARY
 
 POINTS = 300
 """The most points of a curve; a screen shows no more."""

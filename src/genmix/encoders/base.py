@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from genmix.generators.base import Sample
+from genmix.data.samples import Sample
 
 
 class EncodingError(Exception):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder
 from genmix.encoders.rows import Rows, modality_of
-from genmix.generators.base import Sample
 
 FILE = "embeddings.sqlite"
 SCHEMA = (

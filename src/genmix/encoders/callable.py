@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from genmix.arrays import to_numpy
+from genmix.core.arrays import to_numpy
+from genmix.core.functions import load_function
+from genmix.core.text import gist
+from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.models import file_hash
 from genmix.encoders.rows import BatchEncoder, modality_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
-from genmix.generators.base import Sample
-from genmix.generators.functions import load_function
-from genmix.generators.messages import gist
 
 
 class CallableEncoder(EncoderSettings):

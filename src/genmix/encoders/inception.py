@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from genmix.core.optional import need
+from genmix.data.samples import Sample
 from genmix.encoders.models import file_hash, pick_device
 from genmix.encoders.rows import BatchEncoder, Rows, images_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import Sample
 
 WHAT = "the inception encoder"
 EXTRA = "inception"

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from genmix.core.loading import loading
+from genmix.core.optional import need
+from genmix.core.text import gist
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.gate import loading
-from genmix.generators.messages import gist
 
 WEIGHED = (".json", ".txt", ".model", ".safetensors", ".bin")
 """Endings of the files that decide what a model computes."""

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from genmix.core.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
+from genmix.core.optional import need
+from genmix.core.text import gist
+from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.rows import BatchEncoder, texts_of
 from genmix.encoders.settings import EncoderSettings
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import Sample
-from genmix.generators.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
-from genmix.generators.messages import gist
 
 WHAT = "the openai encoder"
 EXTRA = "openai"

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from genmix.core.optional import need
+from genmix.data.samples import Sample
 from genmix.encoders.rows import BatchEncoder, Rows, images_of
 from genmix.encoders.settings import EncoderSettings
-from genmix.extras import need
-from genmix.generators.base import Sample
 
 BATCH = 256
 

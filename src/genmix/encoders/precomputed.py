@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.rows import BatchEncoder, modality_of
 from genmix.encoders.settings import EncoderSettings
-from genmix.generators.base import Sample
 
 BATCH = 4096
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.optional import need
+from genmix.core.text import gist
+from genmix.data.png import FORMATS
+from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import Sample
-from genmix.generators.messages import gist
-from genmix.generators.png import FORMATS
 
 Rows = NDArray[np.float32]
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from genmix.core.loading import computing
+from genmix.core.optional import need
+from genmix.data.samples import Sample
 from genmix.encoders.models import ModelSettings, find_model, pick_device
 from genmix.encoders.rows import BatchEncoder, texts_of
-from genmix.extras import need
-from genmix.generators.base import Sample
-from genmix.generators.gate import computing
 
 WHAT = "the sentence-transformers encoder"
 EXTRA = "sentence-transformers"

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from genmix.core.loading import computing
+from genmix.core.optional import need
+from genmix.data.samples import Sample
 from genmix.encoders.models import ModelSettings, find_model, pick_device
 from genmix.encoders.rows import BatchEncoder, Rows, images_of, modality_of, texts_of
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import Sample
-from genmix.generators.gate import computing
 
 EXTRA = "transformers"
 

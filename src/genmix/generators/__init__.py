@@ -1,6 +1,7 @@
 """Generators: what makes the samples of an arm, one file a kind."""
 
-from genmix.generators.base import GenerationError, Generator, Request, Sample
+from genmix.data.samples import Request, Sample
+from genmix.generators.base import GenerationError, Generator
 from genmix.generators.callable import CallableArm
 from genmix.generators.command import CommandArm
 from genmix.generators.diffusers import DiffusersArm

@@ -9,14 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, JsonValue
 
-from genmix.arrays import is_torch
+from genmix.core.arrays import is_torch
+from genmix.core.functions import load_function
+from genmix.core.text import fault
+from genmix.core.threads import in_thread
+from genmix.data.conversion import FIELDS, FieldError, checked
+from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import FIELDS, FieldError, checked
-from genmix.generators.functions import load_function
-from genmix.generators.messages import fault
+from genmix.generators.base import GenerationError
 from genmix.generators.settings import ArmSettings, Context
-from genmix.generators.threads import in_thread
 
 
 class CallableArm(ArmSettings):

@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from genmix.core.text import quotable
+from genmix.data.conversion import FieldError, checked
+from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import FieldError, checked
-from genmix.generators.messages import quotable
+from genmix.generators.base import GenerationError
 from genmix.generators.prompts import PromptSettings, prompt_for
 from genmix.generators.settings import Context
 

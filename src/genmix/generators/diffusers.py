@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.extras import need
-from genmix.generators.base import GenerationError, Request, Sample
+from genmix.core.optional import need
+from genmix.data.png import as_png
+from genmix.data.samples import Request, Sample
+from genmix.generators.base import GenerationError
 from genmix.generators.local import (
     AbandonedError,
     LocalGenerator,
@@ -18,7 +20,6 @@ from genmix.generators.local import (
     find_device,
     hide_progress,
 )
-from genmix.generators.png import as_png
 from genmix.generators.prompts import prompt_for
 from genmix.generators.settings import Context
 from genmix.generators.shelf import Shared, Shelf

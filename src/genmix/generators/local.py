@@ -12,15 +12,16 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
+from genmix.core.loading import computing
+from genmix.core.optional import need
+from genmix.core.text import fault
+from genmix.core.threads import in_thread
+from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.gate import computing
-from genmix.generators.messages import fault
+from genmix.generators.base import GenerationError
 from genmix.generators.prompts import PromptSettings
 from genmix.generators.settings import Context
 from genmix.generators.shelf import Shared
-from genmix.generators.threads import in_thread
 
 CODE_FROM_ELSEWHERE = ("trust_remote_code", "custom_pipeline")
 

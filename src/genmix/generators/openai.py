@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from genmix.core.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
+from genmix.core.optional import need
+from genmix.core.text import fault, quotable
+from genmix.data.conversion import storable
+from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.extras import need
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
-from genmix.generators.fields import storable
-from genmix.generators.messages import fault, quotable
+from genmix.generators.base import GenerationError
 from genmix.generators.prompts import PromptSettings, prompt_for
 from genmix.generators.settings import Context
 

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
+from genmix.data.lines import json_object, numbered_lines
 from genmix.errors import InputError
-from genmix.generators.files import json_object, numbered_lines
 from genmix.generators.settings import ArmSettings, Context
 
 Prompt = Annotated[str, StringConstraints(min_length=1)]

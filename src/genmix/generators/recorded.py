@@ -11,15 +11,16 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
-from genmix.arrays import as_matrix
+from genmix.core.arrays import as_matrix
+from genmix.core.threads import in_thread
+from genmix.data.conversion import FieldError, checked
+from genmix.data.lines import json_object, leads_out, numbered_lines
+from genmix.data.png import SUFFIXES, read_as_png
+from genmix.data.reference import Moments, read_features
+from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import FieldError, checked
-from genmix.generators.files import json_object, leads_out, numbered_lines
-from genmix.generators.png import SUFFIXES, read_as_png
+from genmix.generators.base import GenerationError
 from genmix.generators.settings import ArmSettings, Context
-from genmix.generators.threads import in_thread
-from genmix.reference import Moments, read_features
 
 CHECKED_AT_ONCE = 1 << 20
 """Numbers of a features file that are looked at in one go."""

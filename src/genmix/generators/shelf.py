@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from genmix.generators.gate import loading
+from genmix.core.loading import loading
 
 T = TypeVar("T")
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.extras import need
-from genmix.generators.base import GenerationError, Request, Sample
-from genmix.generators.fields import storable
+from genmix.core.optional import need
+from genmix.data.conversion import storable
+from genmix.data.samples import Request, Sample
+from genmix.generators.base import GenerationError
 from genmix.generators.local import (
     AbandonedError,
     LocalGenerator,

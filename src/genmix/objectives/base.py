@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from genmix.arrays import Array, Rows, Vector, is_torch, like, to_numpy
-from genmix.description import Description
+from genmix.core.arrays import Array, Rows, Vector, is_torch, like, to_numpy
+from genmix.core.description import Description
 from genmix.errors import InputError
-from genmix.loss import Loss, PooledLoss, SumLoss
+from genmix.solvers.loss import Loss, PooledLoss, SumLoss
 
 
 @dataclass(frozen=True)

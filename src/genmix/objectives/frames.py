@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.arrays import (
+from genmix.core.arrays import (
     Array,
     Vector,
     is_on_gpu,
@@ -28,7 +28,7 @@ from genmix.arrays import (
     to_numpy,
     triangle_of,
 )
-from genmix.loss import EPS
+from genmix.solvers.loss import EPS
 
 TINY = 1e-100
 """The level of rounding of a spectrum that is zero throughout."""

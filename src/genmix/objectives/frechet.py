@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
+from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
+from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
-from genmix.loss import EPS
 from genmix.objectives.base import Batch, Objective
 from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.trace import Root, TraceLoss
-from genmix.reference import Moments, moments_of
+from genmix.solvers.loss import EPS
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, namespace, to_numpy
+from genmix.core.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.loss import EPS, Expansion, Loss
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.trace import LIFTS
+from genmix.solvers.loss import EPS, Expansion, Loss
 
 OFF_BY = 1e-3
 """How far a row of probabilities may be from summing to 1 (float16 rows are)."""

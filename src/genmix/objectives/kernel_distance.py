@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from genmix.arrays import Array, like, namespace
+from genmix.core.arrays import Array, like, namespace
+from genmix.data.reference import samples_of
 from genmix.errors import InputError, positive
-from genmix.kernels import Gaussian, as_kernel
-from genmix.loss import Loss
+from genmix.kernels.kernels import Gaussian, as_kernel
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.kernel_sums import (
     ExactPairTally,
@@ -17,7 +17,7 @@ from genmix.objectives.kernel_sums import (
     PairSums,
     quadratic,
 )
-from genmix.reference import samples_of
+from genmix.solvers.loss import Loss
 
 
 @dataclass(frozen=True, eq=False)

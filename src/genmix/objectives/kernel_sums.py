@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.arrays import Array, Vector, like, namespace, to_numpy
-from genmix.blocks import Grouped, sums_between, sums_within
+from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.kernels import Kernel
-from genmix.loss import Loss, QuadraticLoss
+from genmix.kernels.blocks import Grouped, sums_between, sums_within
+from genmix.kernels.kernels import Kernel
 from genmix.objectives.base import Batch, Tally
 from genmix.objectives.moments import MomentTally
+from genmix.solvers.loss import Loss, QuadraticLoss
 
 Matrix = NDArray[np.float64]
 

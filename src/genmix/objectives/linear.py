@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, like, to_numpy
+from genmix.core.arrays import Array, Vector, like, to_numpy
+from genmix.data.reference import samples_of
 from genmix.errors import InputError
-from genmix.loss import MeanLoss
-from genmix.manifold import Balls, check_neighbours
+from genmix.kernels.balls import Balls, check_neighbours
 from genmix.objectives.base import Batch, Objective, Tally
-from genmix.reference import samples_of
+from genmix.solvers.loss import MeanLoss
 
 
 class MeanObjective(Objective):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from genmix.arrays import Array, namespace
+from genmix.core.arrays import Array, namespace
 from genmix.objectives.base import Batch, Tally
 from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Array, Vector, namespace, symmetric
+from genmix.core.arrays import Array, Vector, namespace, symmetric
 from genmix.errors import InputError, positive
-from genmix.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
-from genmix.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
+from genmix.kernels.kernels import Cosine, Gaussian, Kernel, with_unit_diagonal
 from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.frames import FactorMoments, MixtureMoments, is_full_rank
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
@@ -30,6 +29,7 @@ from genmix.objectives.trace import (
     Power,
     TraceLoss,
 )
+from genmix.solvers.loss import EPS, LogMeanLoss, Loss, QuadraticLoss, SumLoss
 
 LARGE_ORDER = 4.0
 """Order above which the loss leaves out its constant: beside ``1/(q−1)``, ``Tr C^q`` would vanish."""

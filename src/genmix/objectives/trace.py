@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.arrays import Array, Vector, like, namespace, symmetric, to_numpy
-from genmix.loss import EPS, Expansion, Loss
+from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.objectives.frames import TINY, Frame, MixtureMoments
+from genmix.solvers.loss import EPS, Expansion, Loss
 
 
 class TraceFunction(ABC):

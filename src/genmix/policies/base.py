@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.arrays import Vector
-from genmix.description import Description
+from genmix.core.arrays import Vector
+from genmix.core.description import Description
 from genmix.errors import number
-from genmix.loss import Loss
 from genmix.objectives.base import Objective, Tally
-from genmix.simplex import Solution, Solver
+from genmix.solvers.loss import Loss
+from genmix.solvers.simplex import Solution, Solver
 
 
 class Decision(NamedTuple):

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from genmix.arrays import Vector
+from genmix.core.arrays import Vector
 from genmix.errors import InputError
 from genmix.objectives.base import Objective
 from genmix.policies.base import Decision, Policy, Situation, vertex
-from genmix.simplex import feasible, on_simplex, uniform
+from genmix.solvers.simplex import feasible, on_simplex, uniform
 
 
 @dataclass(frozen=True, eq=False)

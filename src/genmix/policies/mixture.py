@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genmix.loss import LinearLoss, SumLoss
 from genmix.objectives.base import Objective
 from genmix.policies.base import (
     Decision,
@@ -16,6 +15,7 @@ from genmix.policies.base import (
     nonnegative,
     vertex,
 )
+from genmix.solvers.loss import LinearLoss, SumLoss
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genmix.arrays import Vector, to_numpy
+from genmix.core.arrays import Vector, to_numpy
 from genmix.errors import InputError, number
 from genmix.objectives.base import Objective
 from genmix.objectives.frechet import FrechetDistance, FrechetTally
@@ -20,7 +20,7 @@ from genmix.policies.base import (
     nonnegative,
     vertex,
 )
-from genmix.simplex import uniform
+from genmix.solvers.simplex import uniform
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from genmix.disk import make_folder, write_text
+from genmix.core.atomic import make_folder, write_text
 from genmix.errors import InputError
 
 NAME = "report.html"
@@ -19,7 +19,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     """Write the report of a run folder, by default into it, and give its path."""
     from genmix.report.data import few_threads, gather
     from genmix.report.page import render
-    from genmix.study.export import check_target
+    from genmix.runs.export import check_target
 
     folder = Path(run)
     target = folder / NAME if out is None else Path(out)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.study.journal import Journal, embedding_of
+from genmix.runs.journal import Journal, embedding_of
 
 MOST = 10_000
 MOST_BYTES = 100_000_000

@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from genmix.core.plain import finite
+from genmix.diagnosis.innovation import innovation
 from genmix.errors import InputError
-from genmix.innovation import innovation
-from genmix.kernels import Cosine
-from genmix.loss import LinearLoss, SumLoss
-from genmix.mixture import Mixture, best_mixture
+from genmix.kernels.kernels import Cosine
 from genmix.objectives.base import Batch, Objective, Sum
-from genmix.plain import finite
+from genmix.offline.mixture import Mixture, best_mixture
 from genmix.report.chosen import Chosen, choose
 from genmix.report.frontier import PRICES, Frontier, frontier
 from genmix.report.rivals import Rival, against
 from genmix.report.safe import without_secrets
 from genmix.report.statistics import is_heavy, statistics_of
-from genmix.study.journal import Journal, embedding_of
-from genmix.study.lock import holder
-from genmix.study.loop import EXHAUSTED
-from genmix.study.result import ENDS, SUMMARY
-from genmix.study.session import SMALL
-from genmix.study.timeline import plain_values
+from genmix.runs.journal import Journal, embedding_of
+from genmix.runs.lock import holder
+from genmix.runs.loop import EXHAUSTED
+from genmix.runs.result import ENDS, SUMMARY
+from genmix.runs.session import SMALL
+from genmix.runs.timeline import plain_values
+from genmix.solvers.loss import LinearLoss, SumLoss
 
 Values = dict[str, float | None]
 

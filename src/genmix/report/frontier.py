@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genmix.arrays import Vector
-from genmix.loss import LinearLoss, Loss, SumLoss
-from genmix.mixture import Pool
+from genmix.core.arrays import Vector
 from genmix.objectives import Cost
 from genmix.objectives.base import Objective, Sum
-from genmix.simplex import Newton
+from genmix.offline.mixture import Pool
+from genmix.solvers.loss import LinearLoss, Loss, SumLoss
+from genmix.solvers.simplex import Newton
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
 """Weights of cost beside 0, in units of the loss that is at stake over the cost that is."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genmix.report.chosen import Chosen
 from genmix.report.safe import clipped
-from genmix.study.images import read_image
+from genmix.runs.images import read_image
 
 SIDE = 160
 """Pixels of the longer side of a picture, at most."""

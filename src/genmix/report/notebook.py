@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from genmix.core.plain import by_name
+from genmix.core.text import number
 from genmix.errors import InputError
-from genmix.plain import by_name
 from genmix.report.safe import escaped
 
 if TYPE_CHECKING:
-    from genmix.experiments.comparison import Comparison
-    from genmix.mixture import Mixture
-    from genmix.study.result import Run
+    from genmix.comparison.comparison import Comparison
+    from genmix.offline.mixture import Mixture
+    from genmix.runs.result import Run
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -33,7 +34,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 def run_html(run: Run) -> str:
     """The table and the words at the end of a run; a run that goes on says how far it is."""
-    from genmix.study.closing import lines
+    from genmix.cli.closing import lines
 
     try:
         summary = run.summary
@@ -45,7 +46,7 @@ def run_html(run: Run) -> str:
     for arm, count in summary["counts"].items():
         weight = summary["weights"].get(arm)
         alone = summary["single_scores"].get(arm) or {}
-        scores = [_number(alone.get(name, {}).get("value")) for name in names]
+        scores = [number(alone.get(name, {}).get("value"), 5) for name in names]
         shown = "retired" if weight is None else f"{weight:.3f}"
         rows.append([arm, shown, f"{count:,}", *scores, summary["failures"].get(arm, 0)])
     return f"<div>{table(head, rows)}{paragraphs(lines(summary, run.folder))}</div>"
@@ -58,8 +59,8 @@ def mixture_html(mixture: Mixture) -> str:
         [
             arm,
             f"{weight:.3f}",
-            _number(mixture.single_losses[arm]),
-            *(_number(float(s)) for s in by_name(mixture.single_scores[arm]).values()),
+            number(mixture.single_losses[arm], 5),
+            *(number(float(s), 5) for s in by_name(mixture.single_scores[arm]).values()),
         ]
         for arm, weight in mixture.weights.items()
     ]
@@ -69,11 +70,7 @@ def mixture_html(mixture: Mixture) -> str:
 
 
 def comparison_html(found: Comparison) -> str:
-    from genmix.experiments.words import heading, outcome_rows, tests
+    from genmix.comparison.words import heading, outcome_rows, tests
 
     head, *rows = outcome_rows(found)
     return f"<div>{paragraphs(heading(found))}{table(head, rows)}{paragraphs(tests(found))}</div>"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.5g}"

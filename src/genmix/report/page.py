@@ -15,6 +15,7 @@ import yaml
 
 from genmix import __version__
 from genmix.charts.names import short_name
+from genmix.core.text import duration, number, percent
 from genmix.errors import InputError
 from genmix.report import words
 from genmix.report.data import Arm, Facts, Term
@@ -22,8 +23,6 @@ from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
 from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
 from genmix.report.svg import inline
-from genmix.report.words import number, percent
-from genmix.study.view import duration
 
 TIP_LETTERS = 240
 MOST_FAILURES = 20

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.mixture import Pool, proportional
+from genmix.core.plain import finite
 from genmix.objectives.base import Objective
-from genmix.plain import finite
+from genmix.offline.mixture import Pool, proportional
 from genmix.report.chosen import Chosen
-from genmix.study.timeline import plain_values
+from genmix.runs.timeline import plain_values
 
 Values = dict[str, float | None]
 Weights = Mapping[str, float]

@@ -6,7 +6,7 @@ import html
 import json
 from typing import Any
 
-from genmix.generators.messages import JOINERS
+from genmix.core.text import JOINERS
 from genmix.study.secrets import lines_with_secrets
 
 HIDDEN = "(hidden: this line looks like a secret)"

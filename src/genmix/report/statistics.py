@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from genmix import state
-from genmix.arrays import Vector
+from genmix.core import state
+from genmix.core.arrays import Vector
 from genmix.errors import InputError
-from genmix.mixture import Pool
 from genmix.objectives import FrechetDistance, QualityVendi, Vendi
 from genmix.objectives.base import Batch, Objective, Sum
-from genmix.selector import Selector
+from genmix.offline.mixture import Pool
+from genmix.runs.journal import Journal, Step, embedding_of
+from genmix.runs.references import read_reference
+from genmix.runs.session import SNAPSHOT
+from genmix.selector.selector import Selector
 from genmix.study.config import study_from
-from genmix.study.journal import Journal, Step, embedding_of
-from genmix.study.references import read_reference
-from genmix.study.session import SNAPSHOT
 from genmix.study.terms import make_objective
 
 MOST_READ = 20_000

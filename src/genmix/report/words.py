@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from genmix.charts.names import short_name
+from genmix.core.text import duration, listed, number, percent
 from genmix.report.data import Arm, Facts, Term, Values
 from genmix.report.rivals import Rival
-from genmix.study.view import duration
 
 SURE = 2.0
 """Standard deviations by which a difference must exceed chance to be called one."""
@@ -51,28 +50,6 @@ class Step:
 
 
 # -- numbers -----------------------------------------------------------------------------------------
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """For reading: four digits that count, thousands apart."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 10 ** (digits - 1) and abs(value) < 1e7:
-        return f"{value:,.0f}".replace("-", "−")
-    return f"{value:.{digits}g}".replace("-", "−")
-
-
-def percent(share: float) -> str:
-    """A share as people say it; what is more than nothing never shows as 0 %."""
-    if 0 < share < 0.01:
-        return "<1 %"
-    return f"{100 * share:.0f} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def gain(term: Term, mine: Values, other: Values) -> float | None:

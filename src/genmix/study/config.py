@@ -24,7 +24,7 @@ from genmix.encoders import ENCODER_KINDS
 from genmix.encoders.settings import EncoderSettings
 from genmix.generators import ARM_KINDS
 from genmix.generators.settings import ArmSettings
-from genmix.study.messages import Faults, Path, StudyError, shown, subject
+from genmix.study.problems import Faults, Path, StudyError, shown, subject
 from genmix.study.sanity import check_whole
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets

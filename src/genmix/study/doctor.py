@@ -21,11 +21,11 @@ from rich.table import Table
 from rich.text import Text
 
 from genmix import __version__
+from genmix.core.optional import package_of
+from genmix.core.text import listed
 from genmix.encoders import ENCODER_KINDS
-from genmix.extras import package_of
 from genmix.generators import ARM_KINDS
 from genmix.study.config import Study, read_study
-from genmix.study.messages import listed
 from genmix.study.terms import reference_paths
 from genmix.study.translate import kinds_of
 

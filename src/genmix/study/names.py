@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, get_type_hints
 
 import genmix as gx
-from genmix.study.messages import Faults, Path, listed, nearest, shown
+from genmix.core.text import listed
+from genmix.study.problems import Faults, Path, nearest, shown
 
 OTHER_NAMES = {
     "fd": "frechet-distance",

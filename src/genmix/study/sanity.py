@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genmix.core.text import listed
 from genmix.errors import InputError
-from genmix.study.messages import Faults, did_you_mean, listed
 from genmix.study.names import needs_reference
+from genmix.study.problems import Faults, did_you_mean
 from genmix.study.terms import (
     make_policy,
     reference_of,

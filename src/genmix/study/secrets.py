@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from genmix.study.messages import Faults, Path, subject
+from genmix.study.problems import Faults, Path, subject
 
 ADVICE = "put it in an environment variable and give its name as api_key_env"
 SECRET_KEY = re.compile(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from genmix.study.messages import Faults, Path, StudyError, readable, shown, subject
+from genmix.study.problems import Faults, Path, StudyError, readable, shown, subject
 from genmix.study.secrets import ADVICE, lines_with_secrets
 
 LARGEST_FILE = 2**20

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 import genmix as gx
+from genmix.core.text import listed
 from genmix.errors import InputError
-from genmix.study.messages import Faults, Path, did_you_mean, listed, shown
 from genmix.study.names import (
     kernels,
     needs_reference,
@@ -20,6 +20,7 @@ from genmix.study.names import (
     policies,
     read_name,
 )
+from genmix.study.problems import Faults, Path, did_you_mean, shown
 from genmix.study.translate import expected
 
 if TYPE_CHECKING:

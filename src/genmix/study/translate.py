@@ -9,7 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from genmix.study.messages import Faults, Path, did_you_mean, listed, nearest, shown, subject
+from genmix.core.text import listed
+from genmix.study.problems import Faults, Path, did_you_mean, nearest, shown, subject
 
 Report = Callable[[Path, str], None]
 """Takes what is wrong with a path."""

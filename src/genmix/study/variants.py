@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from genmix.study.messages import Faults, Path, shown
+from genmix.study.problems import Faults, Path, shown
 
 
 @dataclass

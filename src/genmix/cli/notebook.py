@@ -1,0 +1,80 @@
+"""What a running study looks like in a notebook: a bar, a few words and a small table, renewed in place."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from genmix.cli.view import Tracker
+from genmix.core.text import printable, shortened
+
+if TYPE_CHECKING:
+    from genmix.runs.run import Live
+
+EVERY = 0.5
+"""Seconds between two pictures."""
+
+
+def in_notebook() -> bool:
+    """Whether a kernel shows HTML below the cell that runs us."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookView:
+    """A callback for notebooks; its place is made where it is made, below the present cell."""
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+
+        self._html: Any = HTML
+        self._handle: Any = display(HTML("<p>genmix: starting …</p>"), display_id=True)
+        self._tracker, self._next = Tracker(), 0.0
+
+    def __call__(self, live: Live) -> None:
+        if time.monotonic() < self._next and live.loop.reason is None:
+            return
+        self._next = time.monotonic() + EVERY
+        self._tracker.board.look(live)
+        self._handle.update(self._html(picture(live, self._tracker)))
+
+    def finish(self, run: Any) -> None:
+        """The last picture stays; a run that was finished before has none."""
+        if not self._next:
+            self._handle.update(self._html(f"<p>genmix: {_safe(run.status)}</p>"))
+
+
+def picture(live: Live, tracker: Tracker) -> str:
+    """The bar, the words, and a row for each arm."""
+    facts = _safe(", ".join(tracker.facts(live)))
+    budget, told = live.study.budget.samples, live.told
+    bar = (
+        "<progress></progress>"
+        if budget is None
+        else f'<progress value="{min(told, budget)}" max="{budget}"></progress>'
+    )
+    weights = live.selector.mixture
+    rows = "".join(
+        f"<tr><td>{_safe(arm)}</td><td>{_weight(weights.get(arm))}</td><td>{count:,}</td></tr>"
+        for arm, count in live.selector.counts.items()
+    )
+    failure = live.loop.last_failure
+    last = f"<p>last failure: {_safe(shortened(failure))}</p>" if failure else ""
+    return (
+        f"<div><p>{bar} {facts}</p><p>{_safe(tracker.board.words())}</p><table><thead><tr>"
+        "<th>arm</th><th>weight</th><th>samples</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>{last}</div>"
+    )
+
+
+def _weight(weight: float | None) -> str:
+    if weight is None:
+        return "–"
+    return f'<meter value="{weight:.4f}" min="0" max="1"></meter> {weight:.3f}'
+
+
+def _safe(text: str) -> str:
+    return html.escape(printable(text))

@@ -1,0 +1,1 @@
+"""Comparing policies on the same arms with paired seeds."""

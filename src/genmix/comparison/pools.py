@@ -1,0 +1,161 @@
+"""The pools that a study or a finished run holds, to compare policies on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.comparison.worlds import World
+from genmix.data.samples import Request, Sample
+from genmix.encoders.base import Encoder
+from genmix.errors import InputError
+from genmix.generators.base import GenerationError, Generator
+from genmix.generators.recorded import RecordedArm
+from genmix.objectives.base import Objective
+from genmix.runs.interrupts import Interrupts
+from genmix.runs.journal import NAME, Journal, embedding_of
+from genmix.runs.prepare import close_all, make_encoder, make_generators
+from genmix.runs.references import read_reference
+from genmix.runs.result import Run
+from genmix.study.config import Study, read_study, study_from
+from genmix.study.terms import make_objective
+
+AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class StudyPools:
+    """A world with the objective and the options of the study it came from."""
+
+    world: World
+    objective: Objective
+    options: dict[str, Any]
+
+
+def read_study_pools(study: Any) -> StudyPools:
+    """Of a study file, a study as plain data, a run folder or a Run."""
+    if isinstance(study, Run):
+        return _of_run(study.folder)
+    if isinstance(study, Mapping):
+        return _of_study(study_from(study), Path.cwd())
+    if isinstance(study, Study):
+        return _of_study(study, Path.cwd())
+    if not isinstance(study, str | os.PathLike):
+        raise InputError(f"{study!r} cannot be compared on: give a study, a run folder or arrays.")
+    place = Path(study)
+    if (place / NAME).exists():
+        return _of_run(place)
+    return _of_study(read_study(place), place.parent)
+
+
+def _options(study: Study) -> dict[str, Any]:
+    options = {
+        "warm_start": study.warm_start,
+        "draw": study.draw,
+        "resolve_growth": study.resolve_growth,
+        "seed": study.seed,
+    }
+    return options | ({} if study.budget.samples is None else {"rounds": study.budget.samples})
+
+
+def _of_run(folder: Path) -> StudyPools:
+    """What a run has made, as if it were all that its arms can make."""
+    journal = Journal.open(folder, readonly=True)
+    try:
+        study = study_from(journal.meta("study"))
+        home = journal.study_folder()
+        rows: dict[str, list[Any]] = {label: [] for label in study.arms}
+        notes: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
+        for row in journal.told_rows():
+            rows[row["arm"]].append(embedding_of(row))
+            notes[row["arm"]].append((row["quality"], row["cost"]))
+        encoder_name = journal.meta("encoder")
+    finally:
+        journal.close()
+    empty = next((label for label, found in rows.items() if not found), None)
+    if empty is not None:
+        raise InputError(f"{folder} has no sample of arm {empty!r}: compare on another run.")
+    pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
+    world = _world(study.name, pools, encoder_name, notes)
+    encoder = make_encoder(study, home)
+    try:
+        objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
+    finally:
+        Interrupts().carry_out(close_all({}, encoder))
+    return StudyPools(world, objective, _options(study))
+
+
+def _of_study(study: Study, folder: Path) -> StudyPools:
+    live = [label for label, arm in study.arms.items() if not isinstance(arm, RecordedArm)]
+    if live:
+        raise InputError(
+            f"arm {live[0]!r} is not recorded, and every policy would pay for its samples anew: run the "
+            "study once, with 'policy: uniform', and compare on its run folder."
+        )
+    encoder = make_encoder(study, folder)
+    generators = make_generators(study, folder)
+    try:
+        pools, notes = {}, {}
+        for label, generator in generators.items():
+            samples = Interrupts().carry_out(_all_samples(generator, label))
+            pools[label] = _embedded(samples, encoder, label)
+            notes[label] = [(sample.quality, sample.cost) for sample in samples]
+        objective = make_objective(
+            study, lambda path: read_reference(path, folder, encoder, _quiet)
+        )
+    finally:
+        Interrupts().carry_out(close_all(generators, encoder))
+    name = None if encoder is None else encoder.name
+    return StudyPools(_world(study.name, pools, name, notes), objective, _options(study))
+
+
+def _world(
+    name: str,
+    pools: dict[str, Any],
+    encoder: str | None,
+    notes: Mapping[str, Sequence[tuple[float | None, float | None]]],
+) -> World:
+    """Pools with the arms' mean costs where every arm has one, and qualities where every sample has one."""
+    known = {arm: [cost for _, cost in each if cost is not None] for arm, each in notes.items()}
+    costs = {arm: float(np.mean(each)) for arm, each in known.items() if each}
+    rated = all(quality is not None for each in notes.values() for quality, _ in each)
+    qualities = {arm: np.array([q for q, _ in each], dtype=float) for arm, each in notes.items()}
+    return World(
+        name,
+        pools,
+        encoder=encoder,
+        costs=costs if len(costs) == len(pools) else None,
+        qualities=qualities if rated else None,
+    )
+
+
+async def _all_samples(generator: Generator, label: str) -> list[Sample]:
+    total = generator.available()
+    assert total is not None
+    found: list[Sample] = []
+    for start in range(0, total, AT_ONCE):
+        places = range(start, min(start + AT_ONCE, total))
+        for outcome in await generator.generate([Request(place, 0) for place in places]):
+            if isinstance(outcome, GenerationError):
+                raise InputError(f"arm {label!r}: {outcome}")
+            found.append(outcome)
+    return found
+
+
+def _embedded(samples: Sequence[Sample], encoder: Encoder | None, label: str) -> Any:
+    vectors = [sample.vector for sample in samples if sample.vector is not None]
+    if len(vectors) == len(samples) and encoder is None:
+        return np.array(vectors, dtype=float)
+    if encoder is None:
+        raise InputError(f"arm {label!r} has no embeddings and the study no encoder: name one.")
+    parts = [encoder.encode(samples[k : k + AT_ONCE]) for k in range(0, len(samples), AT_ONCE)]
+    return np.concatenate(parts).astype(float)
+
+
+def _quiet(line: str) -> None:
+    """Nobody watches."""

@@ -1,0 +1,174 @@
+"""Worlds: arms to compare policies on, as finite pools of samples.
+
+A sample of an arm is a row of its pool, drawn with replacement. So the pools *are* the arms'
+distributions: they give the population loss exactly, and its minimiser is the best mixture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.errors import InputError, whole
+from genmix.offline.mixture import proportional
+
+Rows = NDArray[np.float64]
+
+VARIABLE = "GENMIX_WORLDS"
+
+
+@dataclass(frozen=True)
+class World:
+    """Every arm's pool ``(n, d)``, and what may go with them."""
+
+    name: str
+    arms: dict[str, Rows]
+    reference: Rows | None = None
+    encoder: str | None = None
+    costs: dict[str, float] | None = None
+    """What a sample of each arm costs."""
+    note: str = ""
+    qualities: dict[str, NDArray[np.float64]] | None = None
+    """A number for every row of every pool."""
+    cost_unit: str = ""
+    """What the costs are counted in."""
+
+    @property
+    def dimension(self) -> int:
+        return int(next(iter(self.arms.values())).shape[1])
+
+    def need_reference(self) -> Rows:
+        if self.reference is None:
+            raise InputError(f"the world {self.name} has no reference: take an objective without.")
+        return self.reference
+
+
+# -- recorded worlds ---------------------------------------------------------------------------------
+
+
+def find_worlds(folder: Path | None = None) -> Path:
+    """The folder of recorded worlds: as given, $GENMIX_WORLDS, here, or beside the source."""
+    if folder is not None:
+        return folder
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    beside = [parent / "worlds" for parent in Path(__file__).parents]
+    for place in (Path("worlds"), *beside):
+        if any(place.glob("*/world.json")):
+            return place
+    raise InputError(
+        "the recorded worlds are not here: name the folder 'worlds' of genmix's repository with "
+        f"--worlds or ${VARIABLE}."
+    )
+
+
+def load_world(name: str, folder: Path | None = None, encoder: str | None = None) -> World:
+    """A recorded world, embedded by one of its encoders, by default its first."""
+    place = find_worlds(folder) / name
+    try:
+        card = json.loads((place / "world.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{place} holds no recorded world ({error}): check the name.") from error
+    encoders = card.get("encoders") or {}
+    if not encoders or not card.get("arms"):
+        raise InputError(f"{place / 'world.json'} names no arms or encoders: make the world anew.")
+    chosen = next(iter(encoders)) if encoder is None else encoder
+    if chosen not in encoders:
+        raise InputError(
+            f"the world {name} has no encoder {chosen!r}: it has {', '.join(encoders)}."
+        )
+    arms, reference = _read_pools(place / encoders[chosen]["file"], card["arms"])
+    return World(
+        name,
+        arms,
+        reference,
+        encoders[chosen]["name"],
+        card.get("costs"),
+        card.get("note", ""),
+        cost_unit=card.get("cost_unit", ""),
+    )
+
+
+def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | None]:
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            arms = {label: content[f"arm_{i}"].astype(float) for i, label in enumerate(labels)}
+            has_one = "reference" in content.files
+            return arms, content["reference"].astype(float) if has_one else None
+    except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        raise InputError(f"{file} cannot be read ({error}): make the world anew.") from error
+
+
+# -- controlled worlds -------------------------------------------------------------------------------
+
+
+def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) -> World:
+    """One-hot embeddings: every arm has a few modes to itself and shares four others.
+
+    ``own`` is the share of an arm's mass on its own modes; the reference is uniform over all modes.
+    ``d``: the number of modes, by default as many as come out of 2 to 5 for each arm.
+    """
+    rng = np.random.default_rng(seed)
+    arms, shared = whole(arms, "arms", 1), 4
+    blocks = rng.integers(2, 6, size=arms) if d is None else _blocks(d - shared, arms)
+    total = shared + int(blocks.sum())
+    starts = shared + np.concatenate([[0], np.cumsum(blocks)[:-1]])
+    pools = {}
+    for i in range(arms):
+        masses = np.zeros(total)
+        masses[:shared] = (1 - own) * rng.dirichlet(np.ones(shared))
+        masses[starts[i] : starts[i] + blocks[i]] = own * rng.dirichlet(np.full(blocks[i], 3.0))
+        pools[f"arm {i}"] = np.repeat(np.eye(total), proportional(masses, 400), axis=0)
+    note = f"{arms} arms on {total} modes, {own:.0%} of their mass on modes of their own"
+    return World("modes", pools, np.repeat(np.eye(total), 20, axis=0), "one-hot", note=note)
+
+
+def _blocks(total: int, arms: int) -> NDArray[np.int64]:
+    if total < arms:
+        raise InputError(f"d is {total + 4}: give at least {arms + 4}, four shared, one an arm.")
+    return proportional(np.full(arms, 1 / arms), total)
+
+
+def overlapping(seed: int = 0, arms: int = 4, d: int = 8) -> World:
+    """One-hot embeddings on ``d`` modes that all arms share in different proportions."""
+    rng = np.random.default_rng(seed)
+    pools = {
+        f"arm {i}": np.repeat(np.eye(d), proportional(rng.dirichlet(np.full(d, 0.4)), 400), axis=0)
+        for i in range(whole(arms, "arms", 1))
+    }
+    note = f"{arms} arms that share {d} modes"
+    return World("overlapping", pools, np.repeat(np.eye(d), 50, axis=0), "one-hot", note=note)
+
+
+def gaussians(seed: int = 0, arms: int = 4, d: int = 8) -> World:
+    """Gaussian clouds, each stretched along directions of its own; the reference is standard.
+
+    Pools have the mean and covariance of their Gaussian to rounding, so that the Fréchet distance of a
+    mixture is that of the true distributions.
+    """
+    rng = np.random.default_rng(seed)
+    size = max(1500, 4 * d)
+    pools = {}
+    for i in range(whole(arms, "arms", 1)):
+        spread = np.full(d, 0.25)
+        spread[rng.permutation(d)[: d // 2]] = rng.uniform(0.8, 1.5)
+        centre = 4 / d * rng.standard_normal(d)
+        pools[f"arm {i}"] = centre + spread * whitened(rng.standard_normal((size, d)))
+    reference = whitened(rng.standard_normal((size, d)))
+    note = f"{arms} Gaussian clouds in {d} dimensions"
+    return World("gaussians", pools, reference, "coordinates", note=note)
+
+
+def whitened(rows: Rows) -> Rows:
+    """Rows moved and turned to mean 0 and covariance (1/n) the identity."""
+    centred = rows - rows.mean(axis=0)
+    left, _, right = np.linalg.svd(centred, full_matrices=False)
+    moved: Rows = np.sqrt(len(rows)) * left @ right
+    return moved

@@ -1,0 +1,1 @@
+"""What everything else stands on: arrays, descriptions, atomic files, saved state, text."""

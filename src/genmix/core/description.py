@@ -1,0 +1,147 @@
+"""Immutable descriptions (objectives, kernels, policies, solvers) and their plain form.
+
+A description is a frozen dataclass. It prints itself, compares by content and can be written as
+plain arrays and JSON values and read back, which is all that a saved state needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from genmix.core.arrays import is_torch, to_numpy
+from genmix.errors import InputError
+
+
+class Description:
+    """Base of every description; a subclass is known by its name as soon as it is defined."""
+
+    known: ClassVar[dict[str, type[Description]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        holder = Description.known.get(cls.__name__)
+        if (
+            holder is not None
+            and holder.__module__.startswith("genmix.")
+            and (cls.__module__ != holder.__module__)
+        ):
+            raise InputError(f"genmix has a {cls.__name__} already: give your class another name.")
+        Description.known[cls.__name__] = cls
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in _fields(self))
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, repr(self)))
+
+
+def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The parameters of a description; a class without any need not be a dataclass."""
+    return dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, np.ndarray) or is_torch(a):
+        return (isinstance(b, np.ndarray) or is_torch(b)) and np.array_equal(
+            to_numpy(a), to_numpy(b)
+        )
+    return bool(a == b)
+
+
+def to_plain(value: Any) -> Any:
+    """``value`` as nested dicts and lists of JSON values and numpy arrays."""
+    if isinstance(value, Description):
+        fields = _fields(value)
+        plain = {f.name: to_plain(getattr(value, f.name)) for f in fields}
+        return {"type": type(value).__name__, **plain}
+    if isinstance(value, np.ndarray) or is_torch(value):
+        return np.array(to_numpy(value))
+    if isinstance(value, Mapping):
+        names = [str(key) for key in value]
+        return {"type": "map", "keys": names, "values": [to_plain(v) for v in value.values()]}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"type": "float", "value": str(value)}  # JSON has no infinity
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if callable(value):
+        return {"type": "function", "name": function_name(value)}
+    raise InputError(f"{value!r} cannot be written into a state: use numbers, text or arrays.")
+
+
+def from_plain(value: Any) -> Any:
+    """The inverse of :func:`to_plain`: lists come back as tuples, functions as :class:`Missing`."""
+    if isinstance(value, list | tuple):
+        return tuple(from_plain(item) for item in value)
+    if not isinstance(value, Mapping):
+        return value
+    kind = value["type"]
+    if kind == "float":
+        return float(value["value"])
+    if kind == "map":
+        return dict(zip(value["keys"], from_plain(value["values"]), strict=True))
+    if kind == "function":
+        return Missing(value["name"])
+    if kind not in Description.known:
+        raise InputError(
+            f"the state names {kind!r}, which is not defined here: "
+            "import the module that defines it first."
+        )
+    fields = {key: from_plain(item) for key, item in value.items() if key != "type"}
+    return Description.known[kind](**fields)
+
+
+def function_name(function: Any) -> str:
+    """A name for a function that is the same in every process."""
+    if isinstance(function, Missing):
+        return function.name
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+@dataclasses.dataclass(frozen=True)
+class Missing:
+    """A function that a state could only name."""
+
+    name: str
+
+    def __call__(self, *_: Any) -> Any:
+        raise InputError(
+            f"the state was saved with your own function {self.name}, which it cannot hold: "
+            "pass objective= to Selector.from_state_dict."
+        )
+
+
+def graft(stored: Any, given: Any) -> Any:
+    """``stored`` with every missing function taken from the same place in ``given``."""
+    if isinstance(stored, Missing):
+        return given
+    if isinstance(stored, tuple) and isinstance(given, tuple) and len(stored) == len(given):
+        return tuple(graft(a, b) for a, b in zip(stored, given, strict=True))
+    if isinstance(stored, Description) and type(stored) is type(given):
+        names = [f.name for f in _fields(stored)]
+        parts = {n: graft(getattr(stored, n), getattr(given, n)) for n in names}
+        return type(stored)(**parts)
+    return stored
+
+
+def has_missing(value: Any) -> str | None:
+    """The name of a function that ``value`` still lacks, if there is one."""
+    if isinstance(value, Missing):
+        return value.name
+    if isinstance(value, tuple):
+        children = list(value)
+    elif isinstance(value, Description):
+        children = [getattr(value, f.name) for f in _fields(value)]
+    else:
+        return None
+    return next((name for name in map(has_missing, children) if name is not None), None)

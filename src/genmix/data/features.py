@@ -1,0 +1,285 @@
+"""Feature files that people already have: embeddings or statistics in, statistics out.
+
+Nothing is ever unpickled: numpy reads with ``allow_pickle=False``, torch with ``weights_only=True``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Array, as_matrix, to_numpy
+from genmix.core.atomic import draft_of
+from genmix.core.optional import need
+from genmix.errors import InputError, whole
+
+SAMPLE_KEYS = ("reps", "feats", "features")
+"""Names under which dgm-eval, clean-fid and others keep features in an ``.npz`` file."""
+
+EMBEDDING = "embedding"
+"""The column of a Parquet file and the field of a JSON line that hold embeddings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Mean and covariance as a file has them: np.cov's 1/(n−1), and only what the file states."""
+
+    mu: Any
+    sigma: Any
+    n: Any = None
+    encoder: str | None = None
+    dtype: str | None = None
+    """Of the embeddings that they were computed from."""
+
+
+Content = Array | Statistics
+"""Embeddings ``(n, d)``, checked and float64, or statistics."""
+
+
+def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
+    """What a feature file holds; ``key`` names the array, column or field where there are several."""
+    path = Path(path)
+    if path.is_dir():
+        run = (path / "journal.sqlite").exists()
+        what = "a run, whose report has innovation and more" if run else "a folder"
+        raise InputError(f"{path} is {what}: give a file of features, embedded from what is in it.")
+    if not path.is_file():
+        raise InputError(f"there is no features file {path}: check the path.")
+    return READERS.get(path.suffix.lower(), _read_numpy)(path, key)
+
+
+def write_statistics(
+    path: str | os.PathLike[str],
+    mu: Any,
+    sigma: Any,
+    n: int,
+    *,
+    encoder: str | None = None,
+    dtype: str | None = None,
+) -> Path:
+    """Write ``mu``, ``sigma`` (np.cov's, 1/(n−1)) and ``n``, with encoder and dtype where they are known.
+
+    clean-fid and pytorch-fid read the file too. An old file stays until the new one is whole.
+    """
+    target = Path(path)
+    if target.suffix != ".npz":
+        raise InputError(f"statistics are an .npz file: name it {target.with_suffix('.npz').name}.")
+    mean = np.asarray(to_numpy(mu), dtype=np.float64).reshape(-1)
+    covariance = np.asarray(to_numpy(sigma), dtype=np.float64)
+    if covariance.shape != (len(mean), len(mean)):
+        raise InputError(
+            f"sigma has shape {covariance.shape}: a mu of {len(mean)} dimensions needs "
+            f"({len(mean)}, {len(mean)})."
+        )
+    words = {"encoder": encoder, "dtype": dtype}
+    known = {name: np.array(word) for name, word in words.items() if word is not None}
+    arrays = {"mu": mean, "sigma": covariance, "n": np.array(whole(n, "n", 2)), **known}
+    with draft_of(target) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    return target
+
+
+# -- numpy -------------------------------------------------------------------------------------------
+
+
+def _read_numpy(path: Path, key: str | None) -> Content:
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return as_matrix(content, str(path))
+        with content:
+            return _from_archive(content, path, key)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
+        if _is_pickled(path, error):
+            raise InputError(
+                f"{path} holds pickled objects, which can run code when they are read: "
+                "write plain arrays of numbers."
+            ) from error
+        raise InputError(f"{path} is no .npy or .npz of plain numbers: write it anew.") from error
+
+
+def _is_pickled(path: Path, error: Exception) -> bool:
+    """Whether numpy refused a pickle; it takes everything that it does not know for one."""
+    with path.open("rb") as file:
+        return "pickle" in str(error) and file.read(2) in (
+            b"PK",
+            b"\x93N",
+            b"\x80\x04",
+            b"\x80\x05",
+        )
+
+
+def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Content:
+    names = list(content)
+    if key is None and {"mu", "sigma"} <= set(names):
+        return Statistics(
+            content["mu"],
+            content["sigma"],
+            content["n"] if "n" in names else None,
+            *(str(content[name]) if name in names else None for name in ("encoder", "dtype")),
+        )
+    name = _chosen(names, key, path, f"store it as one of {', '.join(SAMPLE_KEYS)}")
+    return as_matrix(content[name], f"{path} ({name})")
+
+
+def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
+    """The one name under which the features are."""
+    found = [n for n in names if n == key or (key is None and _holds_samples(n))]
+    if len(found) != 1:
+        raise InputError(
+            f"{path} holds {', '.join(names) or 'nothing'}: name the array of features with "
+            f"read_features(path, key=...) or --key, or {otherwise}."
+        )
+    return found[0]
+
+
+def _holds_samples(name: str) -> bool:
+    return name in SAMPLE_KEYS or name.endswith("_features")
+
+
+# -- torch -------------------------------------------------------------------------------------------
+
+
+def _read_torch(path: Path, key: str | None) -> Content:
+    torch = need("torch", "torch", f"reading {path.name}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it finds odd is read or refused below
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can raise anything
+        raise InputError(
+            f"{path} holds no plain tensor: write it with torch.save(tensor, path); "
+            "what needs unpickling is never read."
+        ) from error
+    where = str(path)
+    if isinstance(content, dict):
+        name = _chosen([str(n) for n in content], key, path, "save the tensor alone")
+        content, where = content[name], f"{path} ({name})"
+    if not isinstance(content, torch.Tensor) or content.layout != torch.strided:
+        raise InputError(f"{where} is no dense tensor: write it with torch.save(tensor, path).")
+    return to_numpy(as_matrix(content, where))
+
+
+# -- Parquet -----------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path, key: str | None) -> Content:
+    arrow = need("pyarrow", "export", "reading Parquet")
+    parquet = need("pyarrow.parquet", "export", "reading Parquet")
+    try:
+        with parquet.ParquetFile(path) as file:
+            column = _embedding_column(arrow, file.schema_arrow, path, key)
+            chunks = file.read(columns=[column]).column(column).chunks
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
+        raise InputError(f"{path} is no Parquet file that can be read: write it anew.") from error
+    return as_matrix(_stacked(chunks, f"{path} ({column})"), f"{path} ({column})")
+
+
+def _stacked(chunks: Sequence[Any], where: str) -> Any:
+    """All chunks of lists as one matrix."""
+    blocks, rows = [np.empty((0, 0))], 0
+    for chunk in chunks:
+        if len(chunk):
+            blocks.append(_matrix_of(chunk, where, rows))
+            _check_width(f"{where}, row {rows}", blocks[-1].shape[1], blocks[1].shape[1])
+            rows += len(chunk)
+    return np.concatenate(blocks[1:] or blocks)
+
+
+def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> str:
+    lists: list[str] = [field.name for field in schema if _is_list(arrow, field.type)]
+    is_float = arrow.types.is_floating
+    floats = [name for name in lists if is_float(schema.field(name).type.value_type)]
+    if key is not None:
+        found = [name for name in lists if name == key]
+    else:
+        found = [name for name in lists if name == EMBEDDING] or floats
+    if len(found) != 1:
+        raise InputError(
+            f"{path} has the columns {', '.join(schema.names) or '(none)'}: name that of embeddings "
+            f"with read_features(path, key=...) or --key, or call it {EMBEDDING!r}."
+        )
+    return found[0]
+
+
+def _is_list(arrow: Any, kind: Any) -> bool:
+    kinds = arrow.types
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
+
+
+def _matrix_of(chunk: Any, where: str, first: int) -> Any:
+    """A chunk of lists of equal length as ``(rows, d)``; ``first`` is its first row in the file."""
+    compute = need("pyarrow.compute", "export", "reading Parquet")
+    if chunk.null_count:
+        row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
+        raise InputError(f"{where}, row {row} is null: leave that row out.")
+    lengths = compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
+    other = int(np.argmax(lengths != lengths[0]))
+    _check_width(f"{where}, row {first + other}", lengths[other], lengths[0])
+    return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), int(lengths[0]))
+
+
+def _check_width(where: str, found: int, before: int) -> None:
+    if found != before:
+        raise InputError(
+            f"{where} has {found} numbers and the rows before it have {before}: "
+            "embed all with the same encoder."
+        )
+
+
+# -- JSON lines --------------------------------------------------------------------------------------
+
+
+def _read_jsonl(path: Path, key: str | None) -> Content:
+    field = key or EMBEDDING
+    rows: list[Any] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                rows.append(np.array(_embedding_in(line, field, path, number)))
+                _check_width(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no UTF-8 text that can be read: write it anew.") from error
+    return as_matrix(np.array(rows), str(path))
+
+
+def _embedding_in(line: str, field: str, path: Path, number: int) -> list[float]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}, line {number} is no JSON: write one object a line.") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path}, line {number} is no JSON object: write one object a line.")
+    if field not in record and isinstance(record.get("text"), str):
+        raise InputError(
+            f"{path} holds texts and no {field!r} (line {number}): texts need an encoder, so embed "
+            "them first or give them to a study that has one."
+        )
+    value = record.get(field)
+    if not isinstance(value, list) or not all(type(entry) in (int, float) for entry in value):
+        raise InputError(f"{path}, line {number}: give {field!r} as a list of numbers.")
+    return value
+
+
+READERS: dict[str, Callable[[Path, str | None], Content]] = {
+    ".parquet": _read_parquet,
+    ".pq": _read_parquet,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+}
+"""By the ending of the name; everything else is numpy's to read."""

@@ -1,1 +1,0 @@
-"""Experiments: policies compared on the same arms, and the paper's figures and tables."""

@@ -1,0 +1,114 @@
+"""Validation of what users hand in: labelled arms of samples, and one told sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from genmix.core.arrays import Array, Vector, as_matrix, to_numpy
+from genmix.errors import InputError
+from genmix.objectives.base import Batch, Objective
+
+
+def labels(arms: Iterable[str]) -> list[str]:
+    """Arm labels: at least one, all different, text."""
+    if isinstance(arms, str):
+        raise InputError(f"arms is the text {arms!r}: give a list of labels.")
+    names = list(arms)
+    if not names:
+        raise InputError("there are no arms: give at least one label.")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the arm label {name!r} is no text: give non-empty strings.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the arm {twice!r} is listed twice: give every arm a label of its own.")
+    return names
+
+
+def batches(
+    arms: Mapping[str, Array],
+    objective: Objective,
+    quality: Mapping[str, object] | None,
+    cost: Mapping[str, object] | None,
+) -> dict[str, Batch]:
+    """Every arm's samples, checked against the objective and against each other."""
+    check_objective(objective)
+    if not isinstance(arms, Mapping):
+        raise InputError('arms must be a map from label to samples, such as {"sdxl": X}.')
+    for values, what in ((quality, "quality"), (cost, "cost")):
+        _check_map(values, what, arms)
+    found: dict[str, Batch] = {}
+    for name in labels(arms):
+        where = f"arm {name!r}"
+        rows = as_matrix(arms[name], where)
+        first = next(iter(found.values()), None)
+        if first is not None and rows.shape[1] != first.embeddings.shape[1]:
+            raise InputError(
+                f"{where} has dimension {rows.shape[1]} and arm {next(iter(found))!r} has "
+                f"{first.embeddings.shape[1]}: embed all arms with the same encoder."
+            )
+        batch = Batch(
+            rows,
+            _numbers(quality, name, rows.shape[0], "quality"),
+            _numbers(cost, name, rows.shape[0], "cost"),
+        )
+        objective.check(batch, where)
+        if rows.shape[0] < objective.least_samples:
+            raise InputError(
+                f"{where} has {rows.shape[0]} sample: the objective needs {objective.least_samples}."
+            )
+        found[name] = batch
+    objective.check_total(sum(len(batch) for batch in found.values()))
+    return found
+
+
+def check_objective(objective: object) -> None:
+    if not isinstance(objective, Objective):
+        what = objective.__name__ if isinstance(objective, type) else type(objective).__name__
+        raise InputError(f"{what} is no objective: give one such as Vendi().")
+
+
+def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
+    if values is None:
+        return
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f'{what} must be a map from arm to numbers, such as {{"sdxl": [0.9, 0.7]}}.'
+        )
+    unknown = next((arm for arm in values if arm not in arms), None)
+    if unknown is not None:
+        raise InputError(f"unknown arm {unknown!r} in {what}: the arms are {', '.join(arms)}.")
+
+
+def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
+    if values is None or arm not in values:
+        return None
+    numbers = np.asarray(to_numpy(values[arm]))
+    if numbers.dtype.kind not in "fiub":
+        raise InputError(f"arm {arm!r}: the {what} has dtype {numbers.dtype}: give real numbers.")
+    numbers = numbers.astype(np.float64)
+    if numbers.ndim == 0:
+        numbers = np.full(count, float(numbers))
+    if numbers.shape != (count,):
+        raise InputError(
+            f"arm {arm!r}: {what} has shape {numbers.shape} and there are {count} samples: "
+            "give one number for each."
+        )
+    for row, number in enumerate(numbers.tolist()):
+        check_number(number, what, f"arm {arm!r}, sample {row}")
+    return numbers
+
+
+def check_number(value: object, what: str, where: str) -> float:
+    """``value`` as a finite float; a cost is not negative."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: the {what} is {value!r}: give a number.") from error
+    if not np.isfinite(number):
+        raise InputError(f"{where}: the {what} is {number}: give a finite number.")
+    if what == "cost" and number < 0:
+        raise InputError(f"{where}: the cost is {number:g}: give a number of at least 0.")
+    return number

@@ -1,0 +1,1 @@
+"""Mixtures and scores of samples that already exist."""

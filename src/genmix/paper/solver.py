@@ -1,0 +1,368 @@
+"""The paper's exponentiated gradient against Newton: what a step buys, and what it changes in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import genmix as gx
+from genmix.comparison.comparison import Comparison
+from genmix.comparison.statistics import mean_interval
+from genmix.comparison.variants import Variant
+from genmix.comparison.worlds import World
+from genmix.core.arrays import Vector
+from genmix.offline.mixture import Pool
+from genmix.paper import text
+from genmix.paper.features import Source, sources
+from genmix.paper.item import Item, Made, Rows, Setting
+from genmix.paper.parallel import in_parallel
+from genmix.paper.playing import WARM_START, Size, play
+from genmix.paper.published import choices
+from genmix.paper.tables import reference_of
+from genmix.solvers.loss import Expansion, Loss
+from genmix.solvers.simplex import TINIEST, Solver, feasible, lifted, uniform
+
+DIMENSION, QUICK_DIMENSION = 64, 32
+"""Of the losses on which steps are counted."""
+
+RUN_DIMENSION = 16
+"""Of the runs, which solve at every round: 1000 steps a round are many eigendecompositions."""
+
+STEPS = (10, 100, 1000)
+RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
+ROUNDS, REPEATS = 150, 10
+QUICK_ROUNDS, QUICK_REPEATS = 45, 2
+PART_BEFORE = 0.9
+"""The part of the samples whose best mixture a warm start is."""
+
+TITLES = {"frechet_distance": "FD", "vendi": "Vendi"}
+
+
+def make_solver(setting: Setting) -> Made:
+    """Count, play, draw and say."""
+    from genmix import charts
+
+    (source,) = sources(setting, ("ffhq",))
+    gaps = measure(setting, source)
+    runs = play_all(setting, source, best_rates(gaps))
+    compared = against_newton(runs)
+    panels = [
+        [charts.Panel(*panel, log_y=True, x=x) for panel in gap_panels(gaps, column)]
+        for column, x in (("step", "steps"), ("expansions", "eigendecompositions"))
+    ]
+    drawn = {
+        "gap-steps": charts.curves(panels[0]),
+        "gap-cost": charts.curves(panels[1]),
+        "runs": charts.intervals(run_rows(compared), "pooled score against Newton's, % (→ better)"),
+    }
+    tables = {"gaps": gaps, "runs": runs, "against_newton": compared}
+    return Made(tables, drawn, words(source, setting, gaps, compared))
+
+
+# -- losses ------------------------------------------------------------------------------------------
+
+
+def reduced(source: Source, dimension: int) -> World:
+    """The world along the first principal directions of its reference."""
+    world, reference = source.world, reference_of(source)
+    centre = reference.mean(axis=0)
+    _, vectors = np.linalg.eigh(
+        np.cov((reference - centre).T, bias=True).reshape(2 * (len(centre),))
+    )
+    basis = vectors[:, ::-1][:, :dimension]
+    arms = {name: (rows - centre) @ basis for name, rows in world.arms.items()}
+    return replace(world, arms=arms, reference=(reference - centre) @ basis)
+
+
+def dimension(setting: Setting) -> int:
+    return QUICK_DIMENSION if setting.quick else DIMENSION
+
+
+def objectives(world: World) -> tuple[gx.Objective, ...]:
+    return gx.FrechetDistance(world.reference), gx.Vendi()
+
+
+class CountedLoss(Loss):
+    """A loss that counts how often it was evaluated: an eigendecomposition each time."""
+
+    def __init__(self, loss: Loss) -> None:
+        self._loss = loss
+        self.size, self.scale = loss.size, loss.scale
+        self.steep, self.smooth, self.patience = loss.steep, loss.smooth, loss.patience
+        self.count = 0
+
+    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+        self.count += 1
+        return self._loss.value(alpha, blur)
+
+    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+        self.count += 1
+        return self._loss.expand(alpha, blur)
+
+
+# -- gaps --------------------------------------------------------------------------------------------
+
+
+def measure(setting: Setting, source: Source) -> Rows:
+    """The certified gap after every step of EG at every rate, and of Newton, from both starts."""
+    world = reduced(source, dimension(setting))
+    jobs = [(index, rate) for index in range(2) for rate in (None, *RATES)]
+    found = in_parallel(setting, "ablation-solver, gaps", paths, world, jobs)
+    return [row for rows in found for row in rows]
+
+
+def paths(world: World, job: tuple[int, float | None]) -> Rows:
+    """One objective and one rate (None: Newton), from a uniform and from a warm start."""
+    index, rate = job
+    objective = objectives(world)[index]
+    loss = Pool.of(world.arms, objective).tally.loss(range(len(world.arms)))
+    before = {name: rows[: int(PART_BEFORE * len(rows))] for name, rows in world.arms.items()}
+    warm = np.array(list(gx.optimal_mixture(before, objective).weights.values()))
+    rows: Rows = []
+    for start, alpha in (("uniform", uniform(loss.size)), ("warm", warm)):
+        path = newton_path(loss, alpha) if rate is None else eg_path(loss, alpha, rate, STEPS[-1])
+        common = {"objective": objective.name, "start": start, "rate": rate}
+        rows += [
+            {**common, "solver": "Newton" if rate is None else "EG", **point} for point in path
+        ]
+    return rows
+
+
+def eg_path(loss: Loss, start: Vector, rate: float, steps: int) -> Iterator[dict[str, Any]]:
+    """EG as :class:`genmix.EG` does it, looked at on the way, at about 25 steps evenly in their logs."""
+    wanted = {0, *STEPS, *np.round(np.geomspace(1, steps, 25)).astype(int).tolist()}
+    alpha = lifted(start)
+    logs = np.log(alpha)
+    for step in range(steps + 1):
+        here = loss.expand(alpha)
+        if step in wanted:
+            yield {"step": step, "expansions": step + 1, "gap": here.gap, "loss": here.value}
+        logs = logs - rate * here.gradient
+        logs = np.maximum(logs - logs.max(), TINIEST)
+        alpha = feasible(np.exp(logs))
+
+
+def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
+    """Newton stopped after 1, 2, 3, ... steps."""
+    first = loss.expand(lifted(start))
+    yield {"step": 0, "expansions": 1, "gap": first.gap, "loss": first.value}
+    for steps in range(1, 100):
+        counted = CountedLoss(loss)
+        found = gx.Newton(max_steps=steps).solve(counted, start)
+        if found.iterations < steps:
+            return
+        yield {
+            "step": steps,
+            "expansions": counted.count,
+            "gap": found.gap,
+            "loss": found.loss,
+        }
+
+
+def best_rates(gaps: Rows) -> dict[str, float]:
+    """For each objective the rate with the least gap after all steps from the uniform start."""
+    found = {}
+    for objective in TITLES:
+        last = [r for r in _of(gaps, objective, "uniform") if r["step"] == STEPS[-1]]
+        found[objective] = min(last, key=lambda row: float(row["gap"]))["rate"]
+    return found
+
+
+def _of(gaps: Rows, objective: str, start: str) -> Rows:
+    return [row for row in gaps if row["objective"] == objective and row["start"] == start]
+
+
+# -- runs --------------------------------------------------------------------------------------------
+
+
+NEWTON = "Newton"
+
+
+def solvers(rate: float) -> dict[str, Variant]:
+    """What is compared: the paper's is 1000 steps from uniform weights."""
+    few, some, many = STEPS
+    found: dict[str, Solver] = {
+        NEWTON: gx.Newton(),
+        f"EG, {few} steps, warm": gx.EG(rate, few),
+        f"EG, {few} steps, uniform": gx.EG(rate, few, "uniform"),
+        f"EG, {some} steps, warm": gx.EG(rate, some),
+        f"EG, {some} steps, uniform": gx.EG(rate, some, "uniform"),
+        f"EG, {some} steps, uniform, η/10": gx.EG(rate / 10, some, "uniform"),
+        f"EG, {some} steps, uniform, 10 η": gx.EG(rate * 10, some, "uniform"),
+        f"EG, {many} steps, uniform": gx.EG(rate, many, "uniform"),
+    }
+    return {label: Variant(solver=solver) for label, solver in found.items()}
+
+
+def play_all(setting: Setting, source: Source, rates: dict[str, float]) -> Rows:
+    """Mixture-Greedy with every solver, solving at every round."""
+    world = reduced(source, RUN_DIMENSION)
+    rounds, repeats = (QUICK_ROUNDS, QUICK_REPEATS) if setting.quick else (ROUNDS, REPEATS)
+    spent = Size(max(rounds, (WARM_START + 1) * len(world.arms)), repeats)
+    rows: Rows = []
+    for objective in objectives(world):
+        variants = solvers(rates[objective.name])
+        found = play(setting, world, objective, variants, spent, resolve_growth=0.0)
+        for label in variants:
+            rows += _run_rows(found, label)
+    return rows
+
+
+def _run_rows(found: Comparison, label: str) -> Rows:
+    pooled, regret = found.pooled(label)[:, -1], found.regret(label)[:, -1]
+    rounds = int(found.times[-1])
+    return [
+        {
+            "objective": found.score_name,
+            "solver": label,
+            "repeat": repeat,
+            "rounds": rounds,
+            "pooled": float(score),
+            "mean_excess": float(excess) / rounds,
+        }
+        for repeat, (score, excess) in enumerate(zip(pooled, regret, strict=True))
+    ]
+
+
+def against_newton(runs: Rows) -> Rows:
+    """The paired difference of the pooled score to Newton's, positive where it is better."""
+    rows = []
+    for objective in TITLES:
+        sign = 1.0 if objective == "vendi" else -1.0
+        mine = sorted((r for r in runs if r["objective"] == objective), key=lambda r: r["repeat"])
+        labels = list(dict.fromkeys(row["solver"] for row in mine))
+        score = {label: _column(mine, label, "pooled") for label in labels}
+        for label in labels:
+            gain = sign * (score[label] - score[NEWTON])
+            paired = mean_interval(gain)
+            percent = mean_interval(100 * gain / np.abs(score[NEWTON]))
+            rows.append(
+                {
+                    "objective": objective,
+                    "solver": label,
+                    "repeats": len(gain),
+                    "pooled": float(score[label].mean()),
+                    "gain": paired.mean,
+                    "gain_low": paired.low,
+                    "gain_high": paired.high,
+                    "percent": percent.mean,
+                    "percent_low": percent.low,
+                    "percent_high": percent.high,
+                    "mean_excess": float(_column(mine, label, "mean_excess").mean()),
+                }
+            )
+    return rows
+
+
+def _column(rows: Rows, solver: str, name: str) -> NDArray[np.float64]:
+    return np.array([row[name] for row in rows if row["solver"] == solver])
+
+
+# -- showing -----------------------------------------------------------------------------------------
+
+
+def gap_panels(gaps: Rows, x: str) -> list[tuple[str, Rows, str]]:
+    """A panel for each objective and start: title, rows, the y-axis."""
+    panels = []
+    for objective, title in TITLES.items():
+        for start in ("uniform", "warm"):
+            rows = [
+                {"series": _series(row), "x": row[x], **_flat(row["gap"])}
+                for row in _of(gaps, objective, start)
+                if row["step"] > 0
+            ]
+            panels.append((f"{title}, {start} start", rows, "certified gap ↓ (loss)"))
+    return panels
+
+
+def _series(row: dict[str, Any]) -> str:
+    return NEWTON if row["rate"] is None else f"EG η={row['rate']:g}"
+
+
+def _flat(value: float) -> dict[str, float]:
+    """A number that has no band."""
+    return {"mean": value, "low": value, "high": value}
+
+
+def run_rows(compared: Rows) -> Rows:
+    return [
+        {
+            "label": row["solver"],
+            "mean": row["percent"],
+            "low": row["percent_low"],
+            "high": row["percent_high"],
+            "panel": TITLES[row["objective"]],
+        }
+        for row in compared
+        if row["solver"] != NEWTON
+    ]
+
+
+def words(source: Source, setting: Setting, gaps: Rows, compared: Rows) -> str:
+    """The gaps at the steps that were asked for, and the runs."""
+    parts = [f"### {source.title}", text.data_line(source.world)]
+    parts.append(
+        f"Steps: on all samples, along the first {min(dimension(setting), source.world.dimension)} principal "
+        "directions of the reference. The gap is certified: the loss is at most that far above the "
+        "least of any mixture. An eigendecomposition is what every evaluation of the loss needs."
+    )
+    for objective, title in TITLES.items():
+        for start in ("uniform", "warm"):
+            parts += [f"#### {title}, {start} start", _gap_table(_of(gaps, objective, start))]
+    rates = ", ".join(f"{TITLES[name]} {rate:g}" for name, rate in best_rates(gaps).items())
+    parts += [
+        "#### Runs",
+        f"Mixture-Greedy that solves at every round, {min(RUN_DIMENSION, source.world.dimension)} "
+        f"dimensions, {compared[0]['repeats']} paired repeats"
+        f"{' (quick)' if setting.quick else ''}. η is the one with the least gap after 1000 steps "
+        f"({rates}), which nobody knows beforehand, or a tenth or ten times that. 'Excess' is the "
+        "population loss of the weights above the least, over all rounds.",
+        _run_table(compared),
+    ]
+    return "\n\n".join(parts)
+
+
+def _gap_table(gaps: Rows) -> str:
+    lines = []
+    for rate in (None, *RATES):
+        mine = {row["step"]: row for row in gaps if row["rate"] == rate}
+        last = mine[max(mine)]
+        reached = [mine[max(s for s in mine if s <= step)]["gap"] for step in STEPS]
+        line = [_series(last), *(f"{gap:.1e}" for gap in reached)]
+        lines.append([*line, str(last["step"]), str(last["expansions"])])
+    heads = ["solver", *(f"gap at {step}" for step in STEPS), "steps", "eigendecompositions"]
+    return text.table(heads, lines)
+
+
+def _run_table(compared: Rows) -> str:
+    lines = [
+        [
+            f"{TITLES[row['objective']]}: {row['solver']}",
+            f"{row['pooled']:.5g}",
+            "–" if row["solver"] == NEWTON else _percent(row),
+            f"{row['mean_excess']:.3g}",
+        ]
+        for row in compared
+    ]
+    heads = ["solver", "pooled score", "better than Newton by", "mean excess"]
+    return text.table(heads, lines)
+
+
+def _percent(row: dict[str, Any]) -> str:
+    return f"{row['percent']:+.2f} % [{row['percent_low']:+.2f}, {row['percent_high']:+.2f}]"
+
+
+ITEMS = (
+    Item(
+        "ablation-solver",
+        "EG's steps, step size and start against Newton: the gap reached, and what it changes in a run",
+        "ffhq with real data",
+        "fashion",
+        choices("start", "step"),
+        make_solver,
+    ),
+)

@@ -1,0 +1,317 @@
+"""Look at a study before it runs: build everything, ask for signs of life, draw one sample an arm."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from genmix.core.text import fault, printable, quotable
+from genmix.data.samples import Sample
+from genmix.encoders.base import Encoder, EncodingError
+from genmix.errors import InputError
+from genmix.generators.base import GenerationError, Generator
+from genmix.generators.settings import Context
+from genmix.objectives.base import Batch, Objective
+from genmix.runs import prepare
+from genmix.runs.arm import ArmState
+from genmix.runs.journal import Entry
+from genmix.runs.references import FEATURES, read_reference
+from genmix.runs.session import seed_of
+from genmix.study.config import Study, read_study
+from genmix.study.terms import make_objective, stand_in
+
+SHOWN = 60
+"""Characters of a text in the table."""
+
+
+@dataclass
+class ArmCheck:
+    """What was seen of one arm."""
+
+    arm: str
+    kind: str
+    problem: str | None = None
+    seconds: float | None = None
+    cost: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    sample: str | None = None
+    """The beginning of the text, the size of the image, or the dimension of the vector."""
+    dimension: int | None = None
+    """Of the embedding."""
+
+
+@dataclass
+class CheckReport:
+    """What was seen of a study."""
+
+    study: str
+    arms: list[ArmCheck]
+    drawn: bool
+    encoder: str | None = None
+    others: list[str] = field(default_factory=list)
+    """Problems of no single arm."""
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence each; empty if the study can run."""
+        return [f"arm {a.arm!r}: {a.problem}" for a in self.arms if a.problem] + self.others
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "study": self.study,
+            "encoder": self.encoder,
+            "arms": [asdict(arm) for arm in self.arms],
+            "problems": self.problems,
+        }
+
+
+def check_study(path: str | Path, draw: bool = True) -> CheckReport:
+    """Validate a study, build what it names, and draw and embed a sample of every arm if ``draw``."""
+    study = read_study(path)
+    arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in study.arms.items()]
+    check = _Check(study, Path(path).resolve().parent, CheckReport(str(path), arms, draw))
+    check.build()
+    asyncio.run(check.look(draw))
+    return check.report
+
+
+@dataclass
+class _Check:
+    study: Study
+    folder: Path
+    report: CheckReport
+    generators: dict[str, Generator] = field(default_factory=dict)
+    encoder: Encoder | None = None
+    drawn: dict[str, Sample] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
+    """Embeddings of the samples that were drawn."""
+
+    # -- building --------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        for arm in self.report.arms:
+            context = Context(self.folder, self.study.seed, arm.arm)
+            try:
+                self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
+            except Exception as error:  # of one arm, which must not hide the others
+                arm.problem = _words(error)
+        try:
+            self.encoder = prepare.make_encoder(self.study, self.folder, _say_nothing)
+            self.report.encoder = None if self.encoder is None else self.encoder.name
+        except InputError as error:
+            self._complain(error)
+        if len(self.generators) == len(self.study.arms):
+            try:
+                prepare.check_supply(self.study, self.generators)
+            except InputError as error:
+                self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        self.report.others.append(str(error))
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    async def look(self, draw: bool) -> None:
+        try:
+            sound = [arm for arm in self.report.arms if arm.arm in self.generators]
+            await asyncio.gather(*(self._look_at(arm, draw) for arm in sound))
+            if draw and await asyncio.to_thread(self._load):
+                for arm in sound:
+                    if arm.arm in self.drawn:
+                        await asyncio.to_thread(self._embed, arm)
+            self._judge()
+        finally:
+            await prepare.close_all(self.generators, self.encoder)
+
+    async def _look_at(self, arm: ArmCheck, draw: bool) -> None:
+        generator = self.generators[arm.arm]
+        patience = self.study.retries.timeout
+        try:
+            async with asyncio.timeout(patience):
+                await generator.ping()
+        except TimeoutError:
+            arm.problem = f"no sign of life within {patience:g} seconds."
+        except Exception as error:
+            arm.problem = _words(error)
+        if draw and arm.problem is None:
+            await self._draw(arm, generator)
+
+    async def _draw(self, arm: ArmCheck, generator: Generator) -> None:
+        """The sample that would be the arm's first in a run."""
+        entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
+        state = ArmState(arm.arm, generator, 1, 1, self.study.retries)
+        started = time.perf_counter()
+        (outcome,) = await state.call([entry])
+        arm.seconds = time.perf_counter() - started
+        arm.cost = outcome.cost
+        arm.input_tokens, arm.output_tokens = outcome.input_tokens, outcome.output_tokens
+        if isinstance(outcome, GenerationError):
+            arm.problem = str(outcome)
+            return
+        try:
+            arm.sample = described(outcome)
+        except InputError as error:
+            arm.problem = str(error)
+        else:
+            self.drawn[arm.arm] = outcome
+
+    def _load(self) -> bool:
+        """Whether the encoder, if the study has one, is fit for use."""
+        if self.encoder is None:
+            return self.study.encoder is None
+        try:
+            self.encoder.load()
+        except Exception as error:  # it may be other people's code
+            self.report.others.append(_words(error))
+            return False
+        return True
+
+    def _embed(self, arm: ArmCheck) -> None:
+        try:
+            row = self._row(self.drawn[arm.arm])
+            arm.dimension = int(row.shape[1])
+        except Exception as error:  # an encoder may be other people's code
+            arm.problem = _words(error)
+        else:
+            self.rows[arm.arm] = row
+
+    def _row(self, sample: Sample) -> Any:
+        if sample.vector is not None:
+            return np.asarray(sample.vector)[None, :]
+        if self.encoder is None:
+            raise InputError("it made a text or an image and the study has no encoder: name one.")
+        return np.asarray(self.encoder.encode([sample]))
+
+    # -- judging ---------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """Whether the embeddings fit each other, the reference and the objective."""
+        found: dict[int, str] = {}
+        for arm in self.report.arms:
+            if arm.dimension is not None:
+                found.setdefault(arm.dimension, arm.arm)
+        if len(found) > 1:
+            (d, first), (other, second) = list(found.items())[:2]
+            self.report.others.append(
+                f"arm {first!r} gives {d} dimensions and arm {second!r} {other}: embed all arms with "
+                "the same encoder."
+            )
+            return
+        dimension = next(iter(found), None if self.encoder is None else self.encoder.dimension)
+        try:
+            objective = make_objective(self.study, lambda path: self._reference(path, dimension))
+            self._check_dimension(objective, dimension)
+        except InputError as error:
+            self._complain(error)
+            return
+        for arm in self.report.arms:
+            if arm.arm in self.rows:
+                self._check_sample(arm, objective)
+
+    def _reference(self, path: str, dimension: int | None) -> Any:
+        """The reference if it is features; what would be embedded is not, which may take long."""
+        place = self.folder / Path(path).expanduser()
+        if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
+            return stand_in(self.study.objective, dimension or 1)
+        return read_reference(path, self.folder, self.encoder, _say_nothing)
+
+    def _check_dimension(self, objective: Objective, dimension: int | None) -> None:
+        prepare.check_dimension(objective, self.encoder)
+        if None not in (dimension, objective.dimension) and dimension != objective.dimension:
+            raise InputError(
+                f"the samples have {dimension} dimensions and the reference has "
+                f"{objective.dimension}: embed both with the same encoder."
+            )
+
+    def _check_sample(self, arm: ArmCheck, objective: Objective) -> None:
+        sample = self.drawn[arm.arm]
+        batch = Batch(self.rows[arm.arm], _column(sample.quality), _column(sample.cost))
+        try:
+            objective.check(batch, "its sample")
+        except InputError as error:
+            arm.problem = str(error)
+
+
+def _say_nothing(line: str) -> None:
+    """Progress is not worth showing here."""
+
+
+def _words(error: Exception) -> str:
+    """The sentence of an error that has one."""
+    if isinstance(error, InputError | GenerationError | EncodingError):
+        return str(error)
+    return f"it failed ({fault(error)}): mend it."
+
+
+def _column(value: float | None) -> Any:
+    return None if value is None else np.array([value])
+
+
+def described(sample: Sample) -> str:
+    """A sample in a few words."""
+    if sample.text is not None:
+        return quotable(sample.text, most=SHOWN)
+    if sample.image is not None:
+        width, height = _size(sample.image)
+        return f"image, {width} × {height}"
+    return f"vector of {np.size(sample.vector)}"
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """Width and height, which a PNG begins with."""
+    if png[12:16] != b"IHDR" or len(png) < 24:
+        raise InputError(f"its image of {len(png)} bytes is no whole PNG: give one.")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+# -- showing -----------------------------------------------------------------------------------------
+
+
+def print_checks(report: CheckReport) -> None:
+    console = Console()
+    console.print(_table(report))
+    for line in _lines(report):
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(report: CheckReport) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    drawn = ("seconds", "cost", "tokens", "dimension", "sample") if report.drawn else ()
+    for column in ("arm", "kind", "", *drawn):
+        right = column in ("seconds", "cost", "tokens", "dimension")
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for arm in report.arms:
+        state = Text("failed", "red") if arm.problem else Text("ok", "green")
+        numbers = (_shown(arm.seconds, ".2f"), _shown(arm.cost, ".6g"), _tokens(arm))
+        more = (*numbers, _shown(arm.dimension, "d"), arm.sample or "–") if report.drawn else ()
+        table.add_row(Text(printable(arm.arm)), arm.kind, state, *map(Text, more))
+    return table
+
+
+def _lines(report: CheckReport) -> list[str]:
+    found = [] if report.encoder is None else [f"encoder: {report.encoder}"]
+    if not report.problems:
+        verdict = "is ready to run" if report.drawn else "is valid; arms and encoder were not tried"
+        return [*found, f"{report.study} {verdict}."]
+    return [*found, *report.problems]
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _tokens(arm: ArmCheck) -> str:
+    if arm.input_tokens is None and arm.output_tokens is None:
+        return "–"
+    return f"{arm.input_tokens or 0}+{arm.output_tokens or 0}"

@@ -1,0 +1,152 @@
+"""What a study compares its samples with: features as they are, texts and images once embedded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.data.lines import json_object, leads_out, numbered_lines
+from genmix.data.png import SUFFIXES
+from genmix.data.reference import Moments, read_features
+from genmix.data.samples import Sample
+from genmix.encoders.base import Encoder, EncodingError
+from genmix.errors import InputError
+
+FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
+LINES = (".jsonl", ".ndjson")
+AT_ONCE = 64
+"""Samples handed to the encoder in one call; what it has embedded then is in the cache."""
+NOTES = 20
+"""Lines about progress, at most."""
+
+Note = Callable[[str], None]
+Item = tuple[str, Callable[[], Sample]]
+"""Where a sample is, for messages, and how to get it."""
+
+
+def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note) -> Any:
+    """Samples ``(n, d)`` or Moments of a features file, a file of texts or a folder of images.
+
+    ``path`` is relative to ``folder``; texts and images go through ``encoder``.
+    """
+    place = folder / Path(path).expanduser()
+    if not place.exists():
+        raise InputError(
+            f"there is no reference {path}: check the path, which is relative to the study's folder."
+        )
+    if place.is_dir():
+        return _embed(_images(place), path, "images", encoder, note)
+    ending = place.suffix.lower()
+    if ending in FEATURES or (ending in LINES and not _holds_texts(place)):
+        found = read_features(place)
+        return found if isinstance(found, Moments) else found.points
+    if ending in LINES or ending == ".txt":
+        return _embed(_texts(place), path, "texts", encoder, note)
+    raise InputError(
+        f"the reference {path} is of no known kind: give features ({', '.join(FEATURES)}), texts "
+        "(.jsonl, .txt) or a folder of images."
+    )
+
+
+def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None, note: Note) -> Any:
+    if not items:
+        wanted = f" ({', '.join(SUFFIXES)})" if kind == "images" else ""
+        raise InputError(f"the reference {path} holds no {kind}{wanted}: give at least one.")
+    if encoder is None:
+        raise InputError(
+            f"the reference {path} holds {kind} and the study has no encoder: name one."
+        )
+    rows, total = [], len(items)
+    told = -1
+    for start in range(0, total, AT_ONCE):
+        if start * NOTES // total > told:
+            told = start * NOTES // total
+            note(f"embedding the reference: {start}/{total}")
+        rows.append(_encoded(items[start : start + AT_ONCE], path, encoder))
+    note(f"embedding the reference: {total}/{total}")
+    return np.concatenate(rows)
+
+
+def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
+    """The rows of a batch; if it is refused, the first sample that is to blame is named."""
+    samples = [get() for _, get in items]
+    try:
+        return encoder.encode(samples)
+    except EncodingError as error:
+        for (where, _), sample in zip(items, samples, strict=True):
+            try:
+                encoder.encode([sample])
+            except EncodingError as fault:
+                raise InputError(f"the reference {path}, {where}: {fault}") from fault
+        raise InputError(f"the reference {path}: {error}") from error
+
+
+def _holds_texts(file: Path) -> bool:
+    """Whether the first line has no embedding, so that there must be a text."""
+    for _, line in numbered_lines(file):
+        record = json_object(line)
+        return record is None or "text" in record or "embedding" not in record
+    return True
+
+
+def _texts(file: Path) -> list[Item]:
+    """Texts of a file, in order."""
+    plain = file.suffix.lower() == ".txt"
+    return [
+        (f"line {number}", _constant(line.strip() if plain else _text_in(line, file, number)))
+        for number, line in numbered_lines(file)
+    ]
+
+
+def _constant(text: str) -> Callable[[], Sample]:
+    return lambda: Sample(text=text)
+
+
+def _text_in(line: str, file: Path, number: int) -> str:
+    text = (json_object(line) or {}).get("text")
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(
+            f'{file}, line {number} has no text: give an object such as {{"text": "…"}}.'
+        )
+    return text
+
+
+def _images(folder: Path) -> list[Item]:
+    """Images in a folder and below, in the order of their paths."""
+    root = folder.resolve()
+    found = sorted(
+        (file.relative_to(root).as_posix(), file) for file in _files(root) if _is_image(file)
+    )
+    return [(name, _reader(file)) for name, file in found]
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            entry = Path(place, name)
+            if entry.is_symlink() and leads_out(entry, root):
+                raise InputError(
+                    f"{entry} is a link that leads out of the reference's folder: copy what it names, "
+                    "or leave it out."
+                )
+        yield from (Path(place, name) for name in files)
+
+
+def _reader(file: Path) -> Callable[[], Sample]:
+    def read() -> Sample:
+        try:
+            return Sample(image=file.read_bytes())
+        except OSError as error:
+            raise InputError(
+                f"{file} cannot be read ({error.strerror}): check the file."
+            ) from error
+
+    return read

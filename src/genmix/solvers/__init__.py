@@ -1,0 +1,1 @@
+"""Convex losses on the simplex, the solvers that minimize them, and the certificate."""

@@ -1,0 +1,177 @@
+"""What a study looks like in a terminal, in a pipe, and at its end."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import genmix as gx
+from genmix.cli import app, view
+from genmix.cli.closing import lines
+from genmix.objectives.base import Score
+from genmix.runs.run import Options, start
+from genmix.study.config import study_from
+
+ARMS = """
+import numpy as np
+
+def make(seeds, letters):
+    print("an arm that talks")
+    return ["".join(np.random.default_rng(seed).choice(list(letters), 6)) for seed in seeds]
+
+def dead(seeds):
+    raise RuntimeError("no [bold]luck[/]")
+
+def embed(texts):
+    return np.array([[1.0 + text.count(c) for c in "abcdefgh"] for text in texts])
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "talk.py").write_text(ARMS)
+    arm = {"kind": "callable", "price": 0.01}
+    return {
+        "name": "seen",
+        "arms": {
+            "[red]ab": {**arm, "function": "talk:make", "arguments": {"letters": "ab"}},
+            "cdef": {**arm, "function": "talk:make", "arguments": {"letters": "cdef"}},
+            "dead": {**arm, "function": "talk:dead"},
+        },
+        "encoder": {"kind": "callable", "function": "talk:embed"},
+        "objective": "vendi",
+        "budget": {"samples": 60, "cost": 5.0, "time": "1h"},
+        "warm_start": 5,
+        "retries": {"attempts": 1, "suspend_after": 1, "probe_after": 100},
+    }
+
+
+def watched(study: dict[str, Any], folder: Path, terminal: bool, monkeypatch: Any) -> str:
+    monkeypatch.setattr(view, "EVERY", 0.0)
+    monkeypatch.setattr(view, "LINES_EVERY", 0.0)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=120, color_system=None)
+    seen = view.LiveTable(console) if terminal else view.Lines(console)
+    with seen:
+        start(study_from(study), folder, folder / "run", None, Options((seen,), seen.note))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_running_study_shows_how_it_stands(
+    study: dict[str, Any], tmp_path: Path, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = watched(study, tmp_path, terminal, monkeypatch)
+    assert "60/60 samples" in shown
+    assert "[red]ab" in shown
+    assert "warm start" in shown
+    assert "best arm alone vendi" in shown
+    assert "cost 0.6 of 5" in shown
+    assert "left" in shown
+    assert "1 failed attempts" in shown
+    assert "last failure: dead: talk:dead failed (RuntimeError: no [bold]luck[/])" in shown
+    assert "suspended: dead" in shown
+    if terminal:
+        assert "in flight" in shown
+
+
+def test_looking_seldom_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, clock = view.Scoreboard(), [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    class Slow:
+        single_scores: dict[str, Any] = {}  # noqa: RUF012
+
+        @property
+        def pooled_score(self) -> None:
+            clock[0] += 0.3
+            looks.append(clock[0])
+
+    class Live:
+        selector = Slow()
+        told = 7
+
+    looks: list[float] = []
+    for _ in range(1000):
+        clock[0] += 0.1
+        board.look(Live())  # type: ignore[arg-type]
+    assert 0.3 * len(looks) <= 0.04 * (clock[0] - 100)
+
+
+def test_scores_of_before_say_so() -> None:
+    score = Score(2.0, "vendi", True, {})
+    assert view.Scoreboard(score, {}, 9, 9).words() == "all samples: vendi 2 ↑"
+    assert view.Scoreboard(score, {}, 5, 9).words() == "the first 5 samples: vendi 2 ↑"
+
+
+def test_the_words_for_times() -> None:
+    assert [view.duration(s) for s in (0.4, 59, 61, 7300)] == [
+        "0 s",
+        "59 s",
+        "1 min 01 s",
+        "2 h 01 min",
+    ]
+
+
+def test_the_command_prints_the_closing_table_and_json_alone(
+    study: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    out = str(tmp_path / "run")
+    result = CliRunner().invoke(app, ["run", str(tmp_path / "study.yaml"), "--out", out])
+    assert result.exit_code == 0, result.output
+    assert "[red]ab" in result.stdout
+    assert "retired" in result.stdout
+    assert "all samples together: vendi" in result.stdout
+    assert "arm 'dead' was suspended 1×" in result.stdout
+    assert "an arm that talks" not in result.stdout
+    result = CliRunner().invoke(app, ["resume", out, "--quiet", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["samples"] == 60
+    result = CliRunner().invoke(app, ["export", out, "--to", "jsonl"])
+    assert Path(result.stdout.strip()).exists()
+    assert CliRunner().invoke(app, ["export", out, "--to", "csv"]).exit_code == 2
+
+
+def test_a_run_in_trouble_says_so_and_exits_with_3(study: dict[str, Any], tmp_path: Path) -> None:
+    for arm in study["arms"].values():
+        arm["function"] = "talk:dead"
+        arm.pop("arguments", None)
+    study["retries"]["give_up"] = 0.01
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    command = ["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run"), "-q"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 3, result.output
+    assert "'genmix resume" in result.stderr
+
+
+def test_init_writes_a_study_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init", "here"]).exit_code == 0
+    assert CliRunner().invoke(app, ["init", "here"]).exit_code == 2
+    assert CliRunner().invoke(app, ["run", "here/study.yaml", "-q"]).exit_code == 0
+    assert gx.Run(tmp_path / "runs" / "cities").summary["samples"] == 200
+    assert np.isclose(sum(gx.Run(tmp_path / "runs" / "cities").weights.values()), 1)
+
+
+def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:
+    summary = {
+        "score": None,
+        "pooled_score": None,
+        "gap": None,
+        "samples": 0,
+        "seconds": 3.0,
+        "cost": 0.0,
+        "output_tokens": 0,
+        "reason": "every arm fails",
+        "suspensions": {},
+    }
+    assert lines(summary, tmp_path)[0] == "0 samples in 3 s; every arm fails"

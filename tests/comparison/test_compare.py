@@ -1,0 +1,823 @@
+"""Comparisons: paired, exact, the same however they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+import genmix as gx
+from genmix.comparison.cell import Cell, _draws, play
+from genmix.comparison.compare import compare
+from genmix.comparison.comparison import Comparison
+from genmix.comparison.plan import Options, Plan
+from genmix.comparison.statistics import settled
+from genmix.comparison.variants import read_variants
+from genmix.comparison.worlds import World, gaussians, modes
+from genmix.paper import ITEMS, Setting, fidelity, playing, tell
+from genmix.paper.against import duel, duel_table
+from genmix.paper.playing import all_worlds
+from genmix.policies.base import Decision, Situation
+from tests.support.paper_worlds import write_worlds
+
+WORLD = modes(3)
+OBJECTIVES: dict[str, gx.Objective] = {
+    "FD": gx.FrechetDistance(WORLD.reference),
+    "KD": gx.KernelDistance(WORLD.reference, gx.Cosine()),
+    "RKE": gx.RKE(gx.Cosine()),
+    "Vendi": gx.Vendi(),
+}
+
+
+def plan_of(objective: gx.Objective, policies: Any = None, repeats: int = 2, **more: Any) -> Plan:
+    options = Options(**({"rounds": 120, "warm_start": 4} | more))
+    return Plan.of(WORLD, objective, read_variants(policies), repeats, options)
+
+
+def small(**more: Any) -> gx.Comparison:
+    given = {"objective": gx.RKE(gx.Cosine()), "budget": 120, "warm_start": 4, "repeats": 3}
+    return compare(WORLD, **({"workers": 1} | given | more))
+
+
+def cells(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in (folder / "runs").glob("*.json")}
+
+
+# -- exact -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_pooled_curve_is_the_score_of_the_samples_drawn(name: str) -> None:
+    plan = plan_of(OBJECTIVES[name])
+    cell = play(plan, "Mixture-Greedy", 1)
+    pools = list(WORLD.arms.values())
+    draws = list(_draws(plan, plan.variants["Mixture-Greedy"], 1))
+    for k in (5, -1):
+        rows = np.array([pools[draw.arm][draw.row] for draw in draws[: cell.times[k]]])
+        judged = gx.score({"all": rows}, plan.objective).pooled[plan.objective.name]
+        assert cell.pooled[plan.objective.name][k] == pytest.approx(float(judged), rel=1e-9)
+        counted = np.bincount([draw.arm for draw in draws[: cell.times[k]]], minlength=len(pools))
+        assert cell.counts[k] == counted.tolist()
+
+
+def test_the_mixture_curve_is_the_population_score_of_its_weights() -> None:
+    plan = plan_of(gx.Vendi())
+    cell = play(plan, "Mixture-Greedy", 0)
+    for k in (10, -1):
+        moment = sum(
+            weight * pool.T @ pool / len(pool)
+            for weight, pool in zip(cell.weights[k], WORLD.arms.values(), strict=True)
+        )
+        spectrum = np.linalg.eigvalsh(moment)
+        spectrum = spectrum[spectrum > 1e-15]
+        assert cell.mixture["vendi"][k] == pytest.approx(
+            np.exp(-np.sum(spectrum * np.log(spectrum)))
+        )
+
+
+def test_the_oracle_has_no_regret_and_the_best_score() -> None:
+    found = small()
+    oracle = found.outcomes["Mixture oracle"]
+    assert oracle.regret is not None
+    assert oracle.regret.mean == 0
+    assert oracle.exponent is None
+    assert oracle.mixture is not None
+    assert oracle.mixture.mean == pytest.approx(found.best_score)
+    assert oracle.reached == {"1%": 2, "5%": 2}
+    alone = found.outcomes["One-arm oracle"]
+    assert alone.shares[found.plan.best_arm] == 1
+    assert alone.locked_out == 1
+
+
+@pytest.mark.parametrize("policy", ["Mixture-Greedy", "Mixture-OGD"])
+def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds(policy: str) -> None:
+    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=8, rounds=600)
+    best = plan.best
+    exact = []
+    for repeat in range(8):
+        draws = _draws(plan, plan.variants[policy], repeat)
+        exact.append(sum(best.function.value(draw.mixture) - best.loss for draw in draws))
+    runs = [play(plan, policy, repeat) for repeat in range(8)]
+    found = Comparison(plan, runs).regret(policy)[:, -1]
+    assert found.mean() == pytest.approx(np.mean(exact), rel=0.05)
+
+
+def test_the_mixture_of_ogd_is_the_share_of_its_pulls_and_not_the_last_of_them() -> None:
+    found = small(policies=[gx.MixtureOGD(0.1)], resolve_growth=0.0, budget=400)
+    counts = found.counts("Mixture-OGD")
+    after = found.times > 16
+    before = (counts / counts.sum(axis=2, keepdims=True))[:, after]
+    apart = np.abs(found.weights("Mixture-OGD")[:, after] - before).max(axis=2)
+    assert np.all(apart <= 1 / found.times[after])  # the draw of that very time is in the counts
+    outcome = found.outcomes["Mixture-OGD"]
+    assert outcome.mixture is not None
+    assert outcome.mixture.mean == pytest.approx(found.best_score, rel=0.03)
+    assert outcome.reached["5%"] < 400
+
+
+def test_what_a_run_of_ogd_leaves_is_the_share_of_its_pulls(tmp_path: Path) -> None:
+    study = write_study(tmp_path, policy="mixture-ogd", resolve_growth=0.0)
+    run = gx.run(study, tmp_path / "run")
+    shares = {arm: count / 120 for arm, count in run.counts.items()}
+    assert run.weights == pytest.approx(shares)
+    assert json.loads((tmp_path / "run" / "weights.json").read_text())["weights"] == run.weights
+
+
+def test_ucb_without_bonus_is_greedy() -> None:
+    found = small(policies={"greedy": gx.MixtureGreedy(), "ucb": gx.MixtureUCB(0.0, 0.0)})
+    assert np.array_equal(found.pooled("greedy"), found.pooled("ucb"))
+    assert found.against("greedy", "ucb").t_test == 1.0
+
+
+def test_an_arms_samples_are_the_same_for_every_policy() -> None:
+    plan = plan_of(gx.RKE(gx.Cosine()))
+    streams: dict[str, list[list[int]]] = {}
+    for label, variant in plan.variants.items():
+        streams[label] = [[] for _ in WORLD.arms]
+        for draw in _draws(plan, variant, 1):
+            streams[label][draw.arm].append(draw.row)
+    first = streams["Mixture-Greedy"]
+    for other in streams.values():
+        for mine, theirs in zip(first, other, strict=True):
+            common = min(len(mine), len(theirs))
+            assert mine[:common] == theirs[:common]
+
+
+def test_repeats_differ() -> None:
+    found = small()
+    assert len(set(found.pooled("Mixture-Greedy")[:, -1].tolist())) == 3
+
+
+def test_what_is_learnt_may_differ_from_what_is_scored() -> None:
+    kernel = gx.Cosine()
+    policies = {"plain": gx.Variant(), "other": gx.Variant(objective=gx.RKE(kernel, unbiased=True))}
+    found = small(policies=policies)
+    assert not np.array_equal(found.pooled("plain"), found.pooled("other"))
+    again = small(policies={"other": policies["other"]})
+    assert np.array_equal(again.pooled("other"), found.pooled("other"))
+
+
+def test_options_of_a_variant_are_its_own() -> None:
+    found = small(policies={"long": gx.Variant(warm_start=20), "short": gx.Variant()})
+    assert found.counts("long")[:, -1].min() >= 20
+    plan = found.plan
+    assert list(_draws(plan, plan.variants["long"], 0))[79].mixture.tolist() == [0.25] * 4
+
+
+def test_costs_and_qualities_reach_the_objective() -> None:
+    rng = np.random.default_rng(0)
+    world = World(
+        "priced",
+        WORLD.arms,
+        costs={arm: float(i) for i, arm in enumerate(WORLD.arms)},
+        qualities={arm: rng.random(len(pool)) for arm, pool in WORLD.arms.items()},
+    )
+    objective = gx.Vendi() + 0.5 * gx.Cost() + 0.1 * gx.Quality()
+    found = compare(world, ["mixture-greedy"], 2, objective=objective, budget=100, workers=1)
+    assert found.score_name == "loss"
+    assert not found.maximise
+    counts = found.counts("Mixture-Greedy")[:, -1]
+    assert found.pooled("Mixture-Greedy", "cost")[:, -1] == pytest.approx(
+        counts @ np.arange(4) / 100
+    )
+    spent = found.outcomes["Mixture-Greedy"].cost
+    assert spent is not None
+    assert spent.mean == pytest.approx(np.mean(counts @ np.arange(4)) / 100)
+    assert 0 < found.pooled("Mixture-Greedy", "quality")[0, -1] < 1
+
+
+def test_costs_are_found_by_the_arms_name() -> None:
+    prices = {"a": 1.0, "b": 100.0}
+    turned = dict(reversed(prices.items()))
+    arms = {"a": np.eye(2)[:1], "b": np.eye(2)[1:]}
+    for costs in (prices, turned):
+        found = compare(
+            World("two", arms, costs=costs),
+            {"a alone": gx.Fixed({"a": 1.0})},
+            2,
+            objective=gx.Vendi(),
+            budget=20,
+            workers=1,
+        )
+        spent = found.outcomes["a alone"].cost
+        assert spent is not None
+        assert spent.mean == 1.0
+
+
+@pytest.mark.parametrize("constant", [-3.0, 0.0, 3.0])
+def test_how_near_a_sum_is_does_not_depend_on_where_its_loss_begins(constant: float) -> None:
+    """A quality that all samples have alike moves every loss by the same."""
+    alike = {arm: np.ones(len(pool)) for arm, pool in WORLD.arms.items()}
+    world = World("alike", WORLD.arms, qualities=alike)
+    given = {"policies": ["mixture-greedy"], "repeats": 4, "budget": 300, "workers": 1}
+    objective = gx.Vendi() + constant * gx.Quality()
+    found = compare(world, objective=objective, warm_start=4, **given)
+    best = gx.optimal_mixture(WORLD.arms, gx.Vendi())
+    stake = best.function.value(np.full(4, 0.25)) - best.loss
+    off = compare(WORLD, objective=gx.Vendi(), warm_start=4, **given).mixture(
+        "Mixture-Greedy", "loss"
+    )
+    for near, reached in found.outcomes["Mixture-Greedy"].reached.items():
+        within = off - best.loss <= float(near[:-1]) / 100 * stake + best.gap
+        judged = sorted(settled(found.times, row) for row in within)
+        assert reached == judged[2]
+
+
+def test_where_even_weights_are_best_a_sum_is_measured_by_the_worst_arm() -> None:
+    arms = {"a": np.eye(3)[:2], "b": np.eye(3)[1:]}
+    found = compare(
+        World("even", arms),
+        {"nearly even": gx.Fixed({"a": 0.49, "b": 0.51}), "alone": gx.OneArmOracle("a")},
+        2,
+        objective=gx.Vendi() + gx.Vendi(order=2),
+        budget=40,
+        workers=1,
+    )
+    assert found.best_weights == pytest.approx({"a": 0.5, "b": 0.5})
+    assert found.outcomes["nearly even"].reached == {"1%": 2, "5%": 2}
+    assert found.outcomes["alone"].reached == {"1%": np.inf, "5%": np.inf}
+
+
+def test_the_population_is_no_sample_of_itself() -> None:
+    """Pools are drawn from with replacement, so the optimum is that of the V-statistic."""
+    few = World("few", {arm: pool[::20] for arm, pool in WORLD.arms.items()})
+    given = {"budget": 100, "repeats": 2, "workers": 1, "warm_start": 4}
+    plain = compare(few, ["mixture-oracle"], objective=gx.RKE(gx.Cosine()), **given)
+    unbiased = compare(
+        few, ["mixture-oracle"], objective=gx.RKE(gx.Cosine(), unbiased=True), **given
+    )
+    assert unbiased.best_score == pytest.approx(plain.best_score)
+    assert unbiased.best_weights == pytest.approx(plain.best_weights)
+
+
+def test_an_arm_that_another_can_replace_is_not_locked_out() -> None:
+    eye = np.eye(6)
+    twins = World("twins", {"a": eye[:2], "b": eye[:2], "c": eye[2:]})
+    found = compare(
+        twins, ["mixture-greedy"], 10, objective=gx.Vendi(), budget=200, warm_start=2, workers=1
+    )
+    assert found.plan.best.active == ("c",)
+    assert found.outcomes["Mixture-Greedy"].locked_out == 0
+
+
+def test_a_best_score_of_zero_is_reached() -> None:
+    world = World("hull", {"a": np.eye(2)[:1], "b": np.eye(2)[1:]}, np.eye(2))
+    found = compare(
+        world,
+        ["mixture-oracle"],
+        2,
+        objective=gx.KernelDistance(world.reference, gx.Cosine()),
+        budget=50,
+        workers=1,
+    )
+    assert found.best_score == pytest.approx(0, abs=1e-12)
+    assert found.outcomes["Mixture oracle"].reached == {"1%": 2, "5%": 2}
+
+
+def test_shares_known_beforehand_can_be_tracked() -> None:
+    found = small(policies={"tracked": gx.Variant(gx.Uniform(), draw="tracking")})
+    assert found.counts("tracked")[:, -1].tolist() == [[30] * 4] * 3
+
+
+def test_linear_regret_after_a_long_warm_start_has_exponent_one() -> None:
+    found = small(policies={"own": Stubborn()}, warm_start=15, budget=300, repeats=3)
+    slope = found.outcomes["own"].exponent
+    assert slope is not None
+    assert slope.slope == pytest.approx(1.0, abs=0.05)
+
+
+def test_times_beyond_the_end_are_refused() -> None:
+    with pytest.raises(gx.InputError, match="from 1 to 120"):
+        small().against("Mixture-Greedy", "Mixture-UCB", 121)
+
+
+def test_oracles_alone_need_no_warm_start_and_are_drawn(tmp_path: Path) -> None:
+    found = small(policies=["mixture-oracle", "one-arm-oracle"], budget=10, warm_start=50)
+    found.save(tmp_path)
+    assert (tmp_path / "pooled.pdf").exists()
+
+
+def test_a_mixture_beats_its_arms_where_they_complement_each_other() -> None:
+    found = compare(
+        gaussians(1, arms=4, d=8),
+        repeats=6,
+        objective=gx.FrechetDistance(gaussians(1, arms=4, d=8).reference),
+        budget=300,
+        workers=1,
+    )
+    assert found.is_better("Mixture oracle", "One-arm oracle")
+    assert found.is_better("Mixture-Greedy", "One-arm greedy")
+    assert found.is_better("One-arm oracle", "Mixture-Greedy") is False
+
+
+# -- the same however it is made ---------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    made = {}
+    for workers in (1, 2, 3):
+        small(workers=workers, out=tmp_path / str(workers))
+        made[workers] = cells(tmp_path / str(workers))
+    assert len(made[1]) == 15
+    assert made[1] == made[2] == made[3]
+
+
+SCRIPT = """
+import sys
+from genmix.comparison.worlds import modes
+import genmix as gx
+gx.compare(modes(3), repeats=24, objective=gx.Vendi(), budget=200, warm_start=4, workers=2,
+           out=sys.argv[1])
+"""
+
+
+def heeding_interrupts() -> None:
+    """What a shell starts in the background ignores them, and so do all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_comparison_that_is_ended_half_way_goes_on(tmp_path: Path, how: int) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-c", SCRIPT]
+    first = subprocess.Popen(
+        [*command, str(killed)], stderr=subprocess.DEVNULL, preexec_fn=heeding_interrupts
+    )
+    while len(cells(killed)) < 4 and first.poll() is None:
+        time.sleep(0.01)
+    first.send_signal(how)
+    assert first.wait() != 0
+    done = cells(killed)
+    assert 4 <= len(done) < 120
+    subprocess.run([*command, str(killed)], check=True)
+    subprocess.run([*command, str(whole)], check=True)
+    assert cells(killed) == cells(whole)
+    assert done.items() <= cells(killed).items()
+
+
+CHATTY = """
+import sys, gc
+sys.stderr.write("x" * 200_000)
+"""
+
+
+def test_processes_that_say_much_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(CHATTY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert small(workers=2, repeats=1).repeats == 1
+
+
+def test_modules_of_the_current_folder_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise RuntimeError('not yours')")
+    monkeypatch.chdir(tmp_path)
+    assert small(workers=2, repeats=1).repeats == 1
+
+
+def test_processes_end_with_their_parent(tmp_path: Path) -> None:
+    script = SCRIPT.replace("budget=200", "budget=20000")
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
+    workers: list[str] = []
+    while len(workers) < 2 and parent.poll() is None:
+        time.sleep(0.05)
+        listed = subprocess.run(["pgrep", "-P", str(parent.pid)], capture_output=True, text=True)
+        workers = listed.stdout.split()
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(Path("/proc", pid).exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path("/proc", pid).exists() for pid in workers)
+
+
+def test_more_repeats_and_policies_use_what_is_there(tmp_path: Path) -> None:
+    small(out=tmp_path, policies=["mixture-greedy"], repeats=2)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
+    counted: list[tuple[int, int]] = []
+    more = ["mixture-greedy", "uniform"]
+    small(out=tmp_path, policies=more, repeats=4, progress=lambda *at: counted.append(at))
+    assert counted[0] == (2, 8)
+    assert counted[-1] == (8, 8)
+    assert all(file.stat().st_mtime_ns == then for file, then in before.items())
+
+
+def test_other_settings_are_other_runs(tmp_path: Path) -> None:
+    plans = [
+        plan_of(gx.Vendi()),
+        plan_of(gx.Vendi(order=2)),
+        plan_of(gx.Vendi(), seed=1),
+        plan_of(gx.Vendi(), rounds=121),
+        plan_of(gx.Vendi(), draw="tracking"),
+        Plan.of(modes(4), gx.Vendi(), read_variants(None), 2, plan_of(gx.Vendi()).options),
+    ]
+    keys = [plan.key("Mixture-Greedy", 0) for plan in plans]
+    assert len(set(keys)) == len(keys)
+    assert plans[0].key("Mixture-Greedy", 1) != keys[0]
+    assert plans[0].key("Mixture-UCB", 0) != keys[0]
+
+
+def test_a_plan_travels() -> None:
+    kernel = gx.Gaussian(features=8)
+    plan = plan_of(gx.Vendi(kernel=kernel) + 0.2 * gx.Precision(WORLD.reference))
+    again = Plan.from_plain(plan.plain())
+    assert again.key("Mixture-UCB", 1) == plan.key("Mixture-UCB", 1)
+    assert play(again, "Mixture-UCB", 1) == play(plan, "Mixture-UCB", 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Stubborn(gx.Policy):
+    """A policy that only this process knows."""
+
+    fails: bool = False
+
+    def decide(self, situation: Situation) -> Decision:
+        if self.fails:
+            raise gx.InputError("the policy gave up.")
+        return Decision(np.eye(len(situation.arms))[0])
+
+
+def test_a_policy_of_ones_own_is_compared_in_this_process() -> None:
+    found = small(policies={"greedy": gx.MixtureGreedy(), "own": Stubborn()}, workers=2)
+    assert found.counts("own")[0, -1].tolist() == [108, 4, 4, 4]
+
+
+def test_a_kernel_of_ones_own_too() -> None:
+    def laplace(x: Any, y: Any) -> Any:
+        return np.exp(-np.abs(x[:, None, :] - y[None, :, :]).sum(axis=2))
+
+    found = small(objective=gx.RKE(laplace), policies=["mixture-greedy"], repeats=2, workers=2)
+    assert found.pooled("Mixture-Greedy").shape[0] == 2
+
+
+class Leaning(gx.Policy):
+    """A policy that no dataclass describes."""
+
+    def __init__(self, arm: int) -> None:
+        self.arm = arm
+
+    def decide(self, situation: Situation) -> Decision:
+        return Decision(np.eye(len(situation.arms))[self.arm])
+
+
+def test_policies_that_no_key_tells_apart_do_not_share_a_run(tmp_path: Path) -> None:
+    found = small(policies={"first": Leaning(0), "last": Leaning(3)}, out=tmp_path)
+    assert found.counts("first")[0, -1].tolist() == [108, 4, 4, 4]
+    assert found.counts("last")[0, -1].tolist() == [4, 4, 4, 108]
+    again = small(policies={"first": Leaning(2)}, out=tmp_path)
+    assert again.counts("first")[0, -1].tolist() == [4, 4, 108, 4]
+
+
+def test_a_failing_run_ends_in_a_sentence() -> None:
+    with pytest.raises(gx.InputError, match="the policy gave up"):
+        small(policies={"own": Stubborn(fails=True)})
+
+
+def test_a_failing_process_ends_in_a_sentence(tmp_path: Path) -> None:
+    """The runs' folder is one that processes cannot write to."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for label, repeat in plan_of(gx.RKE(gx.Cosine()), repeats=3).cells:
+        key = plan_of(gx.RKE(gx.Cosine()), repeats=3).key(label, repeat)
+        (folder / f"{key}.json").mkdir()
+        (folder / f"{key}.json" / "in the way").touch()
+    with pytest.raises(gx.InputError, match="damaged"):
+        small(out=tmp_path)
+
+
+def test_a_damaged_run_is_named(tmp_path: Path) -> None:
+    small(out=tmp_path)
+    file = next((tmp_path / "runs").iterdir())
+    file.write_text("{", "utf-8")
+    with pytest.raises(gx.InputError, match="delete it"):
+        small(out=tmp_path)
+
+
+# -- in numbers --------------------------------------------------------------------------------------
+
+
+def invented(drawn: list[Any], scores: list[Any]) -> Comparison:
+    """A comparison of one policy whose counts and population scores are these functions of t."""
+    world = World("two", {"a": np.eye(2)[:1], "b": np.eye(2)[1:]})
+    options = Options(rounds=100, warm_start=1)
+    plan = Plan.of(world, gx.Vendi(), read_variants(["mixture-greedy"]), len(drawn), options)
+    times = plan.times.tolist()
+    found = [
+        Cell(
+            "Mixture-Greedy",
+            repeat,
+            times,
+            {"loss": [0.0] * len(times), "vendi": [1.0] * len(times)},
+            {"loss": [-np.log(score(t)) for t in times], "vendi": [score(t) for t in times]},
+            [count(t) for t in times],
+            [[0.5, 0.5]] * len(times),
+        )
+        for repeat, (count, score) in enumerate(zip(drawn, scores, strict=True))
+    ]
+    return Comparison(plan, found)
+
+
+def test_an_arm_drawn_just_after_the_middle_is_not_locked_out() -> None:
+    for first in (51, 53, 56):
+        found = invented(
+            [lambda t, first=first: [t - 1 - (t >= first), 1 + (t >= first)]], [lambda t: 2.0]
+        )
+        assert found.outcomes["Mixture-Greedy"].locked_out == 0
+
+
+def test_locked_out_means_never_in_the_second_half() -> None:
+    never, early, late, even = (
+        lambda t: [t - 1, 1],
+        lambda t: [t - min(t // 2, 20), min(t // 2, 20)],
+        lambda t: [t - 1 - (t > 90), 1 + (t > 90)],
+        lambda t: [t - t // 2, t // 2],
+    )
+    found = invented([never, early, late, even], [lambda t: 2.0] * 4)
+    assert found.outcomes["Mixture-Greedy"].locked_out == 0.5
+    assert found.outcomes["Mixture-Greedy"].least_share.mean == pytest.approx(0.73 / 4)
+
+
+def test_time_to_the_oracle_is_the_median_of_when_it_stays() -> None:
+    def even(t: int) -> list[int]:
+        return [t - t // 2, t // 2]
+
+    def from_30(t: int) -> float:
+        return 1.97 if t >= 30 or t == 5 else 1.0
+
+    found = invented([even] * 3, [from_30, lambda t: 1.999, lambda t: 1.0])
+    first = min(t for t in found.times.tolist() if t >= 30)
+    assert found.best_score == pytest.approx(2.0)
+    assert found.outcomes["Mixture-Greedy"].reached == {"1%": np.inf, "5%": float(first)}
+
+
+def test_tables_hold_everything(tmp_path: Path) -> None:
+    found = small(repeats=2)
+    found.save(tmp_path, figures=False)
+    curves = parquet.read_table(tmp_path / "curves.parquet").to_pylist()
+    assert len(curves) == 5 * 2 * len(found.times)
+    last = [row for row in curves if row["policy"] == "Mixture-Greedy" and row["t"] == 120]
+    assert [row["pooled_rke"] for row in last] == found.pooled("Mixture-Greedy")[:, -1].tolist()
+    assert [row["regret"] for row in last] == found.regret("Mixture-Greedy")[:, -1].tolist()
+    shares = parquet.read_table(tmp_path / "shares.parquet").to_pylist()
+    ends = [row["count"] for row in shares if row["t"] == 120 and row["repeat"] == 0]
+    assert sum(ends) == 5 * 120
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["outcomes"]["Mixture-Greedy"]["pooled"]["n"] == 2
+    assert summary["best"]["best_arm"] == found.plan.best_arm
+
+
+def test_the_page_names_what_it_depends_on() -> None:
+    page = str(small())
+    for part in ("RKE(kernel=Cosine()", "3 paired repeats of 120", "one-hot", "gap", "Wilcoxon"):
+        assert part in page
+
+
+def test_tables_say_what_must_be_said_of_a_policy() -> None:
+    policies = ["mixture-greedy", "mixture-ucb", "frechet-ucb"]
+    distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2)
+    assert distance.policies == ("Mixture-Greedy", "Mixture-UCB", "FD-UCB")
+    for page in (str(distance), tell.outcome_table(distance) + tell.tests_table(distance)):
+        assert "Mixture-Greedy − Mixture-UCB (extended)" in page
+        assert "Mixture-Greedy − FD-UCB (as published)" in page
+        assert page.count("(extended)") == page.count("(as published)") == 2
+    assert "FD-UCB (as published)" in duel_table([duel(distance, "FD", *policies_of(distance))])
+    assert "extended" not in str(small(policies=policies[:2]))
+
+
+def policies_of(found: Comparison) -> tuple[str, str]:
+    first, *_, last = found.policies
+    return first, last
+
+
+def test_a_remark_is_about_the_objective_that_a_policy_learns_with() -> None:
+    plain = gx.Variant(gx.MixtureUCB())
+    other = gx.Variant(gx.MixtureUCB(), objective=gx.RKE(gx.Cosine()))
+    found = small(policies={"plain": plain, "other": other}, objective=gx.Vendi(), repeats=1)
+    assert [found.named(policy) for policy in found.policies] == ["plain (extended)", "other"]
+
+
+# -- the paper's pages -------------------------------------------------------------------------------
+
+
+def test_a_panel_says_how_often_it_solves_and_how_it_draws() -> None:
+    given = {"policies": ["mixture-greedy"], "repeats": 1, "budget": 30}
+    usual, often = small(**given), small(resolve_growth=0.0, draw="tracking", **given)
+    assert "warm start 4, re-solved at 1 % growth; RKE(" in tell.settings_line(usual)
+    assert "warm start 4, re-solved in every round, drawn by tracking; RKE(" in tell.settings_line(
+        often
+    )
+
+
+def test_items_say_where_they_depart_from_the_paper() -> None:
+    solved = {name for name, item in ITEMS.items() if "olves in every round" in item.choice}
+    figures = {"fig-rke-kid", "fig-fd", "fig-delta", "fig-dogs", "fig-birds", "fig-city"}
+    ablations = {"ablation-rff", "ablation-bandwidth", "ablation-encoder"}
+    assert solved == {*figures, *ablations, "fidelity", "greedy-ucb"}
+    cosine = {name for name, item in ITEMS.items() if "no kernel for Vendi" in item.choice}
+    assert cosine == {"fig-dogs", "fig-birds", "fig-city", "fidelity", "greedy-ucb"}
+
+
+def test_the_item_about_cost_names_the_worlds_that_it_is_made_on() -> None:
+    priced = [world for world in all_worlds(Setting()) if world.costs is not None]
+    differ = [world.name for world in priced if len(set((world.costs or {}).values())) > 1]
+    assert ITEMS["beyond-cost"].stands_in.startswith(f"{', '.join(differ)} (")
+
+
+def test_the_page_about_fidelity_has_every_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playing, "QUICK", 30)
+    monkeypatch.setattr(fidelity, "QUICK_WEIGHTS", (1.0,))
+    write_worlds(tmp_path / "worlds")
+    setting = Setting(quick=True, worlds=tmp_path / "worlds", out=tmp_path)
+    made = ITEMS["fidelity"].make(setting)
+    lines = [line.split("|") for line in made.text.splitlines() if "+ w" in line]
+    told = [[cell.strip() for cell in line[2:4]] for line in lines]
+    assert [policy for _, policy in told] == [row["policy_text"] for row in made.tables["sweep"]]
+    assert {policy for _, policy in told} == {
+        "Mixture-Greedy",
+        "Mixture-UCB",
+        "Mixture-UCB (extended)",
+        "Mixture oracle",
+    }
+
+
+# -- what can be compared on -------------------------------------------------------------------------
+
+
+def write_study(folder: Path, **more: Any) -> Path:
+    for arm, rows in WORLD.arms.items():
+        np.save(folder / f"{arm}.npy", rows)
+    np.save(folder / "reference.npy", WORLD.reference)
+    arms = {arm: {"kind": "recorded", "path": f"{arm}.npy"} for arm in WORLD.arms}
+    study: dict[str, Any] = {
+        "name": "recorded",
+        "arms": arms,
+        "objective": {"kernel-distance": {"kernel": "cosine"}},
+        "reference": "reference.npy",
+        "budget": {"samples": 120},
+        "warm_start": 4,
+    }
+    file = folder / "study.yaml"
+    file.write_text(json.dumps(study | more), "utf-8")
+    return file
+
+
+def test_a_study_file(tmp_path: Path) -> None:
+    found = compare(write_study(tmp_path), repeats=2, workers=1)
+    direct = compare(
+        WORLD, repeats=2, workers=1, budget=120, warm_start=4, objective=OBJECTIVES["KD"]
+    )
+    assert found.best_score == pytest.approx(direct.best_score)
+    assert found.plan.options.rounds == 120
+
+
+def test_a_run_folder(tmp_path: Path) -> None:
+    study = write_study(tmp_path, policy="uniform")
+    run = gx.run(study, tmp_path / "run")
+    for given in (run, tmp_path / "run", str(tmp_path / "run")):
+        found = compare(given, ["mixture-greedy", "uniform"], 2, workers=1)
+        assert sum(len(pool) for pool in found.plan.world.arms.values()) == 120
+        assert found.objective.name == "kernel_distance"
+
+
+def test_arrays_and_plain_data(tmp_path: Path) -> None:
+    found = compare(dict(WORLD.arms), repeats=2, objective=gx.Vendi(), budget=60, workers=1)
+    assert list(found.best_weights) == list(WORLD.arms)
+    content = json.loads(write_study(tmp_path).read_text())
+    for arm in content["arms"].values():
+        arm["path"] = str(tmp_path / arm["path"])
+    content["reference"] = str(tmp_path / "reference.npy")
+    assert compare(content, repeats=2, workers=1).repeats == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budget": None}, "there is no budget"),
+        ({"objective": None}, "there is no objective"),
+        ({"budget": 16}, "no more than the warm start of 4 arms takes"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"policies": []}, "no policies"),
+        ({"policies": "uniform"}, "give a list"),
+        ({"policies": ["gredy"]}, "unknown policy 'gredy'"),
+        ({"policies": [gx.MixtureGreedy(), gx.MixtureGreedy()]}, "there twice"),
+        ({"policies": [3]}, "3 is no policy"),
+        ({"draw": "often"}, 'give "iid" or "tracking"'),
+        ({"workers": 0}, "workers is 0"),
+        ({"policies": {}}, "no policies"),
+        ({"policies": [gx.OneArmOracle("typo")]}, "names no active arm"),
+        ({"policies": [gx.Fixed({"arm 0": 0.2, "typo": 0.8})]}, "unknown arm 'typo'"),
+        ({"policies": [gx.FrechetUCB()]}, "FrechetDistance alone"),
+    ],
+)
+def test_bad_input_is_one_sentence(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(gx.InputError, match=words):
+        small(**change)
+
+
+def test_arms_that_cost_anew_are_refused(tmp_path: Path) -> None:
+    study = {
+        "arms": {"a": {"kind": "callable", "function": "os:getpid"}},
+        "encoder": {"kind": "callable", "function": "os:getpid"},
+        "objective": "vendi",
+        "budget": {"samples": 10},
+    }
+    with pytest.raises(gx.InputError, match="compare on its run folder"):
+        compare(study)
+
+
+def test_two_of_a_kind_are_told_apart_by_their_parameters() -> None:
+    found = read_variants([gx.MixtureUCB(0.6), gx.MixtureUCB(0.1)])
+    assert list(found) == ["Mixture-UCB", "Mixture-UCB δ=0.1"]
+
+
+def test_a_study_is_read_where_an_event_loop_runs_already(tmp_path: Path) -> None:
+    async def notebook() -> gx.Comparison:
+        return compare(write_study(tmp_path), ["mixture-greedy"], 2, workers=1)
+
+    assert asyncio.run(notebook()).repeats == 2
+
+
+def test_costs_of_nothing_are_costs(tmp_path: Path) -> None:
+    study = json.loads(write_study(tmp_path).read_text())
+    for arm in study["arms"].values():
+        arm["cost"] = 0.0
+    study["objective"] = ["vendi", {"cost": {"weight": 0.1}}]
+    del study["reference"]
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    found = compare(tmp_path / "study.yaml", ["mixture-greedy"], 2, workers=1)
+    assert found.pooled("Mixture-Greedy", "cost").max() == 0
+
+
+MAKER = """
+import numpy as np
+
+def vectors(seeds):
+    return [np.eye(3)[seed % 3] for seed in seeds]
+"""
+
+
+@pytest.mark.parametrize(("prices", "known"), [((2.0, None), False), ((2.0, 6.0), True)])
+def test_an_arm_whose_cost_nobody_told_is_not_free(
+    prices: tuple[float | None, ...], known: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "maker.py").write_text(MAKER)
+    arms = {
+        name: {"kind": "callable", "function": "maker:vectors"}
+        | ({"price": price} if price else {})
+        for name, price in zip("ab", prices, strict=True)
+    }
+    budget = {"samples": 40}
+    study = {"name": "s", "arms": arms, "objective": "vendi", "policy": "uniform", "budget": budget}
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    run = gx.run(tmp_path / "study.yaml", tmp_path / "run")
+    found = compare(run, {"even": gx.Variant(gx.Uniform(), draw="tracking")}, 2, workers=1)
+    spent = found.outcomes["even"].cost
+    assert (None if spent is None else spent.mean) == (4.0 if known else None)
+
+
+# -- the command -------------------------------------------------------------------------------------
+
+
+def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "genmix", "compare", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+
+
+def test_the_command_prints_and_leaves_everything(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    done = command("study.yaml", "--repeats", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Mixture-Greedy − Mixture-UCB" in done.stdout
+    assert "comparing 10/10" in done.stderr
+    place = tmp_path / "comparisons" / "study"
+    for name in ("curves.parquet", "summary.json", "pooled.pdf", "overview.png", "shares.png"):
+        assert (place / name).stat().st_size > 0
+    again = command("study.yaml", "--repeats", "2", "--json", "--no-figures", folder=tmp_path)
+    assert json.loads(again.stdout)["repeats"] == 2
+    assert "comparing 10/10" in again.stderr
+
+
+def test_the_command_refuses_in_one_sentence(tmp_path: Path) -> None:
+    done = command("nowhere.yaml", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("genmix: ")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,55 @@
+"""What other programs say: no control character of it, no secret, and one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from genmix.core.text import fault, gist, printable, quotable
+
+OBEYED = {
+    "escape": "\x1b",
+    "bell": "\x07",
+    "backspace": "\x08",
+    "delete": "\x7f",
+    "nul": "\0",
+    "one-byte CSI": "\x9b",
+    "one-byte OSC": "\x9d",
+    "override": "\u202e",
+    "isolate": "\u2066",
+    "mark": "\u200f",
+    "half a character": "\ud83d",
+    "other half": "\udc80",
+    "tag": "\U000e0041",
+    "byte order mark": "\ufeff",
+}
+NORMAL = (
+    "Grüße aus Köln",
+    "北京市, 東京都, Москва",
+    "شهر می‌خواهم",
+    "👩‍🔬 ❤️ 🏙",
+    "naïve e\u0301 – “x” … ¼ ∞",
+)
+
+
+@pytest.mark.parametrize("character", OBEYED.values(), ids=OBEYED)
+def test_what_a_terminal_would_obey_is_replaced(character: str) -> None:
+    said = f"a{character}[31mb"
+    for made in (printable(said), quotable(said), gist(said)):
+        assert made == "a\ufffd[31mb"
+        made.encode()
+    assert fault(ValueError(said)) == "ValueError: a\ufffd[31mb"
+
+
+@pytest.mark.parametrize("text", NORMAL)
+def test_normal_text_is_kept(text: str) -> None:
+    assert printable(text) == quotable(text) == gist(text) == text
+
+
+def test_every_break_of_a_line_becomes_a_space() -> None:
+    assert quotable("a\r\nb\vc\x85d\u2028e\tf\xa0g\u3000h") == "a b c d e f g h"
+
+
+def test_the_gist_is_the_first_sentence_without_the_secret() -> None:
+    assert gist("Key s3cret-key is bad. Ask again.", ("s3cret-key",)) == "Key *** is bad"
+    assert gist("") == ""
+    assert gist("x" * 300) == "x" * 199 + "…"
