@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.data.reference import read_features
 from genmix.diagnosis.diagnose import Diagnosis, diagnose
-from genmix.errors import InputError
+from genmix.errors import GenmixError, InputError, StorageError
 from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
     RKE,
@@ -56,6 +56,7 @@ __all__ = [
     "FrechetDistance",
     "FrechetUCB",
     "Gaussian",
+    "GenmixError",
     "InceptionScore",
     "InputError",
     "Kernel",
@@ -81,6 +82,7 @@ __all__ = [
     "ScoreTable",
     "Selector",
     "Solution",
+    "StorageError",
     "Ticket",
     "Uniform",
     "Variant",

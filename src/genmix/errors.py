@@ -1,4 +1,4 @@
-"""The one exception that bad input raises, and the checks of single parameters."""
+"""The exceptions that users see, and the checks of single parameters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import operator
 from typing import Any
 
 
-class InputError(ValueError):
-    """One sentence: what was wrong, where, and what to do. Nothing has changed when it is raised."""
+class GenmixError(Exception):
+    """Base class of every error that genmix raises; its message is one sentence."""
+
+
+class InputError(GenmixError, ValueError):
+    """Something passed in is wrong. Nothing has changed when it is raised."""
+
+
+class StorageError(GenmixError):
+    """A file could not be written or read: a full disk, a missing folder, a corrupt journal."""
 
 
 def number(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from genmix import InputError, __version__
+from genmix import __version__
+from genmix.errors import GenmixError
 
 BAD_INPUT = 2
 TROUBLE = 3
@@ -40,7 +41,7 @@ def plain_errors(
     """Bad input and Ctrl-C end in one sentence on stderr, not in a traceback."""
     try:
         yield
-    except InputError as error:
+    except GenmixError as error:
         typer.echo(f"genmix: {printable_lines(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except sqlite3.Error as error:

@@ -11,7 +11,7 @@ import typer
 from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, printable_lines
 from genmix.cli.show import print_json
 from genmix.core.atomic import make_folder
-from genmix.errors import InputError
+from genmix.errors import GenmixError, InputError
 
 if TYPE_CHECKING:
     from genmix.paper import Item, Setting
@@ -130,7 +130,7 @@ def make_all(
             setting.progress(f"{item.name} ({place} of {len(items)})")
         try:
             found = make(item, setting)
-        except InputError as error:
+        except GenmixError as error:
             if len(items) == 1:
                 raise
             typer.echo(f"genmix: {item.name}: {printable_lines(error)}", err=True)

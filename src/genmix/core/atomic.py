@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from genmix.errors import InputError
+from genmix.errors import StorageError
 
 ADVICE = "check the folder and its room"
 DRAFT = ".genmix.part"
@@ -31,7 +31,7 @@ def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
             os.fsync(written.fileno())
         draft.replace(target)
     except OSError as error:
-        raise InputError(
+        raise StorageError(
             f"{target} could not be written ({error.strerror or error}): {advice}."
         ) from error
     finally:
@@ -53,7 +53,7 @@ def remove(file: Path) -> None:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"{file} cannot be removed ({error.strerror}): {ADVICE}.") from error
+        raise StorageError(f"{file} cannot be removed ({error.strerror}): {ADVICE}.") from error
 
 
 def draft_path(target: Path) -> Path:
@@ -107,4 +107,4 @@ def make_folder(folder: Path, advice: str = "name another") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}): {advice}.") from error
+        raise StorageError(f"{folder} cannot be made ({error.strerror}): {advice}.") from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 
 EVERY = 0.5
 """Seconds between two looks at the journal."""
@@ -31,7 +31,7 @@ async def stream(read: Callable[[], State], is_closing: Callable[[], bool]) -> A
         except FileNotFoundError:
             yield event("gone", {})
             return
-        except InputError as error:
+        except GenmixError as error:
             yield event("trouble", {"error": str(error)})
             spoke = time.monotonic()
         else:

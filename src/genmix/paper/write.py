@@ -19,7 +19,7 @@ from genmix import __version__
 from genmix.comparison.tables import write_table
 from genmix.comparison.worlds import find_worlds
 from genmix.core.atomic import make_folder, remove, sweep, write_json, write_text
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 from genmix.paper.item import Item, Made, Setting
 
 SETTINGS, PAGE = "settings.json", "README.md"
@@ -41,7 +41,7 @@ def settings_of(item: Item, setting: Setting) -> dict[str, Any]:
 
 def _worlds(setting: Setting) -> Path | None:
     """Where the worlds are, if anywhere: not every item needs them."""
-    with suppress(InputError):
+    with suppress(GenmixError):
         return find_worlds(setting.worlds)
     return None
 

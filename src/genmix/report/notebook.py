@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genmix.core.plain import by_name
 from genmix.core.text import number
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 from genmix.report.safe import escaped
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run_html(run: Run) -> str:
 
     try:
         summary = run.summary
-    except InputError:
+    except GenmixError:
         return paragraphs([f"genmix run in {run.folder}: no summary yet"])
     names = list(summary["score"] or {})
     head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]

@@ -16,7 +16,7 @@ import yaml
 from genmix import __version__
 from genmix.charts.names import short_name
 from genmix.core.text import duration, number, percent
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 from genmix.report import words
 from genmix.report.data import Arm, Facts, Term
 from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
@@ -220,7 +220,7 @@ def _figure(facts: Facts, name: str) -> str:
         chart = figure(facts, name)
         drawn = "" if chart is None else inline(chart, name, f"{title}: {caption}")
         caption = ABSENT[name] if chart is None else caption
-    except InputError as error:  # Altair is not there, say: the words still are
+    except GenmixError as error:  # Altair is not there, say: the words still are
         drawn, caption = "", f"This chart could not be drawn: {error}"
     tip = TIP if drawn and name == "map" else ""
     return (

@@ -9,7 +9,7 @@ import numpy as np
 
 from genmix.core import state
 from genmix.core.arrays import Vector
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 from genmix.objectives import FrechetDistance, QualityVendi, Vendi
 from genmix.objectives.base import Batch, Objective, Sum
 from genmix.offline.mixture import Pool
@@ -55,7 +55,7 @@ def _from_snapshot(folder: Path, journal: Journal) -> Pool | None:
         if whose != journal.meta("run") or step > journal.last_step():
             return None
         pool = Selector.from_state_dict(saved["selector"]).pool()
-    except (InputError, KeyError, TypeError, ValueError):
+    except (GenmixError, KeyError, TypeError, ValueError):
         return None  # torn, or of another version: the journal has it all
     if pool is not None:
         _add(pool, [told for told in journal.steps(step) if told.kind == "told"])
@@ -98,7 +98,7 @@ def _from_journal(journal: Journal) -> Pool | None:
     try:
         objective = make_objective(plan, lambda path: read_reference(path, base, None, _silent))
         return Pool.of(rows, objective, quality, cost, journal.meta("encoder"))
-    except (InputError, OSError):
+    except (GenmixError, OSError):
         return None  # the reference is gone, or wants an encoder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from genmix.core.atomic import draft_of, make_folder
-from genmix.errors import InputError
+from genmix.errors import StorageError
 from genmix.runs.journal import JournalError
 
 FOLDER = "images"
@@ -20,7 +20,7 @@ def save_image(folder: Path, ticket: int, content: bytes) -> str:
         make_folder(target.parent, advice)
         with draft_of(target, advice) as draft:
             draft.write_bytes(content)
-    except InputError as error:
+    except StorageError as error:
         raise JournalError(f"the image {error}") from error
     return name
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.data.samples import Sample
-from genmix.errors import InputError
+from genmix.errors import InputError, StorageError
 from genmix.generators.base import GenerationError
 from genmix.runs.connection import connect, is_damage, reader, writer
 
@@ -101,7 +101,7 @@ CREATE TABLE IF NOT EXISTS timeline (
 """How the run went, for people to look at; runs of before it had none go on and get one."""
 
 
-class JournalError(InputError):
+class JournalError(StorageError):
     """The journal could not be read or written; everything committed before is safe."""
 
 

@@ -16,7 +16,7 @@ from genmix.core.atomic import make_folder, sweep, write_text
 from genmix.core.text import quotable
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder
-from genmix.errors import InputError
+from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Generator
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
@@ -332,7 +332,7 @@ def _lay_out_study(journal: Journal, folder: Path) -> None:
 
 def is_finished(folder: Path) -> bool:
     """Whether a run has spent its budget; one that cannot be read is not."""
-    with suppress(InputError):
+    with suppress(GenmixError):
         journal = Journal.open(folder, readonly=True)
         try:
             return _is_finished(journal)

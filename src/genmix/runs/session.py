@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from genmix.core import state
 from genmix.data.samples import Sample
-from genmix.errors import InputError
+from genmix.errors import GenmixError, InputError
 from genmix.runs.journal import Entry, Journal, JournalError, Step
 from genmix.selector.selector import Selector, Ticket
 
@@ -201,7 +201,7 @@ class Session:
         self.flush()
         self._saved_at = self._step
         content = {"run": self.journal.meta("run"), "step": self._step}
-        with suppress(InputError):  # no room, say: then the steps are done again
+        with suppress(GenmixError):  # no room, say: then the steps are done again
             state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
 
     def _load_snapshot(self) -> bool:
@@ -225,5 +225,5 @@ def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
             return None
         is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL
         return Selector.from_state_dict(saved["selector"]), step, is_small
-    except (InputError, KeyError, TypeError, ValueError):
+    except (GenmixError, KeyError, TypeError, ValueError):
         return None
