@@ -20,10 +20,10 @@ class StorageError(GenmixError):
 
 
 def number(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:
-    """``value`` as a finite float between ``least`` and ``most``."""
+    """``value`` as a finite float in ``[least, most]``."""
     found = _as_float(value)
     if found is None or not math.isfinite(found) or not least <= found <= most:
-        raise InputError(f"{what} is {value!r}: give a number{_between(least, most)}.")
+        raise InputError(f"{what} is {value!r}; pass a number{_between(least, most)}.")
     return found
 
 
@@ -31,7 +31,7 @@ def positive(value: Any, what: str, infinite: bool = False) -> float:
     """``value`` as a float above 0."""
     found = _as_float(value)
     if found is None or not found > 0 or (math.isinf(found) and not infinite):
-        raise InputError(f"{what} is {value!r}: give a positive number.")
+        raise InputError(f"{what} is {value!r}; pass a positive number.")
     return found
 
 
@@ -42,7 +42,7 @@ def whole(value: Any, what: str, least: int) -> int:
     except TypeError:
         found = None
     if found is None or found < least:
-        raise InputError(f"{what} is {value!r}: give a whole number of at least {least}.")
+        raise InputError(f"{what} is {value!r}; pass a whole number of at least {least}.")
     return found
 
 

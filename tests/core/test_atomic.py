@@ -46,7 +46,7 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(gx.StorageError, match=r"file could not be written \(No such file .*\): buy"):
+    with pytest.raises(gx.StorageError, match=r"could not write .*file \(No such file .*\); buy"):
         write_text(tmp_path / "missing" / "file", "words", "buy a disk")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genmix.core.text import fault, gist, printable, quotable
+from genmix.core.text import describe_error, first_sentence, printable, quotable
 
 OBEYED = {
     "escape": "\x1b",
@@ -34,15 +34,15 @@ NORMAL = (
 @pytest.mark.parametrize("character", OBEYED.values(), ids=OBEYED)
 def test_what_a_terminal_would_obey_is_replaced(character: str) -> None:
     said = f"a{character}[31mb"
-    for made in (printable(said), quotable(said), gist(said)):
+    for made in (printable(said), quotable(said), first_sentence(said)):
         assert made == "a\ufffd[31mb"
         made.encode()
-    assert fault(ValueError(said)) == "ValueError: a\ufffd[31mb"
+    assert describe_error(ValueError(said)) == "ValueError: a\ufffd[31mb"
 
 
 @pytest.mark.parametrize("text", NORMAL)
 def test_normal_text_is_kept(text: str) -> None:
-    assert printable(text) == quotable(text) == gist(text) == text
+    assert printable(text) == quotable(text) == first_sentence(text) == text
 
 
 def test_every_break_of_a_line_becomes_a_space() -> None:
@@ -50,6 +50,6 @@ def test_every_break_of_a_line_becomes_a_space() -> None:
 
 
 def test_the_gist_is_the_first_sentence_without_the_secret() -> None:
-    assert gist("Key s3cret-key is bad. Ask again.", ("s3cret-key",)) == "Key *** is bad"
-    assert gist("") == ""
-    assert gist("x" * 300) == "x" * 199 + "…"
+    assert first_sentence("Key s3cret-key is bad. Ask again.", ("s3cret-key",)) == "Key *** is bad"
+    assert first_sentence("") == ""
+    assert first_sentence("x" * 300) == "x" * 199 + "…"

@@ -209,7 +209,11 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
 
 
 def test_statistics_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
-    refused(lambda: write_statistics(tmp_path / "no" / "x.npz", [0.0], [[1.0]], 5), "x.npz")
+    refused(
+        lambda: write_statistics(tmp_path / "no" / "x.npz", [0.0], [[1.0]], 5),
+        "x.npz",
+        error=gx.StorageError,
+    )
     (tmp_path / "there.npz").mkdir()
     refused(lambda: write_statistics(tmp_path / "there.npz", [0.0], [[1.0]], 5), "there.npz")
     refused(lambda: write_statistics(tmp_path / "x.txt", [0.0], [[1.0]], 5), "x.npz")
@@ -221,9 +225,9 @@ def test_statistics_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None
 FIRST = RECORDS[0]
 
 BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
-    "folder": (lambda folder: folder, ("is a folder", "embedded")),
-    "missing": (lambda folder: folder / "x.parquet", ("no features file", "x.parquet")),
-    "npz, nothing known": (archive(a=ROWS, b=ROWS), ("holds a, b", "key=", "reps")),
+    "folder": (lambda folder: folder, ("is a folder", "file of features")),
+    "missing": (lambda folder: folder / "x.parquet", ("no feature file", "x.parquet")),
+    "npz, nothing known": (archive(a=ROWS, b=ROWS), ("contains a, b", "key=", "reps")),
     "parquet, nothing known": (
         parquet({"a": lists(), "b": lists()}),
         ("columns a, b", "key=", "'embedding'"),
@@ -250,21 +254,21 @@ BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     ),
     "parquet, nested": (parquet({"embedding": [[[1.0]]]}), ("dtype object",)),
     "torch, one row": (tensor(torch.ones(3)), ("shape (3,)",)),
-    "torch, a list": (tensor([torch.ones(3)]), ("no dense tensor",)),
-    "torch, sparse": (tensor(torch.eye(3).to_sparse()), ("no dense tensor",)),
+    "torch, a list": (tensor([torch.ones(3)]), ("not a dense tensor",)),
+    "torch, sparse": (tensor(torch.eye(3).to_sparse()), ("not a dense tensor",)),
     "torch, complex": (tensor(torch.ones((2, 2), dtype=torch.complex64)), ("complex64",)),
-    "torch, a module": (tensor(torch.nn.Linear(2, 2)), ("no plain tensor", "torch.save")),
-    "torch map, nothing known": (tensor({"a": torch.ones(2, 2)}), ("holds a", "key=")),
-    "torch map, no tensor": (tensor({"features": "text"}), ("x.pt (features)", "no dense tensor")),
-    "jsonl of texts": (jsonl({"text": "a city"}), ("texts need an encoder", "'embedding'")),
-    "jsonl, nothing there": (jsonl({"x": 1}), ("line 1", "'embedding' as a list of numbers")),
+    "torch, a module": (tensor(torch.nn.Linear(2, 2)), ("not a plain tensor", "torch.save")),
+    "torch map, nothing known": (tensor({"a": torch.ones(2, 2)}), ("contains a", "key=")),
+    "torch map, no tensor": (tensor({"features": "text"}), ("x.pt (features)", "not a dense tensor")),
+    "jsonl of texts": (jsonl({"text": "a city"}), ("embed the texts", "'embedding'")),
+    "jsonl, nothing there": (jsonl({"x": 1}), ("line 1", "'embedding' must be a list of numbers")),
     "jsonl, later texts": (jsonl(FIRST, {"text": "b"}), ("line 2", "encoder")),
     "jsonl, ragged": (jsonl(FIRST, {"embedding": [1]}), ("line 2 has 1 numbers", "have 3")),
-    "jsonl, torn": (jsonl(FIRST, '{"embedding": [1,'), ("line 2 is no JSON",)),
-    "jsonl, no object": (jsonl([1.0, 2.0]), ("line 1 is no JSON object",)),
+    "jsonl, torn": (jsonl(FIRST, '{"embedding": [1,'), ("line 2 is not JSON",)),
+    "jsonl, no object": (jsonl([1.0, 2.0]), ("line 1 is not a JSON object",)),
     "jsonl, texts in it": (jsonl({"embedding": [1, "2"]}), ("line 1", "list of numbers")),
     "jsonl, nested": (jsonl({"embedding": [[1], [2]]}), ("line 1", "list of numbers")),
-    "jsonl, very deep": (jsonl("[" * 100_000), ("line 1 is no JSON",)),
+    "jsonl, very deep": (jsonl("[" * 100_000), ("line 1 is not JSON",)),
     "jsonl, NaN": (jsonl(FIRST, {"embedding": [0, 1, float("nan")]}), ("sample 1", "NaN")),
     "jsonl, beyond all numbers": (jsonl({"embedding": [10**400, 1]}), ("real numbers",)),
     "jsonl, empty": (jsonl(), ("empty",)),
@@ -315,7 +319,7 @@ def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[120:150] = bytes(30)
     path.write_bytes(content)
-    refused(lambda: gx.read_features(path), "x.npz", "write it anew")
+    refused(lambda: gx.read_features(path), "x.npz", "write it again")
 
 
 @settings(
@@ -370,8 +374,8 @@ def torch_pickle(trap: Any, path: Path) -> None:
         (pickled_statistics, "x.npz", "pickled objects"),
         (bare_pickle, "x.npy", "pickled objects"),
         (bare_pickle, "x.pkl", "pickled objects"),
-        (bare_pickle, "x.pt", "never read"),
-        (torch_pickle, "x.pt", "never read"),
+        (bare_pickle, "x.pt", "never unpickles"),
+        (torch_pickle, "x.pt", "never unpickles"),
     ],
 )
 def test_pickles_are_refused_and_never_run(
@@ -398,4 +402,4 @@ def test_a_missing_package_names_the_fix(
         "except gx.InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.search(rf"needs the package {module}: pip install {module} .*'{extra}'", done.stdout)
+    assert re.search(rf"needs the package {module}; .*pip install {module} .*genmix\[{extra}\]", done.stdout)

@@ -24,14 +24,16 @@ GOOD = {"embedding": np.array([0.5, -1.0, 2.0]), "quality": 0.5, "cost": 1.0}
 NAN, INF = math.nan, math.inf
 
 ADVICE = re.compile(
-    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|mend|resolve|"
+    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|fix|choose|save|set|remove|rename|restore|install|resolve|"
     r"fail|needs?|the arms are|those are|nothing to do)\b|must be"
 )
 
 
-def refused(call: Callable[[], object], *parts: str) -> None:
-    """The call raises an InputError of the agreed form that contains all ``parts``."""
-    with pytest.raises(gx.InputError) as caught:
+def refused(
+    call: Callable[[], object], *parts: str, error: type[gx.GenmixError] = gx.InputError
+) -> None:
+    """The call raises an error of the agreed form that contains all ``parts``."""
+    with pytest.raises(error) as caught:
         call()
     text = str(caught.value)
     assert text.endswith("."), text

@@ -1,4 +1,4 @@
-"""What genmix needs from an array library: numpy and torch through the array API standard."""
+"""numpy and torch arrays behind one interface, the array API standard."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 from genmix.errors import InputError
 
 Array = Any
-"""A numpy array or a torch tensor; statistics stay in the library and on the device of what is fed in."""
+"""A numpy array or a torch tensor. Statistics stay in the library and on the device of the input."""
 
 Vector = NDArray[np.float64]
 
 LARGEST = 1e50
-"""Largest entry of an embedding: products of six of them must not overflow."""
+"""Largest entry allowed in an embedding; a product of six such entries must not overflow."""
 
 
 def namespace(array: Array) -> Any:
-    """The array API namespace of ``array`` (a linalg extension is always there)."""
-    if type(array) is np.ndarray:  # asked for several times a sample
+    """The array API namespace of ``array``, which always has the linalg extension."""
+    if type(array) is np.ndarray:  # a fast path: this runs several times per sample
         return _numpy_namespace()
     return array_api_compat.array_namespace(array)
 
 
 @cache
 def _numpy_namespace() -> Any:
-    import array_api_compat.numpy  # half of what importing numpy takes
+    import array_api_compat.numpy  # takes half as long as importing numpy itself
 
     return array_api_compat.numpy
 
@@ -49,11 +49,11 @@ def as_row(value: Any, what: str) -> Array:
     """One embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     if array.ndim == 0:
-        raise InputError(f"{what}: the embedding has shape (); give a vector (d,).")
+        raise InputError(f"{what}: the embedding is a scalar; pass a vector of shape (d,).")
     row = as_matrix(array[None, :] if array.ndim == 1 else array, what)
     if row.shape[0] != 1:
         raise InputError(
-            f"{what}: {row.shape[0]} embeddings for one ticket; ask for as many tickets."
+            f"{what}: got {row.shape[0]} embeddings for one ticket; ask for one ticket per embedding."
         )
     return row
 
@@ -63,36 +63,36 @@ def as_matrix(value: Any, what: str) -> Array:
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     xp = namespace(array)
     if not xp.isdtype(array.dtype, ("real floating", "integral", "bool")):
-        raise InputError(f"{what} has dtype {array.dtype}: give real numbers.")
+        raise InputError(f"{what} has dtype {array.dtype}; pass real numbers.")
     if 0 in array.shape:
-        raise InputError(f"{what} is empty (shape {tuple(array.shape)}): give at least one sample.")
+        raise InputError(f"{what} is empty (shape {tuple(array.shape)}); pass at least one sample.")
     if array.ndim != 2:
-        raise InputError(f"{what} has shape {tuple(array.shape)}: give (samples, dimensions).")
+        raise InputError(f"{what} has shape {tuple(array.shape)}; pass shape (samples, dimensions).")
     array = xp.astype(array, xp.float64)
-    if not float(xp.max(xp.abs(array))) <= LARGEST:  # also if it is NaN
-        _refuse(array, ~xp.isfinite(array), what, "NaN or infinity")
-        _refuse(array, xp.abs(array) > LARGEST, what, f"a number beyond {LARGEST:g}")
+    if not float(xp.max(xp.abs(array))) <= LARGEST:  # also true for NaN
+        _reject_rows(array, ~xp.isfinite(array), what, "NaN or infinity")
+        _reject_rows(array, xp.abs(array) > LARGEST, what, f"a number larger than {LARGEST:g}")
     return array
 
 
-def _refuse(array: Array, bad: Array, what: str, fault: str) -> None:
+def _reject_rows(array: Array, bad: Array, what: str, fault: str) -> None:
     rows = to_numpy(namespace(array).any(bad, axis=1))
     if rows.any():
         row = int(np.argmax(rows))
         raise InputError(
-            f"{what}, sample {row}: the embedding holds {fault}; leave that sample out."
+            f"{what}, sample {row}: the embedding contains {fault}; leave this sample out."
         )
 
 
 def _numpy_array(value: object, what: str) -> Any:
     if value is None:
-        raise InputError(f"{what} is missing: give an array of embeddings.")
+        raise InputError(f"{what} is missing; pass an array of embeddings.")
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array: leave the masked samples out.")
+        raise InputError(f"{what} is a masked array; leave the masked samples out.")
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} is no array: give rows of equal length.") from error
+        raise InputError(f"{what} is not an array; pass rows of equal length.") from error
 
 
 def to_numpy(array: Array) -> Any:
@@ -101,7 +101,7 @@ def to_numpy(array: Array) -> Any:
 
 
 def like(value: Any, sample: Array) -> Array:
-    """``value`` as a float64 array of the library and device of ``sample``."""
+    """``value`` as a float64 array in the library and on the device of ``sample``."""
     xp = namespace(sample)
     if is_torch(value) and is_torch(sample):
         return value.detach().to(device=sample.device, dtype=xp.float64)
@@ -113,12 +113,12 @@ def like(value: Any, sample: Array) -> Array:
 
 
 def place(array: Array) -> str:
-    """Where ``array`` lives, as text for a state: ``numpy``, ``torch:cpu``, ``torch:cuda:0``."""
+    """Library and device of ``array`` as text for a saved state: ``numpy``, ``torch:cuda:0``."""
     return f"torch:{array.device}" if is_torch(array) else "numpy"
 
 
 def empty_at(where: str) -> Array:
-    """An empty array at a place written by :func:`place`."""
+    """An empty array in the library and on the device that :func:`place` recorded."""
     if where == "numpy":
         return np.empty(0)
     import torch
@@ -130,7 +130,7 @@ def empty_at(where: str) -> Array:
 
 
 class Rows:
-    """A float64 matrix that grows downwards in amortised constant time."""
+    """A float64 matrix to which rows are appended in amortized constant time."""
 
     def __init__(self, sample: Array, dimension: int) -> None:
         xp = namespace(sample)
@@ -153,17 +153,17 @@ class Rows:
         return self._store[: self.count, :]
 
     def fork(self) -> Rows:
-        """A second reader of the same rows; only one of the two may go on to append."""
+        """A second view of the same rows. Afterwards only one of the two may append."""
         return copy.copy(self)
 
 
 def symmetric(matrix: Array) -> Array:
-    """The symmetric part; removes the rounding that a product of factors leaves behind."""
+    """The symmetric part, which removes the rounding error of a product of factors."""
     return (matrix + matrix.mT) / 2
 
 
 def triangle_of(matrix: Array) -> Array:
-    """R of the factorisation QR, without the cost of Q."""
+    """R of the QR factorization, without computing Q."""
     linalg = namespace(matrix).linalg
     if is_torch(matrix):
         return linalg.qr(matrix, mode="r").R
@@ -171,7 +171,7 @@ def triangle_of(matrix: Array) -> Array:
 
 
 def kth_smallest(matrix: Array, k: int) -> Array:
-    """The column of the k-th smallest entry of each row, counted from 0."""
+    """The column of the k-th smallest entry of each row, counting from 0."""
     if is_torch(matrix):
         return matrix.kthvalue(k + 1, dim=1).indices
     return np.argpartition(matrix, k, axis=1)[:, k]

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: a draft beside the file takes its place once all of it is written."""
+"""Atomic file writes: content goes to a draft next to the target and replaces it once complete."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 
 from genmix.errors import StorageError
 
-ADVICE = "check the folder and its room"
+ADVICE = "check the folder and its free space"
 DRAFT = ".genmix.part"
 
 
 @contextmanager
 def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
-    """A path to write to; an old ``target`` stays until the block has ended and the disk has it all."""
+    """A path to write to. It replaces ``target`` when the block ends and the data is on disk."""
     draft = draft_path(target)
     try:
         yield draft
@@ -32,7 +32,7 @@ def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
         draft.replace(target)
     except OSError as error:
         raise StorageError(
-            f"{target} could not be written ({error.strerror or error}): {advice}."
+            f"could not write {target} ({error.strerror or error}); {advice}."
         ) from error
     finally:
         with suppress(OSError):
@@ -45,7 +45,7 @@ def write_text(target: Path, text: str, advice: str = ADVICE) -> None:
 
 
 def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
-    """JSON for people too: indented, in their own letters."""
+    """Indented JSON that keeps non-ASCII letters readable."""
     write_text(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n", advice)
 
 
@@ -53,20 +53,20 @@ def remove(file: Path) -> None:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        raise StorageError(f"{file} cannot be removed ({error.strerror}): {ADVICE}.") from error
+        raise StorageError(f"could not remove {file} ({error.strerror}); {ADVICE}.") from error
 
 
 def draft_path(target: Path) -> Path:
-    """Beside the target, of this process and thread alone."""
-    return Path(f"{target}.{_mark()}-{os.getpid()}-{threading.get_ident()}{DRAFT}")
+    """A path next to the target that only this process and thread use."""
+    return Path(f"{target}.{_host_hash()}-{os.getpid()}-{threading.get_ident()}{DRAFT}")
 
 
-def _mark() -> str:
+def _host_hash() -> str:
     return f"{zlib.crc32(place().encode()):08x}"
 
 
 def place() -> str:
-    """Where a process number means something: this machine, and this container on it."""
+    """The scope in which a process ID is unique: this machine and this container."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -75,19 +75,19 @@ def place() -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the drafts of processes that were killed, in a folder that is all genmix's."""
+    """Remove drafts left by killed processes from a folder that only genmix writes to."""
     for draft in folder.glob(f"*{DRAFT}"):
         _sweep_draft(draft)
 
 
 def sweep_drafts_of(target: Path) -> None:
-    """The same for one file, in a folder where others may keep theirs."""
+    """Remove such drafts of one file, in a folder that may hold other files."""
     for draft in target.parent.glob(f"{glob.escape(target.name)}.*{DRAFT}"):
         _sweep_draft(draft)
 
 
 def _sweep_draft(draft: Path) -> None:
-    process = re.search(rf"\.{_mark()}-(\d+)-\d+{re.escape(DRAFT)}$", draft.name)
+    process = re.search(rf"\.{_host_hash()}-(\d+)-\d+{re.escape(DRAFT)}$", draft.name)
     if process is not None and not is_alive(int(process[1])):
         with suppress(OSError):
             draft.unlink() if not draft.is_dir() else shutil.rmtree(draft)
@@ -103,8 +103,8 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def make_folder(folder: Path, advice: str = "name another") -> None:
+def make_folder(folder: Path, advice: str = "choose another folder") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be made ({error.strerror}): {advice}.") from error
+        raise StorageError(f"could not create {folder} ({error.strerror}); {advice}.") from error

@@ -1,7 +1,7 @@
-"""Immutable descriptions (objectives, kernels, policies, solvers) and their plain form.
+"""Immutable descriptions (objectives, kernels, policies, solvers) and their serialized form.
 
-A description is a frozen dataclass. It prints itself, compares by content and can be written as
-plain arrays and JSON values and read back, which is all that a saved state needs.
+A description is a frozen dataclass. It has a readable repr, compares by content, and converts to
+plain arrays and JSON values and back, which is all that a saved state needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genmix.errors import InputError
 
 
 class Description:
-    """Base of every description; a subclass is known by its name as soon as it is defined."""
+    """Base class of every description; defining a subclass registers it by name."""
 
     known: ClassVar[dict[str, type[Description]]] = {}
 
@@ -30,7 +30,7 @@ class Description:
             and holder.__module__.startswith("genmix.")
             and (cls.__module__ != holder.__module__)
         ):
-            raise InputError(f"genmix has a {cls.__name__} already: give your class another name.")
+            raise InputError(f"genmix already has a class {cls.__name__}; give yours another name.")
         Description.known[cls.__name__] = cls
 
     def __eq__(self, other: object) -> bool:
@@ -43,7 +43,7 @@ class Description:
 
 
 def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The parameters of a description; a class without any need not be a dataclass."""
+    """The parameters of a description; a class without parameters need not be a dataclass."""
     return dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
 
 
@@ -76,7 +76,7 @@ def to_plain(value: Any) -> Any:
         return value
     if callable(value):
         return {"type": "function", "name": function_name(value)}
-    raise InputError(f"{value!r} cannot be written into a state: use numbers, text or arrays.")
+    raise InputError(f"{value!r} cannot be saved in a state; use numbers, text or arrays.")
 
 
 def from_plain(value: Any) -> Any:
@@ -94,7 +94,7 @@ def from_plain(value: Any) -> Any:
         return Missing(value["name"])
     if kind not in Description.known:
         raise InputError(
-            f"the state names {kind!r}, which is not defined here: "
+            f"the state refers to {kind!r}, which is not defined; "
             "import the module that defines it first."
         )
     fields = {key: from_plain(item) for key, item in value.items() if key != "type"}
@@ -102,7 +102,7 @@ def from_plain(value: Any) -> Any:
 
 
 def function_name(function: Any) -> str:
-    """A name for a function that is the same in every process."""
+    """A name for a function that is stable across processes."""
     if isinstance(function, Missing):
         return function.name
     return getattr(function, "__qualname__", None) or type(function).__name__
@@ -110,19 +110,19 @@ def function_name(function: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Missing:
-    """A function that a state could only name."""
+    """A placeholder for a function: a saved state holds only its name."""
 
     name: str
 
     def __call__(self, *_: Any) -> Any:
         raise InputError(
-            f"the state was saved with your own function {self.name}, which it cannot hold: "
+            f"the state was saved with the function {self.name}, which it cannot contain; "
             "pass objective= to Selector.from_state_dict."
         )
 
 
 def graft(stored: Any, given: Any) -> Any:
-    """``stored`` with every missing function taken from the same place in ``given``."""
+    """``stored`` with every missing function filled in from the same position in ``given``."""
     if isinstance(stored, Missing):
         return given
     if isinstance(stored, tuple) and isinstance(given, tuple) and len(stored) == len(given):
@@ -135,7 +135,7 @@ def graft(stored: Any, given: Any) -> Any:
 
 
 def has_missing(value: Any) -> str | None:
-    """The name of a function that ``value`` still lacks, if there is one."""
+    """The name of the first function still missing from ``value``, or None."""
     if isinstance(value, Missing):
         return value.name
     if isinstance(value, tuple):

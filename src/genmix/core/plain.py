@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def finite(value: Any) -> Any:
-    """The value, where numbers that JSON does not have, also deep inside, are None."""
+    """``value`` with NaN and infinities replaced by None, at any depth; JSON has neither."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -28,7 +28,7 @@ def by_name(scores: Scores) -> dict[str, Score]:
 
 
 def plain_scores(scores: Scores | None) -> Any:
-    """Scores with what they depend on, by name; None stays None."""
+    """Scores by name, with what they depend on; None stays None."""
     if scores is None:
         return None
     return {
@@ -42,5 +42,5 @@ def plain_scores(scores: Scores | None) -> Any:
 
 
 def plain_weights(weights: Mapping[str, float]) -> dict[str, Any]:
-    """The list and the map."""
+    """Weights as an ordered list and as a map."""
     return {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}

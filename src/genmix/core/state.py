@@ -1,4 +1,4 @@
-"""States on disk: one ``.npz`` of plain arrays, the rest as JSON inside it; never pickle."""
+"""Saved state: one ``.npz`` file of plain arrays, with everything else as JSON inside; never pickle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = "json"
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write nested dicts and lists of JSON values and arrays; an old file stays until it is whole."""
+    """Write nested dicts and lists of JSON values and arrays, atomically."""
     arrays: list[Any] = []
     header = json.dumps(_without_arrays(state, arrays))
     named = {str(i): array for i, array in enumerate(arrays)}
@@ -28,13 +28,13 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What :func:`save` wrote."""
+    """Read what :func:`save` wrote."""
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content}
         return _with_arrays(json.loads(str(arrays[HEADER])), arrays)
     except (KeyError, ValueError, EOFError, OSError, BadZipFile) as error:
-        raise InputError(f"{path} holds no saved state: give a file that save() wrote.") from error
+        raise InputError(f"{path} is not a saved state; pass a file that save() wrote.") from error
 
 
 def _without_arrays(value: Any, arrays: list[Any]) -> Any:

@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterable, Sequence
 
 SHORTEST_SECRET = 6
-"""Shorter values (a number of threads, say) are no secrets, and would be found everywhere."""
+"""Shorter values, such as a number of threads, are not secrets and would match everywhere."""
 
 JOINERS = "\u200c\u200d"
-"""Python calls them unprintable; Persian words and many emoji are written with them."""
+"""Python calls these unprintable, but Persian words and many emoji need them."""
 
 
 def printable(text: str) -> str:
-    """The text with � for what a terminal may obey, a reader not see, or a file not hold."""
+    """The text with � in place of control and other unprintable characters."""
     return "".join(c if c.isprintable() or c in JOINERS else "\ufffd" for c in text)
 
 
 def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
-    """The text in one line of at most ``most`` characters, without the secrets."""
+    """The text on one line of at most ``most`` characters, with secrets masked."""
     found = str(text)
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
@@ -28,14 +28,14 @@ def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def fault(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """An exception as a short phrase."""
+def describe_error(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """An exception as a short phrase: its type and message."""
     said = quotable(error, secrets)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def gist(text: object, secrets: Iterable[str] = ()) -> str:
-    """The first sentence of another library's error, fit for the middle of one of ours."""
+def first_sentence(text: object, secrets: Iterable[str] = ()) -> str:
+    """The first sentence of another library's error message, to embed in one of ours."""
     return re.split(r"(?<=\S)[.!?;] ", quotable(text, secrets) + " ")[0].strip(" .:")
 
 

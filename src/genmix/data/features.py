@@ -1,4 +1,4 @@
-"""Feature files that people already have: embeddings or statistics in, statistics out.
+"""Feature files: reading embeddings and FID statistics, and writing statistics.
 
 Nothing is ever unpickled: numpy reads with ``allow_pickle=False``, torch with ``weights_only=True``.
 """
@@ -17,41 +17,41 @@ import numpy as np
 
 from genmix.core.arrays import Array, as_matrix, to_numpy
 from genmix.core.atomic import draft_of
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.errors import InputError, whole
 
 SAMPLE_KEYS = ("reps", "feats", "features")
-"""Names under which dgm-eval, clean-fid and others keep features in an ``.npz`` file."""
+"""Names that dgm-eval, clean-fid and others give to features in an ``.npz`` file."""
 
 EMBEDDING = "embedding"
-"""The column of a Parquet file and the field of a JSON line that hold embeddings."""
+"""The Parquet column and the JSON Lines field that contain embeddings."""
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Mean and covariance as a file has them: np.cov's 1/(n−1), and only what the file states."""
+    """Mean and covariance as stored in a file: np.cov's 1/(n−1), and only what the file states."""
 
     mu: Any
     sigma: Any
     n: Any = None
     encoder: str | None = None
     dtype: str | None = None
-    """Of the embeddings that they were computed from."""
+    """The dtype of the embeddings from which the statistics were computed."""
 
 
 Content = Array | Statistics
-"""Embeddings ``(n, d)``, checked and float64, or statistics."""
+"""Validated float64 embeddings ``(n, d)``, or statistics."""
 
 
 def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
-    """What a feature file holds; ``key`` names the array, column or field where there are several."""
+    """The content of a feature file; ``key`` names the array, column or field if there are several."""
     path = Path(path)
     if path.is_dir():
-        run = (path / "journal.sqlite").exists()
-        what = "a run, whose report has innovation and more" if run else "a folder"
-        raise InputError(f"{path} is {what}: give a file of features, embedded from what is in it.")
+        is_run = (path / "journal.sqlite").exists()
+        what = "a run folder (genmix report analyzes it)" if is_run else "a folder"
+        raise InputError(f"{path} is {what}; pass a file of features.")
     if not path.is_file():
-        raise InputError(f"there is no features file {path}: check the path.")
+        raise InputError(f"there is no feature file {path}; check the path.")
     return READERS.get(path.suffix.lower(), _read_numpy)(path, key)
 
 
@@ -64,22 +64,22 @@ def write_statistics(
     encoder: str | None = None,
     dtype: str | None = None,
 ) -> Path:
-    """Write ``mu``, ``sigma`` (np.cov's, 1/(n−1)) and ``n``, with encoder and dtype where they are known.
+    """Write ``mu``, ``sigma`` (np.cov's 1/(n−1)) and ``n``, and encoder and dtype if known, atomically.
 
-    clean-fid and pytorch-fid read the file too. An old file stays until the new one is whole.
+    clean-fid and pytorch-fid can read the file.
     """
     target = Path(path)
     if target.suffix != ".npz":
-        raise InputError(f"statistics are an .npz file: name it {target.with_suffix('.npz').name}.")
+        raise InputError(f"statistics need an .npz file; name it {target.with_suffix('.npz').name}.")
     mean = np.asarray(to_numpy(mu), dtype=np.float64).reshape(-1)
     covariance = np.asarray(to_numpy(sigma), dtype=np.float64)
     if covariance.shape != (len(mean), len(mean)):
         raise InputError(
-            f"sigma has shape {covariance.shape}: a mu of {len(mean)} dimensions needs "
-            f"({len(mean)}, {len(mean)})."
+            f"sigma has shape {covariance.shape}, but mu has {len(mean)} dimensions; "
+            f"pass a sigma of shape ({len(mean)}, {len(mean)})."
         )
-    words = {"encoder": encoder, "dtype": dtype}
-    known = {name: np.array(word) for name, word in words.items() if word is not None}
+    labels = {"encoder": encoder, "dtype": dtype}
+    known = {name: np.array(label) for name, label in labels.items() if label is not None}
     arrays = {"mu": mean, "sigma": covariance, "n": np.array(whole(n, "n", 2)), **known}
     with draft_of(target) as draft, draft.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -98,17 +98,17 @@ def _read_numpy(path: Path, key: str | None) -> Content:
             return _from_archive(content, path, key)
     except InputError:
         raise
-    except Exception as error:  # a damaged file can raise anything
+    except Exception as error:  # a corrupt file can raise anything
         if _is_pickled(path, error):
             raise InputError(
-                f"{path} holds pickled objects, which can run code when they are read: "
-                "write plain arrays of numbers."
+                f"{path} contains pickled objects, which can run code when loaded; "
+                "save plain arrays of numbers instead."
             ) from error
-        raise InputError(f"{path} is no .npy or .npz of plain numbers: write it anew.") from error
+        raise InputError(f"{path} is not an .npy or .npz file of numbers; write it again.") from error
 
 
 def _is_pickled(path: Path, error: Exception) -> bool:
-    """Whether numpy refused a pickle; it takes everything that it does not know for one."""
+    """Whether numpy refused a pickle; numpy calls every file of unknown format a pickle."""
     with path.open("rb") as file:
         return "pickle" in str(error) and file.read(2) in (
             b"PK",
@@ -132,11 +132,11 @@ def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Co
 
 
 def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
-    """The one name under which the features are."""
+    """The name of the array of features."""
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
         raise InputError(
-            f"{path} holds {', '.join(names) or 'nothing'}: name the array of features with "
+            f"{path} contains {', '.join(names) or 'nothing'}; choose the array of features with "
             f"read_features(path, key=...) or --key, or {otherwise}."
         )
     return found[0]
@@ -150,22 +150,22 @@ def _holds_samples(name: str) -> bool:
 
 
 def _read_torch(path: Path, key: str | None) -> Content:
-    torch = need("torch", "torch", f"reading {path.name}")
+    torch = require("torch", "torch", f"reading {path.name}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it finds odd is read or refused below
+            warnings.simplefilter("ignore")  # the content is validated below
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can raise anything
+    except Exception as error:  # a corrupt file can raise anything
         raise InputError(
-            f"{path} holds no plain tensor: write it with torch.save(tensor, path); "
-            "what needs unpickling is never read."
+            f"{path} is not a plain tensor; write it with torch.save(tensor, path), "
+            "because genmix never unpickles objects."
         ) from error
     where = str(path)
     if isinstance(content, dict):
         name = _chosen([str(n) for n in content], key, path, "save the tensor alone")
         content, where = content[name], f"{path} ({name})"
     if not isinstance(content, torch.Tensor) or content.layout != torch.strided:
-        raise InputError(f"{where} is no dense tensor: write it with torch.save(tensor, path).")
+        raise InputError(f"{where} is not a dense tensor; write one with torch.save(tensor, path).")
     return to_numpy(as_matrix(content, where))
 
 
@@ -173,21 +173,21 @@ def _read_torch(path: Path, key: str | None) -> Content:
 
 
 def _read_parquet(path: Path, key: str | None) -> Content:
-    arrow = need("pyarrow", "export", "reading Parquet")
-    parquet = need("pyarrow.parquet", "export", "reading Parquet")
+    arrow = require("pyarrow", "export", "reading Parquet")
+    parquet = require("pyarrow.parquet", "export", "reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
             column = _embedding_column(arrow, file.schema_arrow, path, key)
             chunks = file.read(columns=[column]).column(column).chunks
     except InputError:
         raise
-    except Exception as error:  # a damaged file can raise anything
-        raise InputError(f"{path} is no Parquet file that can be read: write it anew.") from error
+    except Exception as error:  # a corrupt file can raise anything
+        raise InputError(f"{path} is not a readable Parquet file; write it again.") from error
     return as_matrix(_stacked(chunks, f"{path} ({column})"), f"{path} ({column})")
 
 
 def _stacked(chunks: Sequence[Any], where: str) -> Any:
-    """All chunks of lists as one matrix."""
+    """All chunks as one matrix."""
     blocks, rows = [np.empty((0, 0))], 0
     for chunk in chunks:
         if len(chunk):
@@ -207,8 +207,8 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == EMBEDDING] or floats
     if len(found) != 1:
         raise InputError(
-            f"{path} has the columns {', '.join(schema.names) or '(none)'}: name that of embeddings "
-            f"with read_features(path, key=...) or --key, or call it {EMBEDDING!r}."
+            f"{path} has the columns {', '.join(schema.names) or '(none)'}; choose the embeddings "
+            f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
         )
     return found[0]
 
@@ -219,11 +219,11 @@ def _is_list(arrow: Any, kind: Any) -> bool:
 
 
 def _matrix_of(chunk: Any, where: str, first: int) -> Any:
-    """A chunk of lists of equal length as ``(rows, d)``; ``first`` is its first row in the file."""
-    compute = need("pyarrow.compute", "export", "reading Parquet")
+    """A chunk of lists of equal length as ``(rows, d)``; ``first`` is the index of its first row."""
+    compute = require("pyarrow.compute", "export", "reading Parquet")
     if chunk.null_count:
         row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
-        raise InputError(f"{where}, row {row} is null: leave that row out.")
+        raise InputError(f"{where}, row {row} is null; leave this row out.")
     lengths = compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
     other = int(np.argmax(lengths != lengths[0]))
     _check_width(f"{where}, row {first + other}", lengths[other], lengths[0])
@@ -233,12 +233,12 @@ def _matrix_of(chunk: Any, where: str, first: int) -> Any:
 def _check_width(where: str, found: int, before: int) -> None:
     if found != before:
         raise InputError(
-            f"{where} has {found} numbers and the rows before it have {before}: "
-            "embed all with the same encoder."
+            f"{where} has {found} numbers, but earlier rows have {before}; "
+            "embed all samples with the same encoder."
         )
 
 
-# -- JSON lines --------------------------------------------------------------------------------------
+# -- JSON Lines --------------------------------------------------------------------------------------
 
 
 def _read_jsonl(path: Path, key: str | None) -> Content:
@@ -252,7 +252,7 @@ def _read_jsonl(path: Path, key: str | None) -> Content:
                 rows.append(np.array(_embedding_in(line, field, path, number)))
                 _check_width(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no UTF-8 text that can be read: write it anew.") from error
+        raise InputError(f"{path} is not readable UTF-8 text; write it again.") from error
     return as_matrix(np.array(rows), str(path))
 
 
@@ -260,17 +260,17 @@ def _embedding_in(line: str, field: str, path: Path, number: int) -> list[float]
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, line {number} is no JSON: write one object a line.") from error
+        raise InputError(f"{path}, line {number} is not JSON; write one object per line.") from error
     if not isinstance(record, dict):
-        raise InputError(f"{path}, line {number} is no JSON object: write one object a line.")
+        raise InputError(f"{path}, line {number} is not a JSON object; write one object per line.")
     if field not in record and isinstance(record.get("text"), str):
         raise InputError(
-            f"{path} holds texts and no {field!r} (line {number}): texts need an encoder, so embed "
-            "them first or give them to a study that has one."
+            f"{path}, line {number} has a text but no {field!r}; embed the texts first, "
+            "or use them in a study that has an encoder."
         )
     value = record.get(field)
     if not isinstance(value, list) or not all(type(entry) in (int, float) for entry in value):
-        raise InputError(f"{path}, line {number}: give {field!r} as a list of numbers.")
+        raise InputError(f"{path}, line {number}: {field!r} must be a list of numbers.")
     return value
 
 
@@ -282,4 +282,4 @@ READERS: dict[str, Callable[[Path, str | None], Content]] = {
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
 }
-"""By the ending of the name; everything else is numpy's to read."""
+"""Readers by file extension; numpy reads everything else."""

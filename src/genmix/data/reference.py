@@ -1,4 +1,4 @@
-"""What a mixture is compared with: samples, a features file, or moments ``(mu, sigma, n)``."""
+"""References: what a mixture is compared with. Samples, a feature file, or moments ``(mu, sigma, n)``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genmix.errors import InputError, whole
 
 
 class _Quiet(Description):
-    """A description that prints its size instead of its arrays."""
+    """A description whose repr shows its size instead of its arrays."""
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -37,7 +37,7 @@ class Samples(_Quiet):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments(_Quiet):
-    """Mean ``(d,)`` and covariance ``(d, d)`` normalised by 1/n; n is None where nobody stated it."""
+    """Mean ``(d,)`` and covariance ``(d, d)`` normalized by 1/n; n is None if unknown."""
 
     mean: Array
     covariance: Array
@@ -48,30 +48,31 @@ class Moments(_Quiet):
         return int(self.mean.shape[0])
 
     def __str__(self) -> str:
-        size = "an unstated number of" if self.n is None else str(self.n)
+        size = "an unknown number of" if self.n is None else str(self.n)
         return f"moments of {size} reference samples of dimension {self.dimension}"
 
 
 def samples_of(reference: object) -> Samples:
-    """The reference as samples, which kernels and nearest neighbours need."""
+    """The reference as samples, as kernels and nearest neighbors need it."""
     found = _read(reference)
     if isinstance(found, Moments):
         raise InputError(
-            "the reference holds moments only: this objective needs reference samples."
+            "the reference has only moments, but this objective needs samples; "
+            "pass the reference samples."
         )
     return found
 
 
 def moments_of(reference: object) -> Moments:
-    """The reference as mean and 1/n covariance, which the Fréchet distance needs."""
+    """The reference as mean and 1/n covariance, as the Fréchet distance needs it."""
     found = _read(reference)
     if isinstance(found, Moments):
         return found
     points = found.points
     xp = namespace(points)
     mean = xp.mean(points, axis=0)
-    centred = points - mean
-    return Moments(mean, centred.mT @ centred / points.shape[0], int(points.shape[0]))
+    centered = points - mean
+    return Moments(mean, centered.mT @ centered / points.shape[0], int(points.shape[0]))
 
 
 def _read(reference: object) -> Samples | Moments:
@@ -85,14 +86,14 @@ def _read(reference: object) -> Samples | Moments:
 
 
 def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
-    """Moments as tools write them: the covariance is np.cov's 1/(n−1), rescaled to 1/n if n is known."""
+    """Moments as FID tools write them: np.cov's 1/(n−1) covariance, rescaled to 1/n if n is known."""
     mean = as_matrix(_row(mean), "the reference mean")[0, :]
     covariance = as_matrix(_square(covariance), "the reference covariance")
     d = mean.shape[0]
     if tuple(covariance.shape) != (d, d):
         raise InputError(
-            f"the reference covariance has shape {tuple(covariance.shape)}: "
-            f"a mean of {d} dimensions needs ({d}, {d})."
+            f"the reference covariance has shape {tuple(covariance.shape)}, but the mean has "
+            f"{d} dimensions; pass a covariance of shape ({d}, {d})."
         )
     plain = to_numpy(covariance)
     spectrum = np.linalg.eigvalsh((plain + plain.T) / 2)
@@ -100,7 +101,7 @@ def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
         spectrum[0] < -1e-6 * max(spectrum[-1], 0)
     ):
         raise InputError(
-            "the reference covariance is not symmetric positive semidefinite: check it."
+            "the reference covariance is not symmetric positive semidefinite; check its source."
         )
     if n is not None:
         n = whole(n, "the reference's n", 2)
@@ -117,17 +118,44 @@ def _square(covariance: Any) -> Any:
 
 
 def read_features(path: str | os.PathLike[str], key: str | None = None) -> Samples | Moments:
-    """Samples or moments from a feature file.
+    """Read samples or moments from a feature file.
 
-    ``.npy``; ``.npz`` (dgm-eval, clean-fid, pytorch-fid, Mixture-UCB, or our own statistics); Parquet and
-    JSON lines with an ``embedding``; torch's ``.pt`` with a tensor. ``key`` names the array, column or
-    field where there are several.
+    Parameters
+    ----------
+    path : str or path
+        ``.npy``; ``.npz`` as written by dgm-eval, clean-fid, pytorch-fid, Mixture-UCB or genmix;
+        Parquet or JSON Lines with an ``embedding``; a torch ``.pt`` file with a tensor.
+        Nothing is ever unpickled.
+    key : str, optional
+        The array, column or field to read if the file contains several.
+
+    Returns
+    -------
+    Samples or Moments
+        ``points`` of shape ``(n, d)``, or ``mean`` ``(d,)`` and ``covariance`` ``(d, d)``.
+        Every objective that needs a reference accepts either, or the path itself.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, corrupt, ambiguous, or contains something other than numbers.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "real.npy"
+    ...     np.save(file, np.eye(3))
+    ...     gx.read_features(file)
+    <3 reference samples of dimension 3>
     """
     return as_reference(read_file(path, key))
 
 
 def as_reference(content: Content) -> Samples | Moments:
-    """What a feature file holds, as a reference."""
+    """The content of a feature file as a reference."""
     if isinstance(content, Statistics):
         return _moments(content.mu, content.sigma, content.n)
     return Samples(content)
