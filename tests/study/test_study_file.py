@@ -22,8 +22,8 @@ from genmix.core.text import listed
 from genmix.encoders import ENCODER_KINDS
 from genmix.errors import InputError
 from genmix.generators import ARM_KINDS
-from genmix.generators.settings import ArmSettings
-from genmix.study.config import (
+from genmix.generators.base import ArmSettings
+from genmix.study.study import (
     Budget,
     Retries,
     StopWhen,
@@ -34,10 +34,10 @@ from genmix.study.config import (
     study_from,
 )
 from genmix.study.names import kernels, objectives, policies
-from genmix.study.source import read_source
+from genmix.study.parsing import read_source
 from genmix.study.template import EXAMPLE, write_example
-from genmix.study.terms import make_objective, make_policy, reference_paths
-from genmix.study.translate import kinds_of
+from genmix.study.components import make_objective, make_policy, reference_paths
+from genmix.study.messages import kinds_of
 
 SMALL = """\
 arms:
@@ -1368,7 +1368,7 @@ def test_what_the_example_comments_out_is_valid_too(tmp_path: Path) -> None:
 def test_reading_a_study_imports_nothing_heavy(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(FULL)
     code = (
-        "import sys; from genmix.study.config import read_study; read_study('study.yaml');"
+        "import sys; from genmix.study.study import read_study; read_study('study.yaml');"
         "print({'torch', 'openai', 'transformers', 'PIL', 'diffusers', 'pyarrow'} & set(sys.modules))"
     )
     done = subprocess.run(

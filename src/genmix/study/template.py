@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from genmix.errors import InputError
-from genmix.study.config import json_schema
+from genmix.study.study import json_schema
 
 EXAMPLE = """\
 # yaml-language-server: $schema=study.schema.json

@@ -21,17 +21,17 @@ from pydantic import (
 )
 
 from genmix.encoders import ENCODER_KINDS
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import EncoderSettings
 from genmix.generators import ARM_KINDS
-from genmix.generators.settings import ArmSettings
+from genmix.generators.base import ArmSettings
 from genmix.study.problems import Faults, Path, StudyError, shown, subject
-from genmix.study.sanity import check_whole
+from genmix.study.consistency import check_whole
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets
-from genmix.study.source import plain_data, read_source
-from genmix.study.terms import Named, Term, read_policy, read_terms
-from genmix.study.translate import add_errors, with_numbers
-from genmix.study.variants import Variants
+from genmix.study.parsing import plain_data, read_source
+from genmix.study.components import Named, Term, read_policy, read_terms
+from genmix.study.messages import add_errors, with_numbers
+from genmix.study.shorthand import Variants
 
 __all__ = ["Study", "StudyError", "json_schema", "read_study", "study_from"]
 

@@ -8,7 +8,7 @@ from genmix.core.text import listed
 from genmix.errors import InputError
 from genmix.study.names import needs_reference
 from genmix.study.problems import Faults, did_you_mean
-from genmix.study.terms import (
+from genmix.study.components import (
     make_policy,
     reference_of,
     reference_paths,
@@ -17,7 +17,7 @@ from genmix.study.terms import (
 )
 
 if TYPE_CHECKING:
-    from genmix.study.config import Study
+    from genmix.study.study import Study
 
 MAKES_NO_VECTORS = ("openai", "transformers", "diffusers")
 """Kinds of arms whose samples are texts or images, whatever their settings."""

@@ -25,9 +25,9 @@ from genmix.core.optional import package_of
 from genmix.core.text import listed
 from genmix.encoders import ENCODER_KINDS
 from genmix.generators import ARM_KINDS
-from genmix.study.config import Study, read_study
-from genmix.study.terms import reference_paths
-from genmix.study.translate import kinds_of
+from genmix.study.study import Study, read_study
+from genmix.study.components import reference_paths
+from genmix.study.messages import kinds_of
 
 State = Literal["ok", "missing", "note"]
 STYLES = {"ok": "green", "missing": "red", "note": "dim"}

@@ -21,10 +21,10 @@ from genmix.study.names import (
     read_name,
 )
 from genmix.study.problems import Faults, Path, did_you_mean, shown
-from genmix.study.translate import expected
+from genmix.study.messages import expected
 
 if TYPE_CHECKING:
-    from genmix.study.config import Study
+    from genmix.study.study import Study
 
 Read = Callable[[str], Any]
 """Gives the reference of a path: an array ``(n, d)`` or moments."""

@@ -17,8 +17,8 @@ import genmix as gx
 from genmix.cli import app
 from genmix.encoders import ENCODER_KINDS
 from genmix.generators import ARM_KINDS, ArmSettings, Context, Generator
-from genmix.study.config import StudyError
-from genmix.study.doctor import Finding, examine, packages
+from genmix.study.study import StudyError
+from genmix.cli.doctor import Finding, examine, packages
 from genmix.study.template import write_example
 
 runner = CliRunner()
