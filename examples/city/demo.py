@@ -22,8 +22,8 @@ from rich.table import Table
 from serve import FREE, serving
 
 import genmix as gx
-from genmix.cli.view import make_view
-from genmix.runs.journal import Journal, embedding_of
+from genmix.cli.live_terminal import make_view
+from genmix.runs.journal_reader import JournalReader, embedding_of
 
 STUDY = Path(__file__).with_name("study.yaml")
 FRESH = 60
@@ -87,7 +87,7 @@ def watched(study: dict[str, Any], folder: Path) -> gx.Run:
 def embeddings(run: gx.Run) -> Pools:
     """The embeddings of each arm's sentences, as the run's journal has them."""
     found: dict[str, list[Any]] = defaultdict(list)
-    journal = Journal.open(run.folder, readonly=True)
+    journal = JournalReader.open(run.folder)
     for row in journal.told_rows():
         found[row["arm"]].append(embedding_of(row))
     journal.close()

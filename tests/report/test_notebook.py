@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.cli import notebook
-from genmix.cli.notebook import NotebookView, in_notebook
+from genmix.cli import live_notebook
+from genmix.cli.live_notebook import NotebookView, in_notebook
 from tests.support.report_runs import ARMS, feature_run, text_run
 
 
@@ -76,7 +76,7 @@ def test_outside_a_notebook_nothing_is_shown(tmp_path: Path, capsys: Any) -> Non
 
 def test_progress_on_request_goes_to_stderr(tmp_path: Path, capsys: Any) -> None:
     feature_run(tmp_path, 40)
-    study = gx.study.config.study_from(_meta(tmp_path / "run"))
+    study = gx.study.study.study_from(_meta(tmp_path / "run"))
     gx.run(study, tmp_path / "again", progress=True)
     told = capsys.readouterr()
     assert told.out == ""
@@ -84,13 +84,10 @@ def test_progress_on_request_goes_to_stderr(tmp_path: Path, capsys: Any) -> None
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    from genmix.runs.journal import Journal
+    from genmix.runs.journal_reader import JournalReader
 
-    journal = Journal.open(folder, readonly=True)
-    try:
+    with JournalReader.open(folder) as journal:
         found: dict[str, Any] = journal.meta("study")
-    finally:
-        journal.close()
     return found
 
 
@@ -115,7 +112,7 @@ def test_progress_is_renewed_in_place(tmp_path: Path, monkeypatch: pytest.Monkey
         return Handle(shown)
 
     monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(notebook, "EVERY", 0.0)
+    monkeypatch.setattr(live_notebook, "INTERVAL", 0.0)
     view = NotebookView()
     run = feature_run(tmp_path, 60, callbacks=[view])
     assert "starting" in shown[0]

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.offline.mixture import Pool
-from genmix.report import words
-from genmix.report.chosen import Chosen, even_part
-from genmix.report.data import Facts, gather
+from genmix.objectives.pool import Pool
+from genmix.report import sentences as words
+from genmix.report.sampling import Chosen, even_part
+from genmix.report.facts import Facts, gather
 from genmix.report.figures import thinned
 from genmix.report.frontier import frontier
 from genmix.report.gallery import gallery, source_name, thumbnail
-from genmix.report.map import project
+from genmix.report.embedding_map import project
 from genmix.report.page import render
-from genmix.report.safe import escaped, visible, without_secrets
-from genmix.report.statistics import is_heavy
+from genmix.report.sanitize import escaped, visible, without_secrets
+from genmix.report.run_pool import is_heavy
 from genmix.report.svg import tidied
 from tests.support.report_runs import feature_run
 
@@ -210,9 +210,9 @@ def facts(run: gx.Run) -> Facts:
 
 
 def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None:
-    from genmix.runs.journal import Journal, embedding_of
+    from genmix.runs.journal_reader import JournalReader, embedding_of
 
-    journal = Journal.open(run.folder, readonly=True)
+    journal = JournalReader.open(run.folder)
     rows: dict[str, list[Any]] = {}
     for row in journal.told_rows():
         rows.setdefault(row["arm"], []).append(embedding_of(row))
@@ -338,8 +338,8 @@ def test_samples_since_the_snapshot_count(run: gx.Run, facts: Facts, tmp_path: P
 
 
 def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from genmix.report import chosen as choosing
-    from genmix.report import data
+    from genmix.report import sampling as choosing
+    from genmix.report import facts as data
 
     monkeypatch.setattr(data, "choose", lambda journal: choosing.choose(journal, 50))
     found = gather(run.folder)
@@ -351,7 +351,7 @@ def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatc
 def test_fewer_samples_of_many_dimensions_are_read(
     run: gx.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genmix.report import chosen as choosing
+    from genmix.report import sampling as choosing
 
     monkeypatch.setattr(choosing, "ENOUGH", 20)
     monkeypatch.setattr(choosing, "MOST_BYTES", 100 * 8 * 4)  # a hundred samples of 4 dimensions
@@ -365,7 +365,7 @@ def test_fewer_samples_of_many_dimensions_are_read(
 def test_innovation_in_many_dimensions_looks_at_their_span(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genmix.report import data
+    from genmix.report import facts as data
 
     found = feature_run(tmp_path, 60)
     before = {arm.label: arm.innovation for arm in gather(found.folder).arms}

@@ -21,7 +21,7 @@ from genmix.cli import app
 from genmix.data.png import as_png
 from genmix.errors import InputError
 from genmix.report.figures import FIGURES
-from genmix.report.safe import script_json
+from genmix.report.sanitize import script_json
 from tests.support.report_runs import ARMS, HOSTILE, feature_run, text_run
 
 LOADERS = {"src", "href", "srcset", "data", "action", "formaction", "poster", "xlink:href", "style"}
@@ -237,7 +237,8 @@ def test_no_machine_path_and_no_secret_is_told(tmp_path: Path) -> None:
 
 def test_a_failure_that_quotes_a_key_is_hidden(tmp_path: Path) -> None:
     from genmix.generators.base import GenerationError
-    from genmix.runs.journal import Entry, Journal
+    from genmix.runs.journal import Journal
+    from genmix.runs.journal_schema import Entry
 
     run = feature_run(tmp_path, 60)
     journal = Journal.open(run.folder)
@@ -305,7 +306,7 @@ def _study(folder: Path) -> dict[str, Any]:
 
 
 def test_a_run_without_its_snapshot_has_the_same_scores(features: gx.Run, tmp_path: Path) -> None:
-    from genmix.report.data import gather
+    from genmix.report.facts import gather
 
     before = gather(features.folder)
     snapshot = features.folder / "selector.npz"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.report.chosen import Chosen
-from genmix.report.data import Facts, Term, gather
-from genmix.report.rivals import against
-from genmix.report.words import next_steps, score_words, told_apart
+from genmix.report.sampling import Chosen
+from genmix.report.facts import Facts, Term, gather
+from genmix.report.baselines import against
+from genmix.report.sentences import next_steps, score_words, told_apart
 
 EVEN = {"a": 1.0, "b": 1.0, "c": 1.0}
 OBJECTIVES = {

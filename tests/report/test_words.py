@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.report.data import Arm, Facts, Mixed, Term, Then, gather
-from genmix.report.rivals import Rival
-from genmix.report.words import (
+from genmix.report.facts import Arm, Facts, Mixed, Term, Then, gather
+from genmix.report.baselines import Rival
+from genmix.report.sentences import (
     compared,
     cost_words,
     end_words,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
 from genmix.charts.axes import linear_axis, short, text_width, upright
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.rows import Row, by_panel, check_single, cleaned, place_of
 from genmix.charts.style import ARM_BAR, INK, POLICY_STYLES, SMALL, policy_style
 from genmix.errors import InputError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
 from genmix.charts.axes import linear_axis, log_axis, upright
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.rows import Row, cleaned, finite
 from genmix.charts.style import Style, styles
 from genmix.errors import InputError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
 from genmix.charts.axes import linear_axis
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.rows import Row, by_panel, check_single, cleaned, finite, place_of
 from genmix.charts.style import INK, Style, policy_style, styles
 

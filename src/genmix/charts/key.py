@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from genmix.charts.axes import text_width
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.style import INK, MIDDLE, Style
 
 Shape = Literal["line", "dotted line", "square", "circle"]

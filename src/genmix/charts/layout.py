@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from genmix.charts.axes import text_width, title_lines
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.key import Shape, key
 from genmix.charts.style import INK, MIDDLE, Style, theme
 from genmix.errors import InputError, whole

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from genmix.charts.drawing import altair, fit_for_xml
+from genmix.charts.rendering import altair, fit_for_xml
 from genmix.core.atomic import draft_of, make_folder
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.errors import InputError
 
 PNG_SCALE = 2
@@ -40,7 +40,7 @@ def drawn(chart: Any, name: str) -> bytes:
 
 
 def _drawers() -> dict[str, Callable[[Any, str], bytes]]:
-    draw = need("vl_convert", extra="paper", what="saving a chart")
+    draw = require("vl_convert", extra="paper", what="saving a chart")
     return {
         "pdf": lambda what, version: bytes(draw.vegalite_to_pdf(what, vl_version=version)),
         "png": lambda what, version: bytes(

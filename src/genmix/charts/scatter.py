@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
 from genmix.charts.axes import title_lines
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.rows import cleaned
 from genmix.charts.style import Style
 from genmix.errors import InputError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
 from genmix.charts.axes import linear_axis, log_axis, title_lines
-from genmix.charts.drawing import altair, chart_of
+from genmix.charts.rendering import altair, chart_of
 from genmix.charts.rows import Row, by_panel, cleaned
 from genmix.charts.style import Style, arm_colours
 from genmix.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -19,7 +18,7 @@ TROUBLE = 3
 INTERRUPTED = 130
 
 app = typer.Typer(
-    help="Spend a generation budget over several generators as well as they together allow.",
+    help="Spend a generation budget across several generators so that the samples score best together.",
     epilog="Example: genmix demo --budget 500",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -28,7 +27,7 @@ app = typer.Typer(
 
 
 class DemoObjective(StrEnum):
-    """What the demo optimises."""
+    """What the demo optimizes."""
 
     fd = "fd"
     vendi = "vendi"
@@ -38,36 +37,26 @@ class DemoObjective(StrEnum):
 def plain_errors(
     interrupted: Callable[[], str] = lambda: "interrupted before there was anything to show.",
 ) -> Iterator[None]:
-    """Bad input and Ctrl-C end in one sentence on stderr, not in a traceback."""
+    """Turn bad input and Ctrl-C into one sentence on stderr instead of a traceback."""
     try:
         yield
     except GenmixError as error:
         typer.echo(f"genmix: {printable_lines(error)}", err=True)
-        raise typer.Exit(BAD_INPUT) from error
-    except sqlite3.Error as error:
-        from genmix.runs.connection import is_damage
-
-        words = (
-            f"the journal is damaged ({error}): restore it from a copy"
-            if is_damage(error)
-            else f"the journal cannot be used ({error}): check the rights and the room of its folder"
-        )
-        typer.echo(f"genmix: {words}.", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)
         raise typer.Exit(INTERRUPTED) from error
 
 
-def printable_lines(words: object) -> str:
-    """What may quote other people's files and servers, fit for a terminal."""
+def printable_lines(text: object) -> str:
+    """Text that may quote other people's files and servers, safe to print in a terminal."""
     from genmix.core.text import printable
 
-    return "\n".join(map(printable, str(words).split("\n")))
+    return "\n".join(map(printable, str(text).split("\n")))
 
 
-def show_version(wanted: bool) -> None:
-    if wanted:
+def print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"genmix {__version__}")
         raise typer.Exit
 
@@ -77,27 +66,27 @@ def main(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=show_version, is_eager=True, help="Print the version and stop."
+            "--version", callback=print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """The options that every command shares."""
+    """Options that apply to genmix itself."""
 
 
 @app.command(epilog="Example: genmix demo --objective vendi --seed 1")
 def demo(
-    budget: Annotated[int, typer.Option(help="How many samples to generate.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split, the models, the run.")] = 0,
+    budget: Annotated[int, typer.Option(help="Number of samples to generate.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data split, the models and the run.")] = 0,
     objective: Annotated[
         DemoObjective,
-        typer.Option(help="fd: be like the held-out digits. vendi: be diverse."),
+        typer.Option(help="fd: match the held-out digits. vendi: maximize diversity."),
     ] = DemoObjective.fd,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Learn the best mixture of five digit generators with Mixture-Greedy.
 
-    Five generative models are fitted on half of the scikit-learn digits; two of them know some
-    digits only. The other half is what the mixture is compared with. Takes less than a minute.
+    Fits five generative models to half of the scikit-learn digits, two of them to some of the
+    digits only, and compares the mixture with the other half. Takes less than a minute.
     """
     with plain_errors():
         from genmix.demo import run_demo
@@ -113,11 +102,10 @@ def demo(
         raise typer.Exit(INTERRUPTED)
 
 
-from genmix.cli import (  # noqa: E402, F401  (commands register themselves)
-    comparing,
-    dashboard,
-    offline,
-    paper,
-    reporting,
-    studies,
+from genmix.cli import (  # noqa: E402, F401  (importing them registers their commands)
+    compare_commands,
+    offline_commands,
+    paper_commands,
+    report_commands,
+    run_commands,
 )

@@ -17,7 +17,7 @@ CHARTS = ("scores", "weights", "pooled", "map", "cost")
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
     """Write the report of a run folder, by default into it, and give its path."""
-    from genmix.report.data import few_threads, gather
+    from genmix.report.facts import few_threads, gather
     from genmix.report.page import render
     from genmix.runs.export import check_target
 
@@ -34,7 +34,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
 
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     """One chart of a report, as an Altair chart."""
-    from genmix.report.data import few_threads, gather
+    from genmix.report.facts import few_threads, gather
     from genmix.report.figures import figure
 
     if name not in CHARTS:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from genmix.charts.names import better, short_name
-from genmix.report.data import Arm, Facts, Term, Values
-from genmix.report.map import MOST_POINTS, project
+from genmix.report.facts import Arm, Facts, Term, Values
+from genmix.report.embedding_map import MOST_POINTS, project
 
 MOST_ARMS = 12
 """Arms with a colour of their own; the others are drawn as one."""

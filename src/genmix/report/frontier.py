@@ -9,10 +9,10 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.objectives import Cost
-from genmix.objectives.base import Objective, Sum
-from genmix.offline.mixture import Pool
+from genmix.objectives import Objective, Sum
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import LinearLoss, Loss, SumLoss
-from genmix.solvers.simplex import Newton
+from genmix.solvers.newton import Newton
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
 """Weights of cost beside 0, in units of the loss that is at stake over the cost that is."""

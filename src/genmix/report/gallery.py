@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.report.chosen import Chosen
-from genmix.report.safe import clipped
+from genmix.report.sampling import Chosen
+from genmix.report.sanitize import clipped
 from genmix.runs.images import read_image
 
 SIDE = 160

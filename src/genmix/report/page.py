@@ -17,11 +17,11 @@ from genmix import __version__
 from genmix.charts.names import short_name
 from genmix.core.text import duration, number, percent
 from genmix.errors import GenmixError
-from genmix.report import words
-from genmix.report.data import Arm, Facts, Term
+from genmix.report import sentences as words
+from genmix.report.facts import Arm, Facts, Term
 from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
 from genmix.report.gallery import Shelf, Shown, gallery, source_name
-from genmix.report.safe import clipped, escaped, script_json, visible, without_secrets
+from genmix.report.sanitize import clipped, escaped, script_json, visible, without_secrets
 from genmix.report.svg import inline
 
 TIP_LETTERS = 240

@@ -1,4 +1,4 @@
-"""How scores, mixtures and progress look: tables and JSON on stdout, progress on stderr."""
+"""Print scores and mixtures as tables or JSON on stdout, and progress on stderr."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from genmix.core.plain import by_name, finite, plain_scores
 
 if TYPE_CHECKING:
     import genmix as gx
-    from genmix.objectives.base import Score
+    from genmix.objectives import Score
 
 PLAIN_LINES = 8
-"""How many progress lines a long command prints where a live bar cannot be drawn."""
+"""Number of progress lines that a long command prints when there is no terminal."""
 
 
 def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
@@ -44,17 +44,17 @@ def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: b
         row = [name, str(counts[name]), f"{weight:.4f}", *(_brief(s) for s in alone.values())]
         rows.append([*row, f"{found.single_losses[name]:.6g}"])
     if leave_one_out:
-        headings += ["loss rises without", "active"]
+        headings += ["loss increase without it", "active"]
         for row, (name, rise) in zip(rows, found.leave_one_out.items(), strict=True):
             row += [f"{max(rise, 0.0):.4g}", "yes" if name in found.active else "no"]
     _print_table(headings, rows)
     for score in scores.values():
         typer.echo(f"mixture: {score}")
-    typer.echo(f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the least")
+    typer.echo(f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum")
 
 
 def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; in a pipe as wide as they are, on a terminal folded to its width."""
+    """Print aligned columns: full width in a pipe, folded to fit a terminal."""
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
@@ -105,14 +105,14 @@ def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """As ``counter``, where the total is known."""
-    with counter(title) as tell:
-        yield lambda done: tell(done, total)
+    """Like ``counter``, with a known total."""
+    with counter(title) as report:
+        yield lambda done: report(done, total)
 
 
 @contextmanager
 def counter(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, or a line now and then where there is no terminal; takes done and total."""
+    """A progress bar on stderr, or occasional lines without a terminal; call it with done and total."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -120,10 +120,10 @@ def counter(title: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, visible=False)
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, visible=total > 0)
             is_due = done % max(1, total // PLAIN_LINES) == 0 or done == total
             if is_due and not console.is_terminal:
                 typer.echo(f"{title} {done}/{total}", err=True)
 
-        yield tell
+        yield report

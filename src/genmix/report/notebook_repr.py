@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genmix.core.plain import by_name
 from genmix.core.text import number
 from genmix.errors import GenmixError
-from genmix.report.safe import escaped
+from genmix.report.sanitize import escaped
 
 if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
@@ -34,7 +34,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 def run_html(run: Run) -> str:
     """The table and the words at the end of a run; a run that goes on says how far it is."""
-    from genmix.cli.closing import lines
+    from genmix.cli.summary import lines
 
     try:
         summary = run.summary
@@ -70,7 +70,7 @@ def mixture_html(mixture: Mixture) -> str:
 
 
 def comparison_html(found: Comparison) -> str:
-    from genmix.comparison.words import heading, outcome_rows, tests
+    from genmix.comparison.presentation import heading, outcome_rows, tests
 
     head, *rows = outcome_rows(found)
     return f"<div>{paragraphs(heading(found))}{table(head, rows)}{paragraphs(tests(found))}</div>"

@@ -14,11 +14,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.cli import app, view
-from genmix.cli.closing import lines
-from genmix.objectives.base import Score
+from genmix.cli import app, live_terminal
+from genmix.cli.summary import summary_lines
+from genmix.objectives import Score
 from genmix.runs.run import Options, start
-from genmix.study.config import study_from
+from genmix.study.study import study_from
 
 ARMS = """
 import numpy as np
@@ -55,11 +55,11 @@ def study(tmp_path: Path) -> dict[str, Any]:
 
 
 def watched(study: dict[str, Any], folder: Path, terminal: bool, monkeypatch: Any) -> str:
-    monkeypatch.setattr(view, "EVERY", 0.0)
-    monkeypatch.setattr(view, "LINES_EVERY", 0.0)
+    monkeypatch.setattr(live_terminal, "TABLE_INTERVAL", 0.0)
+    monkeypatch.setattr(live_terminal, "LINE_INTERVAL", 0.0)
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, color_system=None)
-    seen = view.LiveTable(console) if terminal else view.Lines(console)
+    seen = live_terminal.TableView(console) if terminal else live_terminal.LineView(console)
     with seen:
         start(study_from(study), folder, folder / "run", None, Options((seen,), seen.note))
     return out.getvalue()
@@ -73,7 +73,7 @@ def test_a_running_study_shows_how_it_stands(
     assert "60/60 samples" in shown
     assert "[red]ab" in shown
     assert "warm start" in shown
-    assert "best arm alone vendi" in shown
+    assert "best arm alone: vendi" in shown
     assert "cost 0.6 of 5" in shown
     assert "left" in shown
     assert "1 failed attempts" in shown
@@ -84,7 +84,7 @@ def test_a_running_study_shows_how_it_stands(
 
 
 def test_looking_seldom_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    board, clock = view.Scoreboard(), [100.0]
+    board, clock = live_terminal.Scoreboard(), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
     class Slow:
@@ -102,18 +102,18 @@ def test_looking_seldom_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     for _ in range(1000):
         clock[0] += 0.1
-        board.look(Live())  # type: ignore[arg-type]
+        board.update(Live())  # type: ignore[arg-type]
     assert 0.3 * len(looks) <= 0.04 * (clock[0] - 100)
 
 
 def test_scores_of_before_say_so() -> None:
     score = Score(2.0, "vendi", True, {})
-    assert view.Scoreboard(score, {}, 9, 9).words() == "all samples: vendi 2 ↑"
-    assert view.Scoreboard(score, {}, 5, 9).words() == "the first 5 samples: vendi 2 ↑"
+    assert live_terminal.Scoreboard(score, {}, 9, 9).text() == "all samples: vendi 2 ↑"
+    assert live_terminal.Scoreboard(score, {}, 5, 9).text() == "first 5 samples: vendi 2 ↑"
 
 
 def test_the_words_for_times() -> None:
-    assert [view.duration(s) for s in (0.4, 59, 61, 7300)] == [
+    assert [live_terminal.duration(s) for s in (0.4, 59, 61, 7300)] == [
         "0 s",
         "59 s",
         "1 min 01 s",
@@ -130,8 +130,8 @@ def test_the_command_prints_the_closing_table_and_json_alone(
     assert result.exit_code == 0, result.output
     assert "[red]ab" in result.stdout
     assert "retired" in result.stdout
-    assert "all samples together: vendi" in result.stdout
-    assert "arm 'dead' was suspended 1×" in result.stdout
+    assert "All samples: vendi" in result.stdout
+    assert "Arm 'dead' was suspended 1×" in result.stdout
     assert "an arm that talks" not in result.stdout
     result = CliRunner().invoke(app, ["resume", out, "--quiet", "--json"])
     assert result.exit_code == 0
@@ -150,7 +150,7 @@ def test_a_run_in_trouble_says_so_and_exits_with_3(study: dict[str, Any], tmp_pa
     command = ["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run"), "-q"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 3, result.output
-    assert "'genmix resume" in result.stderr
+    assert "Continue with: genmix resume" in result.stderr
 
 
 def test_init_writes_a_study_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,5 +173,6 @@ def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:
         "output_tokens": 0,
         "reason": "every arm fails",
         "suspensions": {},
+        "status": "trouble",
     }
-    assert lines(summary, tmp_path)[0] == "0 samples in 3 s; every arm fails"
+    assert summary_lines(summary, tmp_path)[0] == "0 samples in 3 s; every arm fails"

@@ -11,14 +11,15 @@ from genmix.core import state
 from genmix.core.arrays import Vector
 from genmix.errors import GenmixError
 from genmix.objectives import FrechetDistance, QualityVendi, Vendi
-from genmix.objectives.base import Batch, Objective, Sum
-from genmix.offline.mixture import Pool
-from genmix.runs.journal import Journal, Step, embedding_of
+from genmix.objectives import Batch, Objective, Sum
+from genmix.objectives.pool import Pool
+from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.runs.journal_schema import JournalStep
 from genmix.runs.references import read_reference
 from genmix.runs.session import SNAPSHOT
 from genmix.selector.selector import Selector
-from genmix.study.config import study_from
-from genmix.study.terms import make_objective
+from genmix.study.study import study_from
+from genmix.study.components import make_objective
 
 MOST_READ = 20_000
 """Samples that are taken in from the journal where a run has left no snapshot."""
@@ -27,7 +28,7 @@ LARGE_SIDE = 1000
 """Of a matrix whose eigenvalues a solve wants again and again."""
 
 
-def statistics_of(folder: Path, journal: Journal) -> Pool | None:
+def statistics_of(folder: Path, journal: JournalReader) -> Pool | None:
     """Every told sample; None before the warm start is complete, or if the objective cannot be made."""
     pool = _from_snapshot(folder, journal)
     return _from_journal(journal) if pool is None else pool
@@ -47,7 +48,7 @@ def _side(part: Objective, pool: Pool) -> int:
     return pool.tally.dimension if isinstance(part, FrechetDistance) else 0
 
 
-def _from_snapshot(folder: Path, journal: Journal) -> Pool | None:
+def _from_snapshot(folder: Path, journal: JournalReader) -> Pool | None:
     """What the run saved last, and what was told since."""
     try:
         saved = state.load(folder / SNAPSHOT)
@@ -62,7 +63,7 @@ def _from_snapshot(folder: Path, journal: Journal) -> Pool | None:
     return pool
 
 
-def _add(pool: Pool, told: list[Step]) -> None:
+def _add(pool: Pool, told: list[JournalStep]) -> None:
     for place, arm in enumerate(pool.arms):
         mine = [step for step in told if step.arm == arm]
         if mine:
@@ -75,7 +76,7 @@ def _column(values: list[float | None]) -> Vector | None:
     return None if None in values else np.array(values, dtype=np.float64)
 
 
-def _from_journal(journal: Journal) -> Pool | None:
+def _from_journal(journal: JournalReader) -> Pool | None:
     """From the study itself, if its reference can be read without an encoder."""
     plan = study_from(journal.meta("study"))
     told = journal.told_numbers()

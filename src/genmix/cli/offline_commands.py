@@ -1,4 +1,4 @@
-"""Commands about feature files: score, mixture, diagnose."""
+"""Commands for feature files: score, mixture, diagnose."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.inputs import Goal, KernelName, Sources, neighbours_of, read_inputs
-from genmix.cli.show import (
+from genmix.cli.arguments import Goal, KernelName, Sources, neighbor_reference, read_inputs
+from genmix.cli.tables import (
     plain_mixture,
     plain_table,
     print_json,
@@ -24,40 +24,40 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES",
-        help="A features file for each arm: PATH, which names it by the file's stem, or NAME=PATH.",
+        help="One features file per arm: PATH, which names the arm after the file, or NAME=PATH.",
         show_default=False,
     ),
 ]
-GoalOption = Annotated[Goal, typer.Option("--objective", help="What to measure.")]
+GoalOption = Annotated[Goal, typer.Option("--objective", help="The score to compute or optimize.")]
 Reference = Annotated[
     Path | None,
-    typer.Option(help="Features file (or statistics, for fd) to compare with."),
+    typer.Option(help="Features file (or statistics, for fd) of reference samples."),
 ]
-Neighbours = Annotated[
-    int | None, typer.Option("--k", help="Neighbours of precision and density; 5 by default.")
+Neighbors = Annotated[
+    int | None, typer.Option("--k", help="Neighbors for precision and density. Default: 5.")
 ]
-Order = Annotated[float | None, typer.Option(help="Order of Vendi: above 0, or inf; 1 by default.")]
+Order = Annotated[float | None, typer.Option(help="Order of Vendi: above 0, or inf. Default: 1.")]
 KernelOption = Annotated[
     KernelName | None,
-    typer.Option(help="cosine by default for vendi, gaussian for rke and kd."),
+    typer.Option(help="Kernel. Default: cosine for vendi, gaussian for rke and kd."),
 ]
 Bandwidth = Annotated[
-    str | None, typer.Option(help="σ of the gaussian kernel: a number, or median (the default).")
+    str | None, typer.Option(help="σ of the gaussian kernel: a number or median. Default: median.")
 ]
 Features = Annotated[
     int | None,
-    typer.Option(help="Random frequencies for the gaussian kernel instead of the exact one."),
+    typer.Option(help="Approximate the gaussian kernel with this many random frequencies."),
 ]
 Ddof = Annotated[
-    int | None, typer.Option(help="fd with covariances by 1/n (0, the default) or 1/(n-1) (1).")
+    int | None, typer.Option(help="Covariances for fd: 0 divides by n, 1 by n-1. Default: 0.")
 ]
 Unbiased = Annotated[
     bool | None,
-    typer.Option("--unbiased", help="Leave a sample's pair with itself out of rke and kd."),
+    typer.Option("--unbiased", help="Leave out self-pairs in rke and kd."),
 ]
-Key = Annotated[str | None, typer.Option(help="Array, column or field to read in the arms' files.")]
-ReferenceKey = Annotated[str | None, typer.Option(help="The same in the reference.")]
-EncoderName = Annotated[str | None, typer.Option("--encoder", help="Printed with every score.")]
+Key = Annotated[str | None, typer.Option(help="Array, column or field to read from the arms' files.")]
+ReferenceKey = Annotated[str | None, typer.Option(help="Array, column or field to read from the reference.")]
+EncoderName = Annotated[str | None, typer.Option("--encoder", help="Name of the encoder, printed with every score.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -66,7 +66,7 @@ def score(
     files: Files,
     objective: GoalOption = Goal.vendi,
     reference: Reference = None,
-    k: Neighbours = None,
+    k: Neighbors = None,
     order: Order = None,
     kernel: KernelOption = None,
     bandwidth: Bandwidth = None,
@@ -78,9 +78,9 @@ def score(
     encoder: EncoderName = None,
     as_json: Json = False,
 ) -> None:
-    """Score every file, and all of them pooled.
+    """Score every file, and all files pooled.
 
-    With reference samples, precision, density, recall and coverage stand beside the objective.
+    With reference samples, also prints precision, density, recall and coverage.
     """
     with plain_errors():
         import genmix as gx
@@ -88,8 +88,8 @@ def score(
         options = {"k": k, "order": order, "kernel": kernel, "bandwidth": bandwidth}
         options |= {"features": features, "ddof": ddof, "unbiased": unbiased}
         sources = Sources(files, key, reference, reference_key)
-        given = read_inputs(sources, objective, options, encoder, neighbours=True)
-        points, k = neighbours_of(given.reference, k), 5 if k is None else k
+        given = read_inputs(sources, objective, options, encoder, neighbors=True)
+        points, k = neighbor_reference(given.reference, k), 5 if k is None else k
         table = gx.score(given.arms, given.objective, reference=points, k=k, encoder=given.encoder)
     if as_json:
         print_json({"objective": str(given.objective), **plain_table(table)})
@@ -110,9 +110,9 @@ def mixture(
     ] = None,
     leave_one_out: Annotated[
         bool,
-        typer.Option("--leave-one-out", help="Show how much the loss rises without each arm."),
+        typer.Option("--leave-one-out", help="Show how much the loss increases without each arm."),
     ] = False,
-    k: Neighbours = None,
+    k: Neighbors = None,
     order: Order = None,
     kernel: KernelOption = None,
     bandwidth: Bandwidth = None,
@@ -124,9 +124,9 @@ def mixture(
     encoder: EncoderName = None,
     as_json: Json = False,
 ) -> None:
-    """Find the best mixture of the files, with its certificate.
+    """Find the best mixture of the files, with a certificate.
 
-    The weights are certified: the gap bounds how far the mixture's loss is above the least of any mixture.
+    The gap bounds how far the mixture's loss can be above the minimum over all mixtures.
     """
     with plain_errors():
         import genmix as gx
@@ -150,18 +150,18 @@ def diagnose(
     objective: GoalOption = Goal.vendi,
     reference: Reference = None,
     repeats: Annotated[
-        int, typer.Option(help="Random subsamples for means and standard deviations.")
+        int, typer.Option(help="Number of random subsamples for means and standard deviations.")
     ] = 0,
     subsample: Annotated[
-        int | None, typer.Option(help="Samples of every arm in a subsample; half by default.")
+        int | None, typer.Option(help="Samples per arm in a subsample. Default: half.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the subsamples.")] = 0,
     gamma: Annotated[
-        float | None, typer.Option(help="γ_0 of the margins; a tenth of an even share by default.")
+        float | None, typer.Option(help="γ_0 of the margins. Default: a tenth of an equal share.")
     ] = None,
-    horizon: Annotated[int, typer.Option(help="T of the paper's theorem.")] = 2000,
-    confidence: Annotated[float, typer.Option(help="δ of the paper's theorem.")] = 0.05,
-    k: Neighbours = None,
+    horizon: Annotated[int, typer.Option(help="T in the paper's theorem.")] = 2000,
+    confidence: Annotated[float, typer.Option(help="δ in the paper's theorem.")] = 0.05,
+    k: Neighbors = None,
     order: Order = None,
     kernel: KernelOption = None,
     bandwidth: Bandwidth = None,
@@ -173,9 +173,9 @@ def diagnose(
     encoder: EncoderName = None,
     as_json: Json = False,
 ) -> None:
-    """Say which arms carry the mixture and which add nothing.
+    """Show which arms the best mixture needs and which add nothing.
 
-    Innovation gaps, the best mixture, what is lost without each arm, and whether the paper's
+    Prints innovation gaps, the best mixture, the loss without each arm, and whether the paper's
     assumptions hold for these arms.
     """
     with plain_errors():
@@ -185,7 +185,7 @@ def diagnose(
         options |= {"features": features, "ddof": ddof, "unbiased": unbiased}
         sources = Sources(files, key, reference, reference_key)
         given = read_inputs(sources, objective, options, encoder)
-        with progress("subsamples", repeats) as tell:
+        with progress("subsamples", repeats) as report:
             found = gx.diagnose(
                 given.arms,
                 given.objective,
@@ -196,7 +196,7 @@ def diagnose(
                 gamma=gamma,
                 horizon=horizon,
                 confidence=confidence,
-                progress=tell,
+                progress=report,
             )
     if as_json:
         print_json(found.as_dict())

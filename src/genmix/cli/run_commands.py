@@ -1,4 +1,4 @@
-"""Commands about studies and runs."""
+"""Commands: init, check, run, resume, export, doctor."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import typer
 
 from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.", show_default=False)]
 Report = Annotated[
-    bool, typer.Option(help="Whether to write report.html into the run folder at the end.")
+    bool, typer.Option(help="Write report.html into the run folder at the end.")
 ]
-RunFolder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
+RunFolder = Annotated[Path, typer.Argument(help="The run folder.", show_default=False)]
 
 
 @app.command(epilog="Example: genmix init my-study && genmix run my-study/study.yaml")
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(),
-    force: Annotated[bool, typer.Option(help="Overwrite files that are there.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = Path(),
+    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
 ) -> None:
-    """Write a commented example study that runs as it is.
+    """Write a commented example study that is ready to run.
 
-    The folder gets study.yaml, the arms.py that its generators come from, and study.schema.json, with
-    which editors check and complete the study while you write it.
+    Writes study.yaml, arms.py with its generators, and study.schema.json, which lets editors check and
+    complete the study while you type.
     """
     with plain_errors():
         from genmix.study.template import write_example
@@ -44,13 +44,14 @@ def init(
 def check(
     study: StudyFile,
     draw: Annotated[
-        bool, typer.Option(help="Draw and embed one sample of every arm (paid arms charge for it).")
+        bool,
+        typer.Option(help="Draw and embed one sample per arm (paid arms charge for it)."),
     ] = True,
     as_json: Json = False,
 ) -> None:
     """Validate a study and draw one sample from every arm.
 
-    Exits with 2 if anything is wrong.
+    Exits with 2 if it finds a problem.
     """
     with plain_errors():
         from genmix.runs.check import check_study, print_checks
@@ -68,27 +69,28 @@ def check(
 def run(
     study: StudyFile,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run folder; by default runs/NAME.")
+        Path | None, typer.Option("--out", "-o", help="The run folder. Default: runs/NAME.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
     report: Report = True,
 ) -> None:
-    """Run a study: generate, learn the mixture meanwhile, leave a run folder.
+    """Run a study: generate samples, learn the mixture, and save everything in a run folder.
 
-    Ctrl-C ends it cleanly, a second one at once; 'genmix resume' goes on in either case. Exits with 0
-    when the budget is spent, 2 if the study cannot begin, 3 if it had to stop early, 130 after Ctrl-C.
+    Ctrl-C stops the run cleanly, a second Ctrl-C stops it at once; 'genmix resume' continues it in
+    either case. Exits with 0 when the budget is spent, 2 if the study cannot start, 3 if the run had to
+    stop early, 130 after Ctrl-C.
     """
     folder = out
-    with plain_errors(lambda: _stopped(folder)):
+    with plain_errors(lambda: _stop_message(folder)):
         from genmix.runs.run import start
-        from genmix.study.config import read_study
+        from genmix.study.study import read_study
 
         plan = read_study(study)
         folder = out if out is not None else Path("runs") / plan.name
         text, base = study.read_text("utf-8"), study.resolve().parent
-        play = partial(start, plan, base, folder, text, file=study.resolve().name)
-        summary = _watched(play, quiet, report)
+        execute = partial(start, plan, base, folder, text, file=study.resolve().name)
+        summary = _run_with_view(execute, quiet, report)
     _finish(summary, folder, as_json)
 
 
@@ -96,28 +98,29 @@ def run(
 def resume(
     folder: RunFolder, quiet: Quiet = False, as_json: Json = False, report: Report = True
 ) -> None:
-    """Go on with a run that was interrupted, killed or stopped by trouble.
+    """Continue a run that was interrupted, killed or stopped by an error.
 
-    Nothing that was paid for is made again. Exits as 'genmix run' does.
+    Never pays for the same sample twice. Uses the exit codes of 'genmix run'.
     """
-    with plain_errors(lambda: _stopped(folder)):
+    with plain_errors(lambda: _stop_message(folder)):
         from genmix.runs.run import go_on, is_finished
 
         if is_finished(folder):
-            typer.echo("genmix: the run was finished already.", err=True)
-        summary = _watched(partial(go_on, folder), quiet, report)
+            typer.echo("genmix: the run is already finished.", err=True)
+        summary = _run_with_view(partial(go_on, folder), quiet, report)
     _finish(summary, folder, as_json)
 
 
 @app.command(epilog="Example: genmix export runs/first --to hf --out my-dataset")
 def export(
     folder: RunFolder,
-    to: Annotated[str, typer.Option(help="parquet, jsonl, or hf for a datasets folder.")],
+    to: Annotated[str, typer.Option(help="parquet, jsonl, or hf (a Hugging Face datasets folder).")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to; by default into the run folder.")
+        Path | None,
+        typer.Option("--out", "-o", help="Output path. Default: inside the run folder."),
     ] = None,
 ) -> None:
-    """Write the data set of a run, one row a sample."""
+    """Write the data set of a run, one row per sample."""
     with plain_errors():
         from genmix.runs.export import export as write
 
@@ -126,12 +129,12 @@ def export(
 
 @app.command(epilog="Example: genmix doctor study.yaml")
 def doctor(
-    study: Annotated[Path | None, typer.Argument(help="A study to look at.")] = None,
+    study: Annotated[Path | None, typer.Argument(help="A study to examine.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is installed, what is missing (for a study), and how to get it."""
+    """Show what is installed, what is missing (for a study), and how to install it."""
     with plain_errors():
-        from genmix.study.doctor import examine, print_findings
+        from genmix.cli.doctor import examine, print_findings
 
         findings = examine(study)
     if as_json:
@@ -142,50 +145,50 @@ def doctor(
         raise typer.Exit(2)
 
 
-def _watched(play: Any, quiet: bool, report: bool) -> dict[str, Any]:
-    """The summary of a run that is shown while it goes on."""
+def _run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
+    """Run with a live view and return the summary."""
     from rich.console import Console
 
-    from genmix.cli.view import make_view
+    from genmix.cli.live_terminal import make_view
     from genmix.runs.run import Options
 
     view = make_view(Console(stderr=True))
     with view:
         options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
-        options.hard_stop = _leave_now
+        options.hard_stop = _exit_now
         options.report &= report
-        with redirect_stdout(sys.stderr):  # what arms print must not mix with the result
-            summary: dict[str, Any] = play(options).summary
+        with redirect_stdout(sys.stderr):  # keep what arms print out of the result
+            summary: dict[str, Any] = execute(options).summary
     return summary
 
 
-def _leave_now() -> None:
-    """Every sample that came is in the journal; threads that still compute are not waited for."""
-    sys.stderr.write("\ngenmix: stopped at once; 'genmix resume' goes on.\n")
+def _exit_now() -> None:
+    """Exit without waiting for busy threads: the journal already has every sample that arrived."""
+    sys.stderr.write("\ngenmix: stopped at once. Continue with: genmix resume\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 
 
-def _stopped(folder: Path | None) -> str:
-    """What to say of a run that was interrupted for good."""
-    from genmix.runs.journal import NAME
+def _stop_message(folder: Path | None) -> str:
+    """The message for a run that a second Ctrl-C ended."""
+    from genmix.runs.journal_schema import JOURNAL
 
-    if folder is None or not (folder / NAME).exists():
-        return "interrupted before anything was made."
-    return f"stopped at once: what came is in {folder}, and 'genmix resume {folder}' goes on."
+    if folder is None or not (folder / JOURNAL).exists():
+        return "interrupted before any sample was generated."
+    return f"stopped at once. All samples are saved in {folder}. Continue with: genmix resume {folder}"
 
 
 def _finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
     else:
-        from genmix.cli.closing import print_summary
+        from genmix.cli.summary import print_summary
 
         print_summary(summary, folder)
     status = summary["status"]
     if status == "trouble":
-        words = f"genmix: {summary['reason']}; 'genmix resume {folder}' goes on."
-        typer.echo(printable_lines(words), err=True)
+        problem = f"genmix: {summary['reason'].rstrip('.')}. Continue with: genmix resume {folder}"
+        typer.echo(printable_lines(problem), err=True)
         raise typer.Exit(TROUBLE)
     if status == "interrupted":
         raise typer.Exit(INTERRUPTED)

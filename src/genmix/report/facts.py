@@ -19,14 +19,14 @@ from genmix.core.plain import finite
 from genmix.diagnosis.innovation import innovation
 from genmix.errors import InputError
 from genmix.kernels.kernels import Cosine
-from genmix.objectives.base import Batch, Objective, Sum
+from genmix.objectives import Batch, Objective, Sum
 from genmix.offline.mixture import Mixture, best_mixture
-from genmix.report.chosen import Chosen, choose
+from genmix.report.sampling import Chosen, choose
 from genmix.report.frontier import PRICES, Frontier, frontier
-from genmix.report.rivals import Rival, against
-from genmix.report.safe import without_secrets
-from genmix.report.statistics import is_heavy, statistics_of
-from genmix.runs.journal import Journal, embedding_of
+from genmix.report.baselines import Rival, against
+from genmix.report.sanitize import without_secrets
+from genmix.report.run_pool import is_heavy, statistics_of
+from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.lock import holder
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import ENDS, SUMMARY
@@ -177,29 +177,23 @@ def best_of(arms: Sequence[Arm]) -> Arm | None:
 
 def few_threads(folder: Path) -> AbstractContextManager[Any]:
     """One thread for small matrices: more gain nothing, and stall where others keep the cores busy."""
-    journal = Journal.open(folder, readonly=True)
-    try:
+    with JournalReader.open(folder) as journal:
         first = journal.told_numbers()[:1]
         sizes = [len(embedding_of(row)) for row in journal.samples_of([row[0] for row in first])]
-    finally:
-        journal.close()
     is_small = not sizes or sizes[0] <= SMALL
     return threadpool_limits(1, "blas") if is_small else nullcontext()
 
 
 def gather(folder: Path) -> Facts:
     """All facts of a run, finished or not."""
-    journal = Journal.open(folder, readonly=True)
-    try:
+    with JournalReader.open(folder) as journal:
         return _Gathering(folder, journal).facts()
-    finally:
-        journal.close()
 
 
 class _Gathering:
     """Reads a journal once for each thing that is asked of it."""
 
-    def __init__(self, folder: Path, journal: Journal) -> None:
+    def __init__(self, folder: Path, journal: JournalReader) -> None:
         self.folder, self.journal = folder, journal
         self.study: dict[str, Any] = journal.meta("study")
         self.labels = list(self.study["arms"])
@@ -222,7 +216,7 @@ class _Gathering:
                 f"The map, the gallery and innovation are made from {len(chosen.rows):,} of the "
                 f"{chosen.total:,} samples, an even part of each arm."
             )
-        costs = self.journal.spent()
+        costs = self.journal.costs()
         first = next((e["at"] for e in self.events if e["kind"] == "start"), None)
         arms = self._arms(chosen)
         best = best_of(arms)
@@ -385,7 +379,7 @@ class _Gathering:
 
     def _arms(self, chosen: Chosen) -> tuple[Arm, ...]:
         quality = _means({arm: [] for arm in self.labels}, self.told)
-        paid = self.journal.paid()
+        paid = self.journal.cost_by_arm()
         failed = Counter(failure["arm"] for failure in self.failures)
         last = {failure["arm"]: without_secrets(failure["message"]) for failure in self.failures}
         suspended = Counter(
@@ -508,6 +502,6 @@ def _is_unit(objective: Objective | None) -> bool:
     return any(isinstance(getattr(part, "kernel", None), Cosine) for part in parts)
 
 
-def _versions(journal: Journal, summary: dict[str, Any]) -> dict[str, str]:
+def _versions(journal: JournalReader, summary: dict[str, Any]) -> dict[str, str]:
     found = {"genmix": journal.meta("genmix"), "numpy": summary.get("numpy")}
     return {name: str(version) for name, version in found.items() if version}

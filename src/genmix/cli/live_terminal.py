@@ -1,4 +1,4 @@
-"""What a running study looks like in a terminal: a live table, or plain lines where there is none."""
+"""The live view of a run: a table in a terminal, plain lines in a log or a pipe."""
 
 from __future__ import annotations
 
@@ -14,55 +14,56 @@ from rich.table import Table
 from rich.text import Text
 
 from genmix.core.text import duration, shortened
-from genmix.objectives.base import Score, Scores
+from genmix.objectives import Score, Scores
 from genmix.runs.run import Live
 
-EVERY = 0.25
-"""Seconds between two pictures of the live table."""
+TABLE_INTERVAL = 0.25
+"""Seconds between updates of the table."""
 
-LINES_EVERY = 10.0
-"""Seconds between two plain lines."""
+LINE_INTERVAL = 10.0
+"""Seconds between plain lines."""
 
 SCORING_SHARE = 0.03
-"""Share of the time that scores for the eye may take."""
+"""Largest share of the time that computing scores for display may take."""
 
 
 @dataclass
 class Scoreboard:
-    """Scores that are read only as often as they are cheap."""
+    """Scores to display, computed less often the more they cost."""
 
     pooled: Scores | None = None
     singles: dict[str, Scores] = field(default_factory=dict)
-    _at: int = 0
-    """Samples when they were read, and by now."""
+    _scored: int = 0
+    """Samples when the scores were computed."""
     _told: int = 0
+    """Samples now."""
     _next: float = 0.0
 
-    def look(self, live: Live) -> None:
+    def update(self, live: Live) -> None:
         self._told = live.told
         if time.monotonic() < self._next:
             return
-        begin = time.monotonic()
+        start = time.monotonic()
         self.pooled, self.singles = live.selector.pooled_score, live.selector.single_scores
-        self._at, taken = live.told, time.monotonic() - begin
-        self._next = begin + taken / SCORING_SHARE
+        self._scored, taken = live.told, time.monotonic() - start
+        self._next = start + taken / SCORING_SHARE
 
-    def words(self) -> str:
+    def text(self) -> str:
         if self.pooled is None:
             return "warm start"
         best = best_single(self.singles)
-        alone = "" if best is None else f" (best arm alone {brief(best[1])}, {best[0]})"
-        which = "all samples" if self._at == self._told else f"the first {self._at} samples"
-        return f"{which}: {brief(self.pooled)}{alone}"
+        alone = "" if best is None else f" (best arm alone: {format_scores(best[1])}, {best[0]})"
+        which = "all samples" if self._scored == self._told else f"first {self._scored} samples"
+        return f"{which}: {format_scores(self.pooled)}{alone}"
 
 
-def brief(scores: Scores) -> str:
-    found = [scores] if isinstance(scores, Score) else list(scores.values())
-    return ", ".join(f"{s.name} {float(s):.4g} {'↑' if s.maximise else '↓'}" for s in found)
+def format_scores(scores: Scores) -> str:
+    each = [scores] if isinstance(scores, Score) else list(scores.values())
+    return ", ".join(f"{s.name} {float(s):.4g} {'↑' if s.maximise else '↓'}" for s in each)
 
 
 def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
-    """The arm that is best by itself; of a sum, by its first term."""
+    """The arm with the best score of its own; for a sum, by its first term."""
     if not singles:
         return None
 
@@ -74,42 +75,42 @@ def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
 
 
 class Tracker:
-    """Numbers of a running study that both views show."""
+    """The numbers that every live view shows."""
 
     def __init__(self) -> None:
         self.board = Scoreboard()
-        self._begin: tuple[float, int] | None = None
+        self._start: tuple[float, int] | None = None
 
     def rate(self, live: Live) -> float:
-        """Samples a second in this session."""
-        if self._begin is None:
-            self._begin = (time.monotonic(), live.told)
-        seconds = time.monotonic() - self._begin[0]
-        return (live.told - self._begin[1]) / seconds if seconds > 0 else 0.0
+        """Samples per second in this session."""
+        if self._start is None:
+            self._start = (time.monotonic(), live.told)
+        seconds = time.monotonic() - self._start[0]
+        return (live.told - self._start[1]) / seconds if seconds > 0 else 0.0
 
-    def facts(self, live: Live) -> list[str]:
-        """Told, rate, time left, cost, failures, as words."""
+    def status(self, live: Live) -> list[str]:
+        """Samples, rate, time left, cost, failures and suspended arms."""
         budget, rate = live.study.budget, self.rate(live)
         told = f"{live.told}" if budget.samples is None else f"{live.told}/{budget.samples}"
-        facts = [f"{told} samples", f"{rate:.3g}/s"]
+        parts = [f"{told} samples", f"{rate:.3g}/s"]
         left = time_left(live, rate)
         if left is not None:
-            facts.append(f"{duration(left)} left")
+            parts.append(f"{duration(left)} left")
         money = live.loop.money
         if money.paid or money.limit is not None:
             limit = "" if money.limit is None else f" of {money.limit:g}"
-            facts.append(f"cost {money.paid:.4g}{limit}")
+            parts.append(f"cost {money.paid:.4g}{limit}")
         failed = sum(live.loop.failures.values())
         if failed:
-            facts.append(f"{failed} failed attempts")
-        resting = [arm.label for arm in live.loop.arms.values() if arm.suspended]
-        if resting:
-            facts.append(f"suspended: {', '.join(resting)}")
-        return facts
+            parts.append(f"{failed} failed attempts")
+        suspended = [arm.label for arm in live.loop.arms.values() if arm.suspended]
+        if suspended:
+            parts.append(f"suspended: {', '.join(suspended)}")
+        return parts
 
 
 def time_left(live: Live, rate: float) -> float | None:
-    """Seconds until the first budget is spent at the present rate, if that can be said."""
+    """Seconds until the first budget runs out at the current rate; None if unknown."""
     guesses = []
     if live.study.budget.samples is not None and rate > 0:
         guesses.append((live.study.budget.samples - live.told) / rate)
@@ -121,14 +122,14 @@ def time_left(live: Live, rate: float) -> float | None:
     return max(min(guesses), 0.0) if guesses else None
 
 
-class Lines:
-    """One plain line now and then, for logs and pipes."""
+class LineView:
+    """A plain line every few seconds, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._tracker, self._next = console, Tracker(), 0.0
         self._ending = False
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> LineView:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,38 +138,38 @@ class Lines:
     def note(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _is_due(self, live: Live, every: float) -> bool:
-        """Now and then, and once more when the run is about to end."""
+    def _take_turn(self, live: Live, interval: float) -> bool:
+        """Whether to show something now: every ``interval`` seconds, and once more at the end of the run."""
         self._tracker.rate(live)
         ending = live.loop.reason is not None and not self._ending
         if time.monotonic() < self._next and not ending:
             return False
         self._ending = live.loop.reason is not None
-        self._next = time.monotonic() + every
+        self._next = time.monotonic() + interval
         return True
 
     def __call__(self, live: Live) -> None:
-        if not self._is_due(live, LINES_EVERY):
+        if not self._take_turn(live, LINE_INTERVAL):
             return
-        self._tracker.board.look(live)
+        self._tracker.board.update(live)
         weights = live.selector.mixture.items()
         shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
-        facts = ", ".join(self._tracker.facts(live))
-        words = f"{facts}; {self._tracker.board.words()}; {shares}"
+        status = ", ".join(self._tracker.status(live))
+        line = f"{status}; {self._tracker.board.text()}; {shares}"
         if live.loop.last_failure:
-            words += f"; last failure: {shortened(live.loop.last_failure)}"
-        self.note(words)
+            line += f"; last failure: {shortened(live.loop.last_failure)}"
+        self.note(line)
 
 
-class LiveTable(Lines):
-    """The live table."""
+class TableView(LineView):
+    """A table that is updated in place."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._screen = Screen(console=console, auto_refresh=False, transient=False)
         self._open = False
 
-    def __enter__(self) -> LiveTable:
+    def __enter__(self) -> TableView:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,23 +177,23 @@ class LiveTable(Lines):
             self._screen.stop()
 
     def __call__(self, live: Live) -> None:
-        if not self._is_due(live, EVERY):
+        if not self._take_turn(live, TABLE_INTERVAL):
             return
         if not self._open:
             self._screen.start()
             self._open = True
-        self._tracker.board.look(live)
-        self._screen.update(self.picture(live), refresh=True)
+        self._tracker.board.update(live)
+        self._screen.update(self.render(live), refresh=True)
 
-    def picture(self, live: Live) -> Any:
+    def render(self, live: Live) -> Any:
         budget = live.study.budget
-        facts = Text(", ".join(self._tracker.facts(live)))
+        status = Text(", ".join(self._tracker.status(live)))
         head = Table.grid(padding=(0, 2))
         if budget.samples is None:
-            head.add_row(facts)
+            head.add_row(status)
         else:
-            head.add_row(ProgressBar(total=budget.samples, completed=live.told, width=30), facts)
-        parts: list[Any] = [head, Text(self._tracker.board.words()), arm_table(live)]
+            head.add_row(ProgressBar(total=budget.samples, completed=live.told, width=30), status)
+        parts: list[Any] = [head, Text(self._tracker.board.text()), arm_table(live)]
         if live.loop.last_failure:
             parts.append(Text(f"last failure: {shortened(live.loop.last_failure)}", style="dim"))
         return Group(*parts)
@@ -218,5 +219,5 @@ def arm_table(live: Live) -> Table:
     return table
 
 
-def make_view(console: Console) -> Lines:
-    return LiveTable(console) if console.is_terminal else Lines(console)
+def make_view(console: Console) -> LineView:
+    return TableView(console) if console.is_terminal else LineView(console)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, printable_lines
-from genmix.cli.show import print_json
+from genmix.cli.tables import print_json
 from genmix.core.atomic import make_folder
 from genmix.errors import GenmixError, InputError
 
@@ -31,40 +31,40 @@ genmix paper --all --features dgm-eval/ --out results
 def paper(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAMES]...", help="Items to make; --list names them."),
+        typer.Argument(metavar="[NAMES]...", help="Names of the items; see --list."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Make every item.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few repeats and rounds: for a look, in minutes.")
+        bool, typer.Option("--quick", help="Few repeats and rounds; takes minutes.")
     ] = False,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Each item gets a folder in this one.")
+        Path, typer.Option("--out", "-o", help="Output folder; each item gets a subfolder.")
     ] = Path("paper"),
     features: Annotated[
         Path | None,
-        typer.Option(help="The paper's own feature files, a folder for each dataset; see --list."),
+        typer.Option(help="The paper's own feature files, one folder per dataset; see --list."),
     ] = None,
     worlds: Annotated[
         Path | None,
         typer.Option(
-            help="The recorded worlds that stand in for them; by default $GENMIX_WORLDS, or the "
-            "folder 'worlds' here or of the repository."
+            help="The recorded worlds to use in their place. Default: $GENMIX_WORLDS, or the folder "
+            "'worlds' here or in the repository."
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default one for each core.")
+        int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="Say what each item needs, and stop.")
+        bool, typer.Option("--list", help="List the items and what each needs, and exit.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Make the paper's figures and tables again.
+    """Reproduce the paper's figures and tables.
 
-    Every item leaves tables (Parquet), figures (PDF and PNG) and a page with the paper's values beside
-    ours. Without --features recorded worlds stand in for the paper's data. Items that are there
-    already, made with the same settings, are kept: an interrupted command goes on where it was.
-    Exits with 2 if an item could not be made, 130 after Ctrl-C.
+    Each item writes tables (Parquet), figures (PDF and PNG) and a page with the paper's values next to
+    ours. Without --features, recorded worlds replace the paper's data. Existing items with the same
+    settings are kept, so the same command continues after an interruption. Exits with 2 if an item
+    failed, 130 after Ctrl-C.
     """
     with plain_errors():
         from genmix.comparison.workforce import cores
@@ -83,53 +83,53 @@ def paper(
             progress=lambda line: typer.echo(printable_lines(line), err=True),
         )
         check(setting)
-        told, failed = make_all(chosen, setting, as_json)
+        results, failed = make_all(chosen, setting, as_json)
     if as_json:
-        print_json(told)
+        print_json(results)
     if failed:
         raise typer.Exit(BAD_INPUT)
 
 
 def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[Item]:
-    """The items that were asked for, each once."""
+    """The requested items, without duplicates."""
     from genmix.study.problems import nearest
 
     if every and names:
-        raise InputError(f"--all makes every item, {names[0]} too: give names or --all.")
+        raise InputError(f"--all already includes {names[0]}; pass names or --all, not both.")
     if not every and not names:
-        raise InputError("there is nothing to make: name items, as --list does, or give --all.")
+        raise InputError("no items were given; pass names from --list, or --all.")
     for name in names:
         if name not in items:
             close = nearest(name, items)
-            rest = f"did you mean {close}?" if close else "genmix paper --list names all."
-            raise InputError(f"there is no item {name!r}: {rest}")
+            rest = f"did you mean {close}?" if close else "see genmix paper --list."
+            raise InputError(f"there is no item {name!r}; {rest}")
     return list(items.values()) if every else [items[name] for name in dict.fromkeys(names)]
 
 
 def check(setting: Setting) -> None:
-    """Find out what is missing before anything is computed."""
-    from genmix.core.optional import need
-    from genmix.paper.features import check_folder
+    """Fail on missing packages and files before computing anything."""
+    from genmix.core.optional import require
+    from genmix.paper.feature_files import check_folder
 
-    need("pyarrow.parquet", "paper", "a Parquet table")
-    need("altair", "paper", "drawing a figure")
-    need("vl_convert", "paper", "drawing a figure")
+    require("pyarrow.parquet", "paper", "a Parquet table")
+    require("altair", "paper", "drawing a figure")
+    require("vl_convert", "paper", "drawing a figure")
     if setting.features is not None:
         check_folder(setting.features)
-    make_folder(setting.out, "name another with --out")
+    make_folder(setting.out, "choose another folder with --out")
 
 
 def make_all(
     items: Sequence[Item], setting: Setting, as_json: bool
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Make what is not there yet, tell all, and whether any could not be made."""
-    told: list[dict[str, Any]] = []
+    """Make the items that do not exist yet; return all results, and whether any item failed."""
+    results: list[dict[str, Any]] = []
     failed = False
     for place, item in enumerate(items, 1):
         if len(items) > 1:
             setting.progress(f"{item.name} ({place} of {len(items)})")
         try:
-            found = make(item, setting)
+            result = make(item, setting)
         except GenmixError as error:
             if len(items) == 1:
                 raise
@@ -137,23 +137,27 @@ def make_all(
             failed = True
             continue
         except KeyboardInterrupt as error:
-            typer.echo(f"genmix: interrupted; the same command goes on with {item.name}.", err=True)
+            typer.echo(
+                f"genmix: interrupted; run the same command again to continue with {item.name}.",
+                err=True,
+            )
             raise typer.Exit(INTERRUPTED) from error
-        told.append(found)
+        results.append(result)
         if not as_json:
-            typer.echo(printable_lines(f"{found['text'].rstrip()}\n\nIn {found['folder']}.\n"))
-    return told, failed
+            text = f"{result['text'].rstrip()}\n\nSaved in {result['folder']}.\n"
+            typer.echo(printable_lines(text))
+    return results, failed
 
 
 def make(item: Item, setting: Setting) -> dict[str, Any]:
-    """An item, made now or before."""
+    """Make an item, or keep the existing one."""
     from genmix.paper.write import PAGE, files_of, is_made, settings_of, write
 
     folder = setting.out / item.name
     settings = settings_of(item, setting)
     kept = is_made(folder, settings)
     if kept:
-        setting.progress(f"{item.name} is made already; remove {folder} to make it anew")
+        setting.progress(f"{item.name} already exists; remove {folder} to make it again")
     else:
         write(item, item.make(setting), setting, settings)
     return {
@@ -166,8 +170,8 @@ def make(item: Item, setting: Setting) -> dict[str, Any]:
 
 
 def print_items(items: Sequence[Item], as_json: bool) -> None:
-    """What there is, what each wants of --features, and what is taken without."""
-    from genmix.paper.features import RULE
+    """List the items: what each makes, what it needs from --features, and what replaces that."""
+    from genmix.paper.feature_files import RULE
 
     fields = ("name", "title", "needs", "stands_in", "choice")
     if as_json:
@@ -185,14 +189,14 @@ def print_items(items: Sequence[Item], as_json: bool) -> None:
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
-        said = {
+        fields_shown = {
             "makes": item.title,
             "needs": item.needs,
             "stands in": item.stands_in,
             "choice": item.choice,
         }
-        for heading, words in said.items():
-            if words:
-                table.add_row(Text(heading, style="dim"), Text(words))
+        for heading, text in fields_shown.items():
+            if text:
+                table.add_row(Text(heading, style="dim"), Text(text))
         console.print(Padding(table, (0, 0, 1, 2)))
     console.print(Text(f"--features DIR: {RULE}"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.runs.journal import Journal, embedding_of
+from genmix.runs.journal_reader import JournalReader, embedding_of
 
 MOST = 10_000
 MOST_BYTES = 100_000_000
@@ -37,7 +37,7 @@ class Chosen:
         return even_part(self.arms.tolist(), most, seed)
 
 
-def choose(journal: Journal, most: int = MOST) -> Chosen:
+def choose(journal: JournalReader, most: int = MOST) -> Chosen:
     """At most this many told samples, fewer of many dimensions, the same ones every time."""
     told = [(ticket, arm) for ticket, arm, _, _ in journal.told_numbers()]
     first = journal.samples_of([ticket for ticket, _ in told[:1]])

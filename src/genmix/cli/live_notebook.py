@@ -1,4 +1,4 @@
-"""What a running study looks like in a notebook: a bar, a few words and a small table, renewed in place."""
+"""The live view of a run in a notebook: a progress bar, a status line and a small table, updated in place."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from genmix.cli.view import Tracker
+from genmix.cli.live_terminal import Tracker
 from genmix.core.text import printable, shortened
 
 if TYPE_CHECKING:
     from genmix.runs.run import Live
 
-EVERY = 0.5
-"""Seconds between two pictures."""
+INTERVAL = 0.5
+"""Seconds between updates."""
 
 
 def in_notebook() -> bool:
-    """Whether a kernel shows HTML below the cell that runs us."""
+    """Whether a kernel displays HTML below the running cell."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookView:
-    """A callback for notebooks; its place is made where it is made, below the present cell."""
+    """A callback that displays progress below the cell that creates it."""
 
     def __init__(self) -> None:
         from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
@@ -37,19 +37,19 @@ class NotebookView:
     def __call__(self, live: Live) -> None:
         if time.monotonic() < self._next and live.loop.reason is None:
             return
-        self._next = time.monotonic() + EVERY
-        self._tracker.board.look(live)
-        self._handle.update(self._html(picture(live, self._tracker)))
+        self._next = time.monotonic() + INTERVAL
+        self._tracker.board.update(live)
+        self._handle.update(self._html(render(live, self._tracker)))
 
     def finish(self, run: Any) -> None:
-        """The last picture stays; a run that was finished before has none."""
+        """Show the status of a run that was already finished; other runs keep their last update."""
         if not self._next:
             self._handle.update(self._html(f"<p>genmix: {_safe(run.status)}</p>"))
 
 
-def picture(live: Live, tracker: Tracker) -> str:
-    """The bar, the words, and a row for each arm."""
-    facts = _safe(", ".join(tracker.facts(live)))
+def render(live: Live, tracker: Tracker) -> str:
+    """The progress bar, the status, and one row per arm."""
+    status = _safe(", ".join(tracker.status(live)))
     budget, told = live.study.budget.samples, live.told
     bar = (
         "<progress></progress>"
@@ -64,7 +64,7 @@ def picture(live: Live, tracker: Tracker) -> str:
     failure = live.loop.last_failure
     last = f"<p>last failure: {_safe(shortened(failure))}</p>" if failure else ""
     return (
-        f"<div><p>{bar} {facts}</p><p>{_safe(tracker.board.words())}</p><table><thead><tr>"
+        f"<div><p>{bar} {status}</p><p>{_safe(tracker.board.text())}</p><table><thead><tr>"
         "<th>arm</th><th>weight</th><th>samples</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>{last}</div>"
     )

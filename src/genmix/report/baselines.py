@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.plain import finite
-from genmix.objectives.base import Objective
+from genmix.objectives import Objective
 from genmix.offline.mixture import Pool, proportional
-from genmix.report.chosen import Chosen
+from genmix.report.sampling import Chosen
 from genmix.runs.timeline import plain_values
 
 Values = dict[str, float | None]

@@ -1,4 +1,4 @@
-"""From arguments and options to arms, a reference and an objective."""
+"""Turn command-line arguments and options into arms, a reference and an objective."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Goal(StrEnum):
-    """What the command line can score and optimise."""
+    """What the command line can score and optimize."""
 
     vendi = "vendi"
     rke = "rke"
@@ -38,7 +38,7 @@ class KernelName(StrEnum):
 
 
 KERNEL = ("kernel", "bandwidth", "features")
-TAKES: dict[Goal, tuple[str, ...]] = {
+OPTIONS: dict[Goal, tuple[str, ...]] = {
     Goal.vendi: ("order", *KERNEL),
     Goal.rke: (*KERNEL, "unbiased"),
     Goal.fd: ("reference", "ddof"),
@@ -46,12 +46,12 @@ TAKES: dict[Goal, tuple[str, ...]] = {
     Goal.precision: ("reference", "k"),
     Goal.density: ("reference", "k"),
 }
-"""The options that fit each objective."""
+"""The options that each objective accepts."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a command, and the names of the arrays in them."""
+    """The files of a command, and the names of the arrays to read from them."""
 
     files: Sequence[str]
     key: str | None
@@ -61,7 +61,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class ReferenceFile:
-    """A reference as it was read."""
+    """The content of a reference file."""
 
     path: Path
     content: Any
@@ -71,7 +71,7 @@ class ReferenceFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a command works on."""
+    """The validated inputs of a command."""
 
     arms: dict[str, Any]
     reference: ReferenceFile | None
@@ -88,38 +88,40 @@ def read_inputs(
     goal: Goal,
     options: Mapping[str, Any],
     encoder: str | None,
-    neighbours: bool = False,
+    neighbors: bool = False,
 ) -> Inputs:
-    """Everything read and checked; options that do not fit are refused before anything is read.
+    """Validate the options, then read the files.
 
-    With ``neighbours`` the command itself uses a reference and ``k``, whatever the objective.
+    With ``neighbors`` the command itself uses a reference and ``k``, whatever the objective.
     """
     given = {name: value for name, value in options.items() if value is not None}
     has_reference = sources.reference is not None
-    if neighbours and "k" in given and not has_reference:
-        raise InputError("--k counts neighbours in a reference: give --reference FILE.")
-    spared = ("reference", "k") if neighbours else ()
-    _check_fit(goal, [*given, *(["reference"] if has_reference else [])], spared)
+    if neighbors and "k" in given and not has_reference:
+        raise InputError("--k counts neighbors in a reference; pass --reference FILE.")
+    extra = ("reference", "k") if neighbors else ()
+    _check_options(goal, [*given, *(["reference"] if has_reference else [])], extra)
     real = read_reference(sources.reference, sources.reference_key)
     objective = make_objective(goal, real, given)
     arms = read_arms(sources.files, sources.key)
     return Inputs(arms, real, objective, _encoder_name(encoder, real))
 
 
-def _check_fit(goal: Goal, given: Iterable[str], spared: Sequence[str]) -> None:
-    takes = TAKES[goal.short]
-    if "reference" in takes and "reference" not in given:
-        raise InputError(f"{goal} compares with a reference: give --reference FILE.")
+def _check_options(goal: Goal, given: Iterable[str], extra: Sequence[str]) -> None:
+    accepted = OPTIONS[goal.short]
+    if "reference" in accepted and "reference" not in given:
+        raise InputError(f"{goal} needs a reference to compare with; pass --reference FILE.")
     for name in given:
-        if name not in takes and name not in spared:
-            fitting = ", ".join(other for other, names in TAKES.items() if name in names)
-            raise InputError(f"{goal} takes no --{name}, which is for {fitting}: leave it out.")
+        if name not in accepted and name not in extra:
+            goals = ", ".join(other for other, names in OPTIONS.items() if name in names)
+            raise InputError(
+                f"{goal} does not accept --{name}, which is for {goals}; leave it out."
+            )
 
 
 def make_objective(
     goal: Goal, real: ReferenceFile | None, given: Mapping[str, Any]
 ) -> gx.Objective:
-    """The objective that the options describe."""
+    """Build the objective from the options."""
     import genmix as gx
 
     kinds: dict[Goal, Any] = {
@@ -130,14 +132,14 @@ def make_objective(
         Goal.precision: gx.Precision,
         Goal.density: gx.Density,
     }
-    takes = TAKES[goal.short]
-    chosen = {name: value for name, value in given.items() if name in takes}
-    if real is not None and "reference" in takes:
-        chosen["reference"] = real.content
-    if set(KERNEL) & set(chosen):
-        chosen["kernel"] = _kernel(goal, *(chosen.pop(name, None) for name in KERNEL))
-    found: gx.Objective = kinds[goal.short](**chosen)
-    return found
+    accepted = OPTIONS[goal.short]
+    arguments = {name: value for name, value in given.items() if name in accepted}
+    if real is not None and "reference" in accepted:
+        arguments["reference"] = real.content
+    if set(KERNEL) & set(arguments):
+        arguments["kernel"] = _kernel(goal, *(arguments.pop(name, None) for name in KERNEL))
+    objective: gx.Objective = kinds[goal.short](**arguments)
+    return objective
 
 
 def _kernel(
@@ -148,16 +150,16 @@ def _kernel(
     if name is None:
         name = KernelName.cosine if goal is Goal.vendi else KernelName.gaussian
     if name is KernelName.gaussian:
-        return gx.Gaussian(_number_or_word(bandwidth or "median"), features)
+        return gx.Gaussian(_number_or_text(bandwidth or "median"), features)
     if bandwidth is not None or features is not None:
         option = "features" if bandwidth is None else "bandwidth"
         raise InputError(
-            f"--{option} is for the gaussian kernel and this one is {name}: give --kernel gaussian."
+            f"--{option} is for the gaussian kernel, but the kernel is {name}; use --kernel gaussian."
         )
     return gx.Cosine() if name is KernelName.cosine else gx.Polynomial()
 
 
-def _number_or_word(text: str) -> Any:
+def _number_or_text(text: str) -> Any:
     try:
         return float(text)
     except ValueError:
@@ -165,15 +167,15 @@ def _number_or_word(text: str) -> Any:
 
 
 def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
-    """Arm → samples, from arguments ``PATH`` or ``NAME=PATH``."""
+    """The samples of each arm, from arguments ``PATH`` or ``NAME=PATH``."""
     from genmix.data.features import Statistics, read_file
 
     paths: dict[str, Path] = {}
     for given in files:
-        name, path = _named(given)
+        name, path = _split_name(given)
         if name in paths:
             raise InputError(
-                f"{paths[name]} and {path} would both be the arm {name!r}: name them, as in "
+                f"{paths[name]} and {path} would both be the arm {name!r}; name them, e.g. "
                 f"first={paths[name]} second={path}."
             )
         paths[name] = path
@@ -181,17 +183,17 @@ def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
     for name, rows in arms.items():
         if isinstance(rows, Statistics):
             raise InputError(
-                f"{paths[name]} holds mu and sigma only, and an arm needs samples: give a file of them."
+                f"{paths[name]} has mu and sigma only, but an arm needs samples; pass a file of samples."
             )
     return arms
 
 
-def _named(given: str) -> tuple[str, Path]:
+def _split_name(given: str) -> tuple[str, Path]:
     name, sign, rest = given.partition("=")
     if not sign or Path(given).exists():
         return Path(given).stem, Path(given)
     if not name or not rest:
-        raise InputError(f"{given!r} is not NAME=PATH: give both, as in sdxl=a/features.npz.")
+        raise InputError(f"{given!r} is not NAME=PATH; give both, e.g. sdxl=a/features.npz.")
     return name, Path(rest)
 
 
@@ -201,7 +203,7 @@ def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
 
     if path is None:
         if key is not None:
-            raise InputError("--reference-key is for a reference: give --reference too.")
+            raise InputError("--reference-key needs a reference; pass --reference FILE, too.")
         return None
     found = read_file(path, key)
     encoder = found.encoder if isinstance(found, Statistics) else None
@@ -209,17 +211,17 @@ def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
 
 
 def _encoder_name(given: str | None, real: ReferenceFile | None) -> str | None:
-    """As given, or as the reference's statistics state it."""
+    """The encoder given, or the one that the reference names."""
     stated = None if real is None else real.encoder
     if given is not None and stated is not None and given != stated:
         raise InputError(
-            f"--encoder is {given!r} and the reference was made with {stated!r}: use one for both."
+            f"--encoder is {given!r}, but the reference was made with {stated!r}; use the same encoder."
         )
     return given or stated
 
 
-def neighbours_of(real: ReferenceFile | None, k: int | None) -> Any:
-    """Reference samples for precision and recall; None where there are too few and nobody asked."""
+def neighbor_reference(real: ReferenceFile | None, k: int | None) -> Any:
+    """Reference samples for precision and recall; None if there are too few and ``k`` was not given."""
     from genmix.data.reference import Samples
 
     if real is None:
@@ -227,5 +229,5 @@ def neighbours_of(real: ReferenceFile | None, k: int | None) -> Any:
     if isinstance(real.content, Samples):
         return real.content if k is not None or len(real.content.points) > 5 else None
     if k is not None:
-        raise InputError(f"{real.path} holds no samples, which --k needs: give a file of them.")
+        raise InputError(f"{real.path} has no samples, which --k needs; pass a file of samples.")
     return None

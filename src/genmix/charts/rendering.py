@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The converter does not refuse a text that holds one of these: it ends the process."""
 
 
 def altair() -> Any:
-    return need("altair", extra="paper", what="drawing a chart")
+    return require("altair", extra="paper", what="drawing a chart")
 
 
 def chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from genmix.charts.names import short_name
 from genmix.core.text import duration, listed, number, percent
-from genmix.report.data import Arm, Facts, Term, Values
-from genmix.report.rivals import Rival
+from genmix.report.facts import Arm, Facts, Term, Values
+from genmix.report.baselines import Rival
 
 SURE = 2.0
 """Standard deviations by which a difference must exceed chance to be called one."""

@@ -1,0 +1,95 @@
+"""Command: compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from genmix.cli import INTERRUPTED, app, plain_errors
+from genmix.cli.tables import counter, print_json
+
+EXAMPLES = """\
+Examples:
+
+genmix compare study.yaml --repeats 50
+
+genmix compare runs/first --policy mixture-greedy --policy uniform --budget 500
+"""
+
+
+@app.command(epilog=EXAMPLES)
+def compare(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            help="A study with recorded arms, or a run folder, whose samples are then the arms.",
+            show_default=False,
+        ),
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a policy; repeat the option for more. The first is tested against the others. "
+            "mixture-oracle and one-arm-oracle know the best mixture and the best arm.",
+            show_default="mixture-greedy, mixture-ucb, the oracles, one-arm-greedy",
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Paired runs per policy.")] = 20,
+    budget: Annotated[
+        int | None, typer.Option(help="Samples per run. Default: the study's budget.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed. Default: the study's.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Folder for runs, tables and figures; an interrupted comparison continues from it. "
+            "Default: comparisons/NAME.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes. Default: one per core.")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw the figures.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare policies on the same arms with paired seeds.
+
+    Prints the final score of all samples, regret and its exponent, exploration and paired tests.
+    Writes curves.parquet, shares.parquet, summary.json and figures (PDF and PNG). Samples are drawn
+    with replacement from the recorded ones, so the best mixture is known exactly.
+    """
+    with plain_errors():
+        from genmix.comparison.compare import compare as run_comparison
+
+        name = study.resolve().name.removesuffix(".yaml").removesuffix(".yml")
+        folder = out if out is not None else Path("comparisons", name)
+        try:
+            with counter("comparing") as report:
+                result = run_comparison(
+                    study,
+                    policy or None,
+                    repeats,
+                    budget=budget,
+                    seed=seed,
+                    workers=workers,
+                    out=folder,
+                    progress=report,
+                )
+            result.save(folder, figures)
+        except KeyboardInterrupt as error:
+            typer.echo(
+                f"genmix: interrupted; run the same command again to continue from {folder}.",
+                err=True,
+            )
+            raise typer.Exit(INTERRUPTED) from error
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        drawn = ", figures" if figures else ""
+        typer.echo(
+            f"{result}\n\nSaved in {folder}: curves.parquet, shares.parquet, summary.json{drawn}."
+        )

@@ -1,0 +1,95 @@
+"""Commands: report, plot, dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from genmix.cli import app, plain_errors
+from genmix.errors import InputError
+
+FORMATS = ("pdf", "png", "svg")
+RunFolder = Annotated[Path, typer.Argument(help="The run folder.", show_default=False)]
+
+
+@app.command(epilog="Example: genmix report runs/first --out first.html")
+def report(
+    folder: RunFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Output file. Default: report.html in the run folder."),
+    ] = None,
+) -> None:
+    """Write the report of a run: one HTML file that needs no network.
+
+    Says what the mixture is worth, whether it has converged and what to do next. Shows charts, a table
+    of the arms, samples and settings. Works for a run that is still in progress, too.
+    """
+    with plain_errors():
+        from genmix.report import write_report
+
+        typer.echo(write_report(folder, out))
+
+
+@app.command(epilog="Example: genmix plot runs/first weights --out weights.pdf")
+def plot(
+    folder: RunFolder,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="scores (each arm and the mixture), weights (over time), pooled (score of all samples "
+            "over time), map (embeddings in two dimensions), or cost (score against cost).",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A .pdf, .png or .svg file. Default: NAME.pdf."),
+    ] = None,
+) -> None:
+    """Save one chart of a run's report to a file."""
+    with plain_errors():
+        from genmix.charts import save
+        from genmix.report import run_chart
+        from genmix.runs.export import check_target
+
+        target = Path(f"{name}.pdf") if out is None else out
+        extension = target.suffix.lstrip(".").lower()
+        if extension not in FORMATS:
+            raise InputError(
+                f"{target} is not a chart file; use a name that ends in .pdf, .png or .svg."
+            )
+        chart = run_chart(folder, name)
+        check_target(folder, target)
+        typer.echo(save(chart, target.with_suffix(""), (extension,))[0])
+
+
+@app.command(epilog="Example: genmix dashboard runs --port 8080")
+def dashboard(
+    runs: Annotated[Path, typer.Argument(help="The folder that contains the runs.")] = Path("runs"),
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on. Any address other than this one needs a token."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GENMIX_DASHBOARD_TOKEN",
+            help="Secret that a browser must present once to get access.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show runs live in a browser; compare, stop and resume them.
+
+    Prints its address and serves until Ctrl-C. Runs continue after it stops.
+    """
+    with plain_errors():
+        from genmix.dashboard.serve import serve
+
+        serve(runs, host, port, token, announce=typer.echo)

@@ -1,0 +1,71 @@
+"""The summary at the end of a run: a table of the arms, scores, cost, failures, and where the data is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from genmix.core.text import duration, number, printable
+
+
+def print_summary(summary: dict[str, Any], folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    head, rows = arm_rows(summary)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in head:
+        table.add_column(column, justify="left" if column == "arm" else "right")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(table)
+    for line in summary_lines(summary, folder):
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The head of the table, and one row per arm."""
+    names = list(summary["score"] or {})
+    head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]
+    rows = []
+    for arm, count in summary["counts"].items():
+        weight = summary["weights"].get(arm)
+        alone = summary["single_scores"].get(arm) or {}
+        scores = [number(alone.get(name, {}).get("value"), 5) for name in names]
+        shown = "retired" if weight is None else f"{weight:.3f}"
+        rows.append([arm, shown, f"{count:,}", *scores, str(summary["failures"].get(arm, 0))])
+    return head, rows
+
+
+def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
+    """The text below the table."""
+    lines = []
+    for title, key in (("All samples", "pooled_score"), ("Final mixture", "score")):
+        for name, score in (summary[key] or {}).items():
+            details = ", ".join(f"{k} {v}" for k, v in score["details"].items())
+            lines.append(f"{title}: {name} {number(score['value'], 5)} ({details})")
+    if summary["gap"] is not None:
+        lines.append(
+            f"The mixture's loss is at most {summary['gap']:.1e} above the minimum on these samples."
+        )
+    spent = f"{summary['samples']:,} samples in {duration(summary['seconds'])}"
+    if summary["cost"]:
+        spent += f", cost {summary['cost']:.6g}"
+    if summary["output_tokens"]:
+        spent += f", {summary['input_tokens']:,} input and {summary['output_tokens']:,} output tokens"
+    lines.append(f"{spent}; {summary['reason']}")
+    for arm, times in summary["suspensions"].items():
+        last = summary["last_failure"].get(arm)
+        lines.append(f"Arm {arm!r} was suspended {times}×; last failure: {last}")
+    return [*lines, _closing_line(summary, folder)]
+
+
+def _closing_line(summary: dict[str, Any], folder: Path) -> str:
+    saved = f"{summary['samples']:,} samples are saved in {folder}."
+    if summary["status"] == "interrupted":
+        return f"Stopped. {saved} Continue with: genmix resume {shlex.quote(str(folder))}"
+    report = folder / "report.html"
+    return f"{saved} Report: {report}" if report.exists() else saved
