@@ -65,8 +65,8 @@ def main() -> None:
         width=380, height=240, title="All samples so far, against the alternatives"
     )
     chart = (left | right).configure(background="white").configure_title(anchor="start")
-    chart.save(OUT / "digits.svg")
-    chart.save(OUT / "digits.png", scale_factor=1)  # to look at; the README shows the SVG
+    chart.save(OUT / "assets" / "digits.svg")
+    chart.save(OUT / "assets" / "digits.png", scale_factor=1)  # to look at; the README shows the SVG
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def shoot(browser: Browser, url: str, report: Path) -> None:
             if (name, view) in (("live", "dark"), ("report", "light")):
                 page.set_viewport_size({"width": width, "height": HEIGHTS[name]})
                 page.wait_for_timeout(500)
-                page.screenshot(path=DOCS / f"{name}.png")
+                page.screenshot(path=DOCS / "assets" / f"{name}.png")
         context.close()
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from tests.encoders.test_encoders import ADAPTER, WORLDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "encoders.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "encoders.md"
 
 
 def test_every_example_is_valid_and_every_kind_has_one() -> None:
