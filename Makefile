@@ -1,37 +1,42 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
+PIP := $(RUN) pip install -qq --disable-pip-version-check
+
+# Each environment adds to the one before: demo, full, real models, documentation.
+DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 REAL := $(VENV)/.installed-real
+DOCS := $(VENV)/.installed-docs
 
-# Two test workers, or two model servers, on two cores: one thread each, or they fight for them.
+# One thread per process: two test workers or model servers on two cores would compete otherwise.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2
+PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real screenshots bench bench-quick lint \
-	format clean
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real test-release \
+	screenshots bench bench-quick lint format docs docs-serve dist clean
 
-help: ## Show what can be made
+help: ## Show the available targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: $(STAMP) ## Build the environment in .venv from requirements.lock
+setup: $(STAMP) ## Create the environment in .venv from requirements.lock
 
 setup-real: $(REAL) ## Add the real models of requirements-real.lock (500 MB)
 
-demo: setup ## Run Mixture-Greedy on the scikit-learn digits
+demo: $(DEMO) ## Learn the best mixture of five digit generators; leaves runs/demo
 	@$(RUN) genmix demo
 
-demo-llm: setup-real ## Mix two real language models, served here (minutes)
+demo-llm: setup-real ## Mix two real language models, served locally (minutes)
 	@$(ONE_THREAD) $(VENV)/bin/python examples/city/demo.py
 
-paper: setup ## Make every figure and table of the paper on the recorded worlds (about an hour and a half)
+paper: setup ## Make every figure and table of the paper on the recorded worlds (about 90 minutes)
 	$(RUN) genmix paper --all --out build/paper
 
-paper-quick: setup ## A quick look at all of them (minutes)
+paper-quick: setup ## Make small versions of all of them (minutes)
 	$(RUN) genmix paper --all --quick --out build/paper-quick
 
-test: setup ## Run the tests and measure the coverage
-	$(PYTEST) -m "not drill and not real and not browser" --cov
+test: setup ## Run the tests; in CI also measure coverage
+	$(PYTEST) -m "not drill and not real and not browser and not release" $(if $(CI),--cov)
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
@@ -42,7 +47,10 @@ test-real: setup-real ## Run the end-to-end tests on real models
 test-browser: setup ## Run the tests in a real browser (needs Debian's chromium)
 	$(ONE_THREAD) $(RUN) pytest -q -m browser
 
-screenshots: setup ## Make the screenshots, those of the README among them
+test-release: setup ## Build the wheel, install it into an empty environment, and use it there
+	$(RUN) pytest -q -m release
+
+screenshots: setup ## Take the screenshots, including those of the README
 	PYTHONPATH=. $(ONE_THREAD) $(VENV)/bin/python docs/screenshots.py
 
 bench: setup ## Run all benchmarks at full size (about 45 minutes)
@@ -56,29 +64,48 @@ lint: setup ## Check style and types
 	$(RUN) ruff format --check
 	$(RUN) mypy
 
-format: setup ## Put the code in shape
+format: setup ## Format the code
 	$(RUN) ruff check --fix
 	$(RUN) ruff format
+
+docs: $(DOCS) ## Build the documentation site in build/site
+	$(RUN) mkdocs build --strict
+
+docs-serve: $(DOCS) ## Show the documentation site and rebuild it on every change
+	$(RUN) mkdocs serve
+
+dist: setup ## Build the wheel and the source distribution in dist/
+	$(RUN) hatchling build
 
 clean: ## Remove the environment and everything built
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis \
 		.mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An environment made by another version of Python is rebuilt; one made by this version is reused.
-$(STAMP): pyproject.toml requirements.lock
+# An environment of another Python version is rebuilt; otherwise it is reused.
+$(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "genmix needs Python 3.11 or newer: name one, as in PYTHON=python3.12 make setup."; \
+		echo "genmix needs Python 3.11 or newer; choose one, e.g. PYTHON=python3.12 make setup."; \
 		exit 1; }
-	@version='import sys; print(sys.version_info[:2])'; \
-	if [ "$$($(VENV)/bin/python -c "$$version" 2>/dev/null)" != "$$($(PYTHON) -c "$$version")" ]; \
-	then $(PYTHON) -m venv --clear $(VENV); fi
-	@echo "Installing requirements.lock into $(VENV) (minutes the first time) ..."
-	@$(RUN) pip install -qq --disable-pip-version-check -r requirements.lock
-	@$(RUN) pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(DEMO): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
+	@echo "Installing the packages that the demo needs into $(VENV) ..."
+	@$(PIP) -c requirements.lock hatchling editables
+	@$(PIP) -c requirements.lock --no-build-isolation -e ".[demo]"
 	@touch $@
 
+$(STAMP): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
+	@echo "Installing requirements.lock into $(VENV) (takes minutes the first time) ..."
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@ $(DEMO)
+
 $(REAL): $(STAMP) requirements-real.lock
-	@echo "Installing requirements-real.lock into $(VENV) (minutes the first time) ..."
-	@$(RUN) pip install -qq --disable-pip-version-check --no-deps -r requirements-real.lock
+	@echo "Installing requirements-real.lock into $(VENV) (takes minutes the first time) ..."
+	@$(PIP) --no-deps -r requirements-real.lock
+	@touch $@
+
+$(DOCS): $(STAMP) requirements-docs.lock
+	@$(PIP) --no-deps -r requirements-docs.lock
 	@touch $@

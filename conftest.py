@@ -1,4 +1,4 @@
-"""Nothing of a test lands outside its own folders."""
+"""Fixtures for the tests and for the examples in docstrings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Embeddings are cached in a folder of the test session, not in the user's."""
+    """Keep cached embeddings in a folder of the test session instead of the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GENMIX_CACHE", str(folder))
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("GENMIX_REPORT", "off")  # the tests of the report ask for it
+        patch.setenv("GENMIX_REPORT", "off")  # the tests of the report turn it on
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def doctest_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the examples in docstrings in a temporary folder."""
+    if isinstance(request.node, pytest.DoctestItem):
+        monkeypatch.chdir(request.getfixturevalue("tmp_path"))
 
 
 @pytest.fixture(scope="module")
 def with_reports() -> Iterator[None]:
-    """Runs end with their report, as they do for users."""
+    """Let runs write their report at the end, as they do for users."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GENMIX_REPORT", raising=False)
         yield
