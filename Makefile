@@ -14,7 +14,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
 .PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real test-release \
-	screenshots bench bench-quick lint format docs docs-serve dist clean
+	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -83,6 +83,10 @@ clean: ## Remove the environment and everything built
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment of another Python version is rebuilt; otherwise it is reused.
+VERSION := 'import sys; print(sys.version_info[:2])'
+ifneq ($(shell $(VENV)/bin/python -c $(VERSION) 2>/dev/null),$(shell $(PYTHON) -c $(VERSION)))
+$(VENV)/pyvenv.cfg: rebuild
+endif
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "genmix needs Python 3.11 or newer; choose one, e.g. PYTHON=python3.12 make setup."; \
