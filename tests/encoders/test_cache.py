@@ -85,9 +85,9 @@ def test_another_name_or_modality_is_another_entry(tmp_path: Path) -> None:
 
 
 def test_vectors_go_past_it(tmp_path: Path) -> None:
-    from genmix.encoders.precomputed import Precomputed
+    from genmix.encoders.precomputed import PrecomputedEncoder
 
-    encoder, inner = cached(tmp_path, Precomputed())
+    encoder, inner = cached(tmp_path, PrecomputedEncoder())
     encoder.encode(VECTORS)
     encoder.encode(VECTORS)
     assert inner.asked == 2 * len(VECTORS)

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
-from genmix.encoders.callable import CallableEncoder
-from genmix.encoders.precomputed import PrecomputedEncoder
+from genmix.encoders.callable import CallableSettings
+from genmix.encoders.precomputed import PrecomputedSettings
 from genmix.errors import InputError
 from tests.encoders.test_encoders import IMAGES, TEXTS, VECTORS, one_sentence
 
@@ -20,7 +20,7 @@ from tests.encoders.test_encoders import IMAGES, TEXTS, VECTORS, one_sentence
 def built(folder: Path, code: str = "", function: str = "mine:embed", **settings: Any) -> Any:
     if code:
         (folder / "mine.py").write_text(code, encoding="utf-8")
-    return CallableEncoder(kind="callable", function=function, **settings).build(folder)
+    return CallableSettings(kind="callable", function=function, **settings).build(folder)
 
 
 def test_texts_come_as_str_and_images_as_bytes(tmp_path: Path) -> None:
@@ -121,16 +121,16 @@ def test_the_dimension_may_not_change(tmp_path: Path) -> None:
 
 
 def test_precomputed_takes_vectors_as_they_are() -> None:
-    encoder = PrecomputedEncoder(kind="precomputed").build(Path())
+    encoder = PrecomputedSettings(kind="precomputed").build(Path())
     rows = encoder.encode(VECTORS)
     np.testing.assert_array_equal(rows, np.array([s.vector for s in VECTORS], np.float32))
     with pytest.raises(ValidationError, match="as they are"):
-        PrecomputedEncoder(kind="precomputed", normalise=True)
+        PrecomputedSettings(kind="precomputed", normalise=True)
     for bad in (
         [VECTORS[0], Sample(vector=[1.0])],
         [Sample(vector=[[1.0]])],
         [Sample(vector=["a"])],
     ):
         with pytest.raises(EncodingError) as caught:
-            PrecomputedEncoder(kind="precomputed").build(Path()).encode(bad)
+            PrecomputedSettings(kind="precomputed").build(Path()).encode(bad)
         one_sentence(caught.value)

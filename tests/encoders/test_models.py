@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genmix.encoders.sentence_transformers import SentenceTransformersEncoder
-from genmix.encoders.vision import ClipEncoder, DinoV2Encoder
+from genmix.encoders.sentence_transformers import SentenceTransformersSettings
+from genmix.encoders.vision import ClipSettings, DinoV2Settings
 from genmix.errors import InputError
 from tests.encoders.test_encoders import IMAGES, TEXTS, one_sentence
 from tests.support import tiny_encoders as tiny
@@ -31,12 +31,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sbert(**settings: Any) -> SentenceTransformersEncoder:
-    return SentenceTransformersEncoder(kind="sentence-transformers", **settings)
+def sbert(**settings: Any) -> SentenceTransformersSettings:
+    return SentenceTransformersSettings(kind="sentence-transformers", **settings)
 
 
-def dinov2(**settings: Any) -> DinoV2Encoder:
-    return DinoV2Encoder(kind="dinov2", **settings)
+def dinov2(**settings: Any) -> DinoV2Settings:
+    return DinoV2Settings(kind="dinov2", **settings)
 
 
 def refused(settings: Any, folder: Path, *parts: str) -> None:
@@ -90,7 +90,7 @@ def test_what_is_no_model_is_refused(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(sbert(model="empty"), tmp_path, "could not be loaded")
     refused(dinov2(model="empty"), tmp_path, "could not be loaded")
-    refused(ClipEncoder(kind="clip", model="dinov2"), models, "of type dinov2", "clip")
+    refused(ClipSettings(kind="clip", model="dinov2"), models, "of type dinov2", "clip")
     refused(dinov2(model="dinov2", device="cuda:77"), models, "cuda:77", "device: cpu")
     refused(dinov2(model="dinov2", device="abacus"), models, "abacus")
     shutil.copytree(models / "dinov2", tmp_path / "torn")
@@ -162,10 +162,10 @@ def in_a_process_with(home: Path, code: str, **environment: str) -> list[str]:
 
 LOAD = """
 from pathlib import Path
-from genmix.encoders.vision import DinoV2Encoder
+from genmix.encoders.vision import DinoV2Settings
 from genmix.errors import InputError
 for settings in ({"model": "org/tiny"}, {"model": "org/tiny", "revision": "main"}, {}):
-    encoder = DinoV2Encoder(kind="dinov2", **settings).build(Path("/"))
+    encoder = DinoV2Settings(kind="dinov2", **settings).build(Path("/"))
     print(encoder.name)
     try:
         encoder.load()

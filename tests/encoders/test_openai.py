@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from genmix.core.endpoints import retry_after
 from genmix.encoders import openai as room
 from genmix.encoders.base import EncodingError
-from genmix.encoders.openai import OpenAIEncoder
+from genmix.encoders.openai import OpenAISettings
 from genmix.errors import InputError
 from tests.encoders.test_encoders import TEXTS, one_sentence
 from tests.support.embeddings_server import KEY, EmbeddingsServer, serving, vector_of
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingsServer]:
 
 def built(server: EmbeddingsServer, **settings: Any) -> Any:
     given = {"base_url": server.url, "model": "tiny", "api_key_env": "GENMIX_TEST_KEY", **settings}
-    return OpenAIEncoder(kind="openai", **given).build(Path())
+    return OpenAISettings(kind="openai", **given).build(Path())
 
 
 def refusal(message: str) -> str:
@@ -159,15 +159,15 @@ def test_where_the_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "NOT_SET_AT_ALL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match="OPENAI_API_KEY") as caught:
-        OpenAIEncoder(kind="openai", model="tiny").build(Path())
+        OpenAISettings(kind="openai", model="tiny").build(Path())
     one_sentence(caught.value)
     with pytest.raises(InputError, match="NOT_SET_AT_ALL"):
-        OpenAIEncoder(kind="openai", model="tiny", api_key_env="NOT_SET_AT_ALL").build(Path())
+        OpenAISettings(kind="openai", model="tiny", api_key_env="NOT_SET_AT_ALL").build(Path())
     with serving() as server:
-        own = OpenAIEncoder(kind="openai", model="tiny", base_url=server.url).build(Path())
+        own = OpenAISettings(kind="openai", model="tiny", base_url=server.url).build(Path())
         np.testing.assert_array_equal(own.encode(TEXTS), expected())
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert OpenAIEncoder(kind="openai", model="tiny").build(Path()).name == "openai tiny"
+    assert OpenAISettings(kind="openai", model="tiny").build(Path()).name == "openai tiny"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_where_the_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_settings_that_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        OpenAIEncoder(kind="openai", model="tiny", **settings)
+        OpenAISettings(kind="openai", model="tiny", **settings)
 
 
 def test_waiting_as_long_as_the_server_asks() -> None:

@@ -11,13 +11,13 @@ from PIL import Image
 
 from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
-from genmix.encoders.pixels import PixelsEncoder
+from genmix.encoders.pixels import PixelsSettings
 from tests.encoders.test_encoders import one_sentence
 from tests.support import tiny_encoders as tiny
 
 
 def pixels(content: bytes, **settings: Any) -> Any:
-    encoder = PixelsEncoder(kind="pixels", **settings).build(None)  # type: ignore[arg-type]
+    encoder = PixelsSettings(kind="pixels", **settings).build(None)  # type: ignore[arg-type]
     (row,) = encoder.encode([Sample(image=content)])
     return row
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_an_encoding_error(content: bytes) -> None:
 
 def test_black_has_no_direction() -> None:
     black = tiny.encoded(plain((0, 0, 0)))
-    encoder = PixelsEncoder(kind="pixels", size=2, normalise=True).build(None)  # type: ignore[arg-type]
+    encoder = PixelsSettings(kind="pixels", size=2, normalise=True).build(None)  # type: ignore[arg-type]
     white = Sample(image=tiny.encoded(plain((255, 255, 255))))
     np.testing.assert_allclose(np.linalg.norm(encoder.encode([white])), 1, atol=1e-6)
     with pytest.raises(EncodingError, match="zero vector for sample 1 of") as caught:

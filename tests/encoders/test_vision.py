@@ -14,8 +14,8 @@ from PIL import Image
 from transformers import AutoTokenizer, CLIPModel, Dinov2Model
 
 from genmix.encoders.base import EncodingError
-from genmix.encoders.inception import InceptionEncoder
-from genmix.encoders.vision import ClipEncoder, DinoV2Encoder
+from genmix.encoders.inception import InceptionSettings
+from genmix.encoders.vision import ClipSettings, DinoV2Settings
 from genmix.errors import InputError
 from tests.encoders.test_encoders import IMAGES, TEXTS, one_sentence
 from tests.support import tiny_encoders as tiny
@@ -52,7 +52,7 @@ def pixels(image: Image.Image, shortest: int | None, side: int, scale: Any) -> t
 def test_dinov2_is_the_class_token_after_the_last_norm(crop: bool, tmp_path: Path) -> None:
     tiny.dinov2_model(tmp_path / "model")
     model = Dinov2Model.from_pretrained(tmp_path / "model").eval()
-    rows = DinoV2Encoder(kind="dinov2", model="model", crop=crop).build(tmp_path).encode(IMAGES)
+    rows = DinoV2Settings(kind="dinov2", model="model", crop=crop).build(tmp_path).encode(IMAGES)
     for row, sample in zip(rows, IMAGES, strict=True):
         prepared = pixels(picture(sample.image), 32 if crop else None, 28, IMAGENET)
         tokens = model(prepared).last_hidden_state
@@ -79,7 +79,7 @@ def test_clip_embeds_images_and_texts_into_one_space(crop: bool, tmp_path: Path)
     model = CLIPModel.from_pretrained(tmp_path / "model").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     samples = [TEXTS[0], IMAGES[0], IMAGES[3], TEXTS[2]]
-    rows = ClipEncoder(kind="clip", model="model", crop=crop).build(tmp_path).encode(samples)
+    rows = ClipSettings(kind="clip", model="model", crop=crop).build(tmp_path).encode(samples)
     for row, sample in zip(rows, samples, strict=True):
         if sample.text is not None:
             tokens = tokenizer([sample.text], return_tensors="pt")
@@ -94,13 +94,13 @@ def test_clip_embeds_images_and_texts_into_one_space(crop: bool, tmp_path: Path)
 def test_clip_cuts_what_is_too_long(tmp_path: Path) -> None:
     tiny.clip_model(tmp_path / "model")
     long = type(TEXTS[0])(text="many words " * 100)
-    assert ClipEncoder(kind="clip", model="model").build(tmp_path).encode([long]).shape == (1, 12)
+    assert ClipSettings(kind="clip", model="model").build(tmp_path).encode([long]).shape == (1, 12)
 
 
 def test_inception_is_called_as_stylegan_does(tmp_path: Path) -> None:
     """On uint8 images of their own size; an image twice as large with the same pixels is the same."""
     script = torch.jit.load(str(tiny.inception_script(tmp_path / "i.pt")))
-    rows = InceptionEncoder(kind="inception", path="i.pt").build(tmp_path).encode(IMAGES)
+    rows = InceptionSettings(kind="inception", path="i.pt").build(tmp_path).encode(IMAGES)
     for row, sample in zip(rows, IMAGES, strict=True):
         array = np.array(picture(sample.image)).transpose(2, 0, 1)[None]
         expected = script(torch.from_numpy(array.copy()), return_features=True)
@@ -109,12 +109,12 @@ def test_inception_is_called_as_stylegan_does(tmp_path: Path) -> None:
 
 def test_inception_files_that_are_not_there_or_something_else(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="inception-2015-12-05") as caught:
-        InceptionEncoder(kind="inception", path="missing.pt").build(tmp_path)
+        InceptionSettings(kind="inception", path="missing.pt").build(tmp_path)
     one_sentence(caught.value)
     torch.save({"a": torch.ones(2)}, tmp_path / "weights.pt")
     (tmp_path / "text.pt").write_text("nothing")
     for name in ("weights.pt", "text.pt"):
-        encoder = InceptionEncoder(kind="inception", path=name).build(tmp_path)
+        encoder = InceptionSettings(kind="inception", path=name).build(tmp_path)
         with pytest.raises(InputError, match="no TorchScript") as caught:
             encoder.encode(IMAGES)
         one_sentence(caught.value)
@@ -131,7 +131,7 @@ def test_a_pickle_in_place_of_the_script_is_not_run(tmp_path: Path) -> None:
     torch.save(Evil(), tmp_path / "zipped.pt")
     for name in ("evil.pt", "zipped.pt"):
         with pytest.raises(InputError):
-            InceptionEncoder(kind="inception", path=name).build(tmp_path).load()
+            InceptionSettings(kind="inception", path=name).build(tmp_path).load()
     assert not (tmp_path / "evidence").exists()
 
 
@@ -141,7 +141,7 @@ def test_a_model_that_fails_is_an_encoding_error(tmp_path: Path) -> None:
             return img.float().reshape(img.shape[0], 7)  # no image has seven numbers
 
     torch.jit.script(Picky()).save(str(tmp_path / "picky.pt"))
-    encoder = InceptionEncoder(kind="inception", path="picky.pt").build(tmp_path)
+    encoder = InceptionSettings(kind="inception", path="picky.pt").build(tmp_path)
     with pytest.raises(EncodingError, match="failed on 5 samples") as caught:
         encoder.encode(IMAGES)
     one_sentence(caught.value)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from genmix.data.png import SIGNATURE, as_png
 from genmix.errors import InputError
-from genmix.generators import CallableArm, Context, GenerationError, Request, Sample
+from genmix.generators import CallableArm, Context, GenerationError, Request, Sample, collect
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 
@@ -27,7 +27,7 @@ def arm_of(folder: Path, function: str, **settings: Any) -> Any:
 
 
 def ask(generator: Any, seeds: list[int]) -> list[Any]:
-    return asyncio.run(generator.generate([Request(i, seed) for i, seed in enumerate(seeds)]))
+    return asyncio.run(collect(generator, [Request(i, seed) for i, seed in enumerate(seeds)]))
 
 
 def outcome_of(folder: Path, result: Any, **settings: Any) -> Any:
@@ -195,7 +195,7 @@ def test_blocking_functions_run_beside_each_other(tmp_path: Path) -> None:
     generator = arm_of(tmp_path, "arms:make")
 
     async def both() -> Any:
-        calls = (generator.generate([Request(0, seed)]) for seed in (1, 2))
+        calls = (collect(generator, [Request(0, seed)]) for seed in (1, 2))
         return await asyncio.gather(*calls)
 
     assert asyncio.run(both()) == [[Sample(text="1")], [Sample(text="2")]]
@@ -209,7 +209,7 @@ def test_a_function_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
 
     async def give_up() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(generator.generate([Request(0, 1)]), 0.05)
+            await asyncio.wait_for(collect(generator, [Request(0, 1)]), 0.05)
 
     asyncio.run(give_up())  # ends, although the thread does not
     hanging = [t for t in threading.enumerate() if t.name == "genmix-generator"]

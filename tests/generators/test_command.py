@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from genmix.data.png import as_png
 from genmix.errors import InputError
-from genmix.generators import CommandArm, Context, GenerationError, Request, Sample
+from genmix.generators import CommandArm, Context, GenerationError, Request, Sample, collect
 from tests.support.asking import ask, use
 
 LOOP = """
@@ -63,7 +63,7 @@ def test_one_process_answers_all_requests(tmp_path: Path) -> None:
     generator = arm_of(tmp_path, 'say({"text": str(os.getpid())})')
 
     async def several(g: Any) -> set[str]:
-        calls = [g.generate([Request(i, i), Request(i + 1, i)]) for i in range(3)]
+        calls = [collect(g, [Request(i, i), Request(i + 1, i)]) for i in range(3)]
         return {sample.text for call in await asyncio.gather(*calls) for sample in call}
 
     assert len(use(generator, several)) == 1
@@ -189,8 +189,8 @@ def test_a_late_reply_is_never_anothers(tmp_path: Path) -> None:
         found = []
         for seed in range(3):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(g.generate([Request(0, 50 + seed)]), 0.05)
-            found += await g.generate([Request(0, seed)])
+                await asyncio.wait_for(collect(g, [Request(0, 50 + seed)]), 0.05)
+            found += await collect(g, [Request(0, seed)])
         return found
 
     assert use(generator, impatient) == [Sample(text=str(seed)) for seed in range(3)]
@@ -200,9 +200,9 @@ def test_what_waits_for_its_turn_can_be_cancelled_without_harm(tmp_path: Path) -
     generator = arm_of(tmp_path, 'time.sleep(0.1); say({"text": str(os.getpid())})')
 
     async def crowd(g: Any) -> set[str]:
-        (before,) = await g.generate([Request(0, 0)])
-        first = asyncio.ensure_future(g.generate([Request(1, 0)]))
-        second = asyncio.ensure_future(g.generate([Request(2, 0)]))
+        (before,) = await collect(g, [Request(0, 0)])
+        first = asyncio.ensure_future(collect(g, [Request(1, 0)]))
+        second = asyncio.ensure_future(collect(g, [Request(2, 0)]))
         await asyncio.sleep(0.02)
         second.cancel()
         (after,) = await first
@@ -246,7 +246,7 @@ def test_a_program_beside_the_study_is_found_there(tmp_path: Path) -> None:
 
     async def both(g: Any) -> Any:
         await g.ping()
-        return await g.generate([Request(0, 1)])
+        return await collect(g, [Request(0, 1)])
 
     assert use(generator, both) == [Sample(text="from a script")]
 

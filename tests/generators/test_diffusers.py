@@ -15,8 +15,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from genmix.errors import InputError
-from genmix.generators import Context, DiffusersArm, GenerationError, Request, Sample
-from genmix.generators.local import AbandonedError
+from genmix.generators import Context, DiffusersArm, GenerationError, Request, Sample, collect
+from genmix.generators.local_models import AbandonedError
 from tests.support.asking import ask
 from tests.support.tiny_generators import save_text_to_image_pipeline, save_unconditional_pipeline
 
@@ -150,7 +150,7 @@ def test_an_image_that_nobody_waits_for_is_left_at_the_next_step(study: Path) ->
 def test_arms_with_the_same_pipeline_share_it(study: Path) -> None:
     async def session() -> None:
         first, second = text_arm(study), text_arm(study, prompt="b", guidance=3.0)
-        both = await asyncio.gather(*(g.generate([Request(0, 1)]) for g in (first, second)))
+        both = await asyncio.gather(*(collect(g, [Request(0, 1)]) for g in (first, second)))
         assert first._shared.get() is second._shared.get()
         assert both[0][0].image != both[1][0].image
         for generator in (first, second):

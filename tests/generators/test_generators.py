@@ -1,4 +1,4 @@
-"""What every kind of arm must do. A new kind joins with one line in ``CASES``."""
+"""The generator protocol, checked for every kind of arm. A new kind needs one line in ``CASES``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ from genmix.generators import (
     GenerationError,
     Generator,
     OpenAIArm,
+    Outcome,
     RecordedArm,
     Request,
     Sample,
     TransformersArm,
+    collect,
 )
 from tests.support.endpoint import Endpoint
 from tests.support.tiny_generators import (
@@ -128,7 +130,7 @@ class Case:
         """The outcomes of some batches, one after the other, with one generator."""
 
         async def ask(generator: Generator) -> list[list[Any]]:
-            return [[plain(x) for x in await generator.generate(batch)] for batch in batches]
+            return [[plain(x) for x in await collect(generator, batch)] for batch in batches]
 
         return self.use(ask)
 
@@ -192,7 +194,7 @@ def test_requests_give_different_samples(case: Case) -> None:
 
 def test_a_sample_is_one_thing_and_costs_no_more_than_was_said(case: Case) -> None:
     async def ask(generator: Generator) -> tuple[float | None, list[Any]]:
-        return generator.most_cost(), await generator.generate(REQUESTS)
+        return generator.most_cost(), await collect(generator, REQUESTS)
 
     most, found = case.use(ask)
     for sample in found:
@@ -211,7 +213,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 
 def test_calls_at_the_same_time_do_not_mix(case: Case) -> None:
     async def ask(generator: Generator) -> list[Any]:
-        calls = [generator.generate([request]) for request in REQUESTS]
+        calls = [collect(generator, [request]) for request in REQUESTS]
         return [plain(outcome) for (outcome,) in await asyncio.gather(*calls)]
 
     assert [case.use(ask)] == case.run(REQUESTS)
@@ -220,11 +222,31 @@ def test_calls_at_the_same_time_do_not_mix(case: Case) -> None:
 def test_a_cancelled_call_leaves_the_arm_usable(case: Case) -> None:
     async def ask(generator: Generator) -> list[Any]:
         for pause in (0, 0.001, 0.02):
-            call = asyncio.ensure_future(generator.generate(REQUESTS[::-1]))
+            call = asyncio.ensure_future(collect(generator, REQUESTS[::-1]))
             await asyncio.sleep(pause)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-        return [plain(outcome) for outcome in await generator.generate(REQUESTS)]
+        return [plain(outcome) for outcome in await collect(generator, REQUESTS)]
+
+    assert [case.use(ask)] == case.run(REQUESTS)
+
+
+def test_every_request_gets_one_outcome_with_its_position(case: Case) -> None:
+    async def ask(generator: Generator) -> list[tuple[int, Outcome]]:
+        return [arrived async for arrived in generator.generate(REQUESTS)]
+
+    found = case.use(ask)
+    assert sorted(position for position, _ in found) == list(range(len(REQUESTS)))
+    (in_order,) = case.run(REQUESTS)
+    assert all(plain(outcome) == in_order[position] for position, outcome in found)
+
+
+def test_a_caller_may_stop_after_the_first_outcome(case: Case) -> None:
+    async def ask(generator: Generator) -> list[Any]:
+        stream = generator.generate(REQUESTS)
+        await anext(stream)
+        await stream.aclose()
+        return [plain(outcome) for outcome in await collect(generator, REQUESTS)]
 
     assert [case.use(ask)] == case.run(REQUESTS)
 
@@ -273,7 +295,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
             patch.setitem(sys.modules, module, None)
             patch.setitem(sys.modules, f"{module}.Image", None)
             with pytest.raises(
-                InputError, match=rf"needs the package {package_of(module)}: pip install "
+                InputError, match=rf"needs the package {package_of(module)}; install it with"
             ):
                 settings.build(Context(world, 0, "arm"))
 
@@ -341,7 +363,7 @@ def test_files_of_prompts_that_cannot_be_read(
 
 
 def test_every_example_of_the_page_is_valid_and_every_kind_has_one() -> None:
-    page = (ROOT / "docs" / "generators.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "generators.md").read_text(encoding="utf-8")
     kinds = {kind.model_fields["kind"].annotation.__args__[0]: kind for kind in ARM_KINDS}  # type: ignore[union-attr]
     seen = set()
     for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
@@ -355,7 +377,7 @@ def test_every_example_of_the_page_is_valid_and_every_kind_has_one() -> None:
 
 
 def test_the_page_names_every_setting() -> None:
-    page = (ROOT / "docs" / "generators.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "generators.md").read_text(encoding="utf-8")
     for kind in ARM_KINDS:
         for name in kind.model_fields:
             assert f"`{name}" in page or f"{name}:" in page, f"{kind.__name__}.{name}"

@@ -17,7 +17,7 @@ import pytest
 from pydantic import ValidationError
 
 from genmix.errors import InputError
-from genmix.generators import Context, GenerationError, OpenAIArm, Request, Sample
+from genmix.generators import Context, GenerationError, OpenAIArm, Request, Sample, collect
 from genmix.generators.openai import TOKENS_PER_CALL, TOKENS_PER_MESSAGE
 from tests.support.asking import ask, use
 from tests.support.endpoint import (
@@ -359,7 +359,7 @@ def test_the_key_is_never_said(
     generator = arm_of(endpoint.url, api_key_env="MY_KEY", prompt="hello")
 
     async def everything(g: Any) -> list[str]:
-        (outcome,) = await g.generate([Request(0, 1)])
+        (outcome,) = await collect(g, [Request(0, 1)])
         assert isinstance(outcome, GenerationError)
         said = [str(outcome), repr(outcome), repr(g), *traceback.format_exception(outcome)]
         try:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from genmix.errors import InputError
-from genmix.generators import Context, GenerationError, RecordedArm, Request, Sample
+from genmix.generators import Context, GenerationError, RecordedArm, Request, Sample, collect
 
 
 def arm_of(folder: Path, path: str, seed: int = 0, arm: str = "arm", **settings: Any) -> Any:
@@ -22,7 +22,7 @@ def arm_of(folder: Path, path: str, seed: int = 0, arm: str = "arm", **settings:
 
 
 def ask(generator: Any, *indices: int) -> list[Any]:
-    return asyncio.run(generator.generate([Request(index, 0) for index in indices]))
+    return asyncio.run(collect(generator, [Request(index, 0) for index in indices]))
 
 
 def all_of(generator: Any) -> list[Any]:

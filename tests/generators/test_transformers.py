@@ -17,8 +17,8 @@ import torch
 from pydantic import ValidationError
 
 from genmix.errors import InputError
-from genmix.generators import Context, GenerationError, Request, Sample, TransformersArm
-from genmix.generators.local import AbandonedError
+from genmix.generators import Context, GenerationError, Request, Sample, TransformersArm, collect
+from genmix.generators.local_models import AbandonedError
 from genmix.generators.transformers import _models
 from tests.support.asking import ask, use
 from tests.support.tiny_generators import save_language_model
@@ -194,13 +194,13 @@ def test_arms_with_the_same_model_share_it_until_the_last_is_closed(study: Path)
         other = arm_of(study, "ending")
         assert first._shared is second._shared
         assert first._shared is not other._shared
-        await asyncio.gather(*(g.generate([Request(0, 1)]) for g in (first, second, other)))
+        await asyncio.gather(*(collect(g, [Request(0, 1)]) for g in (first, second, other)))
         model = first._shared.get().model
         assert model is second._shared.get().model
         await first.close()
         with pytest.raises(GenerationError, match="closed"):
-            await first.generate([Request(0, 1)])
-        assert isinstance((await second.generate([Request(0, 1)]))[0], Sample)
+            await collect(first, [Request(0, 1)])
+        assert isinstance((await collect(second, [Request(0, 1)]))[0], Sample)
         await second.close()
         await other.close()
         return weakref.ref(model)
@@ -241,12 +241,12 @@ def test_after_a_cancellation_no_further_text_is_begun(study: Path) -> None:
     generator.make = watched
 
     async def impatient(g: Any) -> None:
-        call = asyncio.ensure_future(g.generate([Request(i, i) for i in range(5)]))
+        call = asyncio.ensure_future(collect(g, [Request(i, i) for i in range(5)]))
         await asyncio.to_thread(first.wait, 20)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         go_on.set()
-        await g.generate([])  # waits for the model to be free
+        await collect(g, [])  # waits for the model to be free
 
     use(generator, impatient)
     assert len(begun) == 1
@@ -261,7 +261,7 @@ def test_models_may_be_loaded_at_the_same_time(study: Path, tmp_path: Path) -> N
         arms = [arm_of(tmp_path, name, dtype="float32") for name in names]
         arms.append(arm_of(study, dtype="bfloat16"))
         found = await asyncio.gather(
-            *(g.generate([Request(i, 100 + i) for i in range(2)]) for g in arms)
+            *(collect(g, [Request(i, 100 + i) for i in range(2)]) for g in arms)
         )
         for generator in arms:
             await generator.close()

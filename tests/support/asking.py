@@ -1,4 +1,4 @@
-"""Generators asked from tests that know nothing of asyncio."""
+"""Run generators in tests that do not use asyncio."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from genmix.data.samples import Request
+from genmix.generators import collect
 
 
 def use(generator: Any, work: Callable[[Any], Any]) -> Any:
@@ -23,4 +24,4 @@ def use(generator: Any, work: Callable[[Any], Any]) -> Any:
 
 def ask(generator: Any, count: int = 1) -> list[Any]:
     requests = [Request(index, 100 + index) for index in range(count)]
-    return use(generator, lambda g: g.generate(requests))
+    return use(generator, lambda g: collect(g, requests))

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible endpoints have in common, whether they generate or embed."""
+"""What the arms and encoders of OpenAI-compatible endpoints share: addresses, keys, waiting times."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from urllib.parse import urlsplit
 OPENAI_URL = "https://api.openai.com/v1"
 
 NO_KEY = "none"
-"""Sent where the server wants no key; the package does not go without."""
+"""Sent to servers that need no key, because the openai package requires one."""
 
 
-def plain_url(value: str) -> str:
-    """The address of an endpoint, refused if it could hold a secret."""
+def checked_url(value: str) -> str:
+    """Return the address of an endpoint; refuse one that may contain a secret."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url is no address: write one like http://127.0.0.1:8080/v1")
+        raise ValueError("base_url is not an address; use one like http://127.0.0.1:8080/v1")
     if parts.username or parts.password or parts.query:
-        raise ValueError("base_url holds a password or a query: give the key in api_key_env")
+        raise ValueError("base_url contains a password or a query; pass the key in api_key_env")
     return value
 
 
 def retry_after(header: str | None) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number, or a date."""
+    """Return the seconds that a Retry-After header asks to wait: a number, or until a date."""
     if header is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", header.strip()):

@@ -1,43 +1,62 @@
-"""Blocking work beside the event loop."""
+"""Blocking work in threads beside the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[threading.Event], T]) -> T:
-    """What ``work`` returns or raises; the event it is given is set when nobody waits for it any more.
+@dataclass(frozen=True)
+class _End:
+    error: Exception | None = None
 
-    The thread is a daemon: work that hangs keeps neither the event loop nor the process from ending.
+
+async def iterate_in_thread(work: Callable[[threading.Event], Iterable[T]]) -> AsyncGenerator[T, None]:
+    """Yield each item of ``work(stop)`` when the thread has it; ``stop`` is set when we leave.
+
+    The thread is a daemon: work that hangs blocks neither the event loop nor the exit of the process.
     """
     loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[T] = loop.create_future()
-    abandoned = threading.Event()
+    arrived: asyncio.Queue[T | _End] = asyncio.Queue()
+    stop = threading.Event()
+
+    def put(item: T | _End) -> None:
+        with suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(arrived.put_nowait, item)
 
     def run() -> None:
+        end = _End()
         try:
-            settle: Callable[[], None] = partial(outcome.set_result, work(abandoned))
+            for item in work(stop):
+                put(item)
         except BaseException as error:
-            settle = partial(outcome.set_exception, _awaitable(error))
-        with suppress(RuntimeError):  # the loop is closed: nobody is interested
-            loop.call_soon_threadsafe(lambda: None if outcome.done() else settle())
+            end = _End(_raisable(error))
+        put(end)
 
     threading.Thread(target=run, name="genmix-generator", daemon=True).start()
     try:
-        return await outcome
+        while not isinstance(item := await arrived.get(), _End):
+            yield item
+        if item.error is not None:
+            raise item.error
     finally:
-        abandoned.set()
+        stop.set()
 
 
-def _awaitable(error: BaseException) -> Exception:
-    """The error, unless it is of those that would end more than the work itself."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return what ``work()`` returns, or raise what it raises."""
+    async with aclosing(iterate_in_thread(lambda _: [work()])) as items:
+        return await anext(items)
+
+
+def _raisable(error: BaseException) -> Exception:
+    """Replace what must not be raised in the event loop: SystemExit, StopIteration and the like."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
         return error
-    return RuntimeError(f"it ended with {type(error).__name__}")
+    return RuntimeError(f"the work ended with {type(error).__name__}")

@@ -1,34 +1,128 @@
-"""A sample and the request for one: what generators make and encoders embed."""
+"""Samples and requests, and the checks that turn what user code returns into a sample."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import LARGEST, is_torch, to_numpy
 
 
 @dataclass(frozen=True)
 class Request:
-    """One sample to make. The same request to the same generator asks for the same sample."""
+    """A request for one sample. The same request to the same generator yields the same sample."""
 
     index: int
-    """Which sample of the arm, from 0; recorded arms give the one at this place of their order."""
+    """Number of the sample within its arm, from 0."""
     seed: int
     """Derived from the study's seed, the arm and the index; fits in 31 bits."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What came out: exactly one of text, image and vector, and what is known of it."""
+    """A generated sample: exactly one of text, image and vector, and its metadata."""
 
     text: str | None = None
     image: bytes | None = None
     """An encoded PNG."""
     vector: Any = None
-    """Recorded features ``(d,)``, which need no encoder."""
+    """Recorded features of shape ``(d,)``; they need no encoder."""
     prompt: str | None = None
     source: str | None = None
-    """Where a recorded sample comes from: a file's name and row."""
+    """Origin of a recorded sample: file name and row."""
     quality: float | None = None
     cost: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+
+
+class FieldError(ValueError):
+    """A sample has an invalid field. The message is a phrase whose subject is the sample."""
+
+
+def sample_from(**fields: Any) -> Sample:
+    """Validate the fields of a sample; None means that a field is absent."""
+    unknown = sorted(set(fields) - set(FIELDS))
+    if unknown:
+        raise FieldError(f"has the unknown field {unknown[0]!r}; use {', '.join(FIELDS)}")
+    given = {name: value for name, value in fields.items() if value is not None}
+    if sum(name in given for name in ("text", "image", "vector")) != 1:
+        raise FieldError("needs exactly one of text, image and vector")
+    return Sample(**{name: _CHECKS[name](value, name) for name, value in given.items()})
+
+
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise FieldError(f"has a {name} of type {type(value).__name__}; pass a str")
+    return without_surrogates(value)
+
+
+def _image(value: Any, name: str) -> bytes:
+    from genmix.data.png import as_png
+
+    return as_png(value)
+
+
+def _vector(value: Any, name: str) -> Any:
+    """Finite numbers of shape ``(d,)``; float32 stays float32, all else becomes float64."""
+    try:
+        array = to_numpy(value) if is_torch(value) else np.asarray(value)
+    except (TypeError, ValueError):
+        raise FieldError(f"has a {name} that is not an array of numbers") from None
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiub":
+        raise FieldError(
+            f"has a {name} of shape {array.shape} and dtype {array.dtype}; "
+            "pass real numbers of shape (d,)"
+        )
+    row = array.astype(np.float32 if array.dtype == np.float32 else np.float64)
+    if not float(np.abs(row).max()) <= LARGEST:  # also catches NaN
+        raise FieldError(f"has NaN, infinity or a number beyond {LARGEST:g} in its {name}")
+    return row
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool | str | bytes):
+        raise FieldError(f"has {name} {value!r}; pass a number")
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise FieldError(f"has {name} {value!r}; pass a finite number")
+    return found
+
+
+def _cost(value: Any, name: str) -> float:
+    found = _number(value, name)
+    if found < 0:
+        raise FieldError(f"has {name} {found:g}; pass a number of at least 0")
+    return found
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise FieldError(f"has {name} {value!r}; pass a whole number of at least 0")
+    return int(value)
+
+
+_CHECKS: dict[str, Any] = {
+    "text": _text,
+    "image": _image,
+    "vector": _vector,
+    "prompt": _text,
+    "quality": _number,
+    "cost": _cost,
+    "input_tokens": _count,
+    "output_tokens": _count,
+}
+
+FIELDS = tuple(_CHECKS)
+"""The fields that user code may set."""

@@ -1,23 +1,56 @@
-"""Adapters that turn samples into vectors, one file a kind; each loads its libraries when it is used."""
+"""Encoders: adapters that embed samples, one file per kind; heavy libraries are imported on use."""
 
-from genmix.encoders.cache import CachedEncoder, cache_folder
-from genmix.encoders.callable import CallableEncoder
-from genmix.encoders.inception import InceptionEncoder
-from genmix.encoders.openai import OpenAIEncoder
-from genmix.encoders.pixels import PixelsEncoder
-from genmix.encoders.precomputed import PrecomputedEncoder
-from genmix.encoders.sentence_transformers import SentenceTransformersEncoder
-from genmix.encoders.vision import ClipEncoder, DinoV2Encoder
-
-ENCODER_KINDS = (
-    SentenceTransformersEncoder,
-    DinoV2Encoder,
-    ClipEncoder,
-    InceptionEncoder,
-    PixelsEncoder,
-    PrecomputedEncoder,
-    CallableEncoder,
-    OpenAIEncoder,
+from genmix.core.plugins import Plugin, find_plugins, kind_of, plugin_classes
+from genmix.encoders.base import (
+    BatchEncoder,
+    Encoder,
+    EncoderSettings,
+    EncodingError,
+    images_of,
+    texts_of,
 )
+from genmix.encoders.cache import CachedEncoder, cache_folder
+from genmix.encoders.callable import CallableSettings
+from genmix.encoders.inception import InceptionSettings
+from genmix.encoders.openai import OpenAISettings
+from genmix.encoders.pixels import PixelsSettings
+from genmix.encoders.precomputed import PrecomputedSettings
+from genmix.encoders.sentence_transformers import SentenceTransformersSettings
+from genmix.encoders.vision import ClipSettings, DinoV2Settings
 
-__all__ = ["ENCODER_KINDS", "CachedEncoder", "cache_folder"]
+ENCODER_KINDS: tuple[type[EncoderSettings], ...] = (
+    SentenceTransformersSettings,
+    DinoV2Settings,
+    ClipSettings,
+    InceptionSettings,
+    PixelsSettings,
+    PrecomputedSettings,
+    CallableSettings,
+    OpenAISettings,
+)
+"""Settings of the built-in kinds of encoders; ``kind`` distinguishes them."""
+
+
+def encoder_plugins() -> tuple[Plugin, ...]:
+    """Return the encoders that installed packages add."""
+    return find_plugins("genmix.encoders", EncoderSettings, frozenset(map(kind_of, ENCODER_KINDS)))
+
+
+def encoder_kinds() -> tuple[type[EncoderSettings], ...]:
+    """Return the settings of all kinds: the built-in ones and those of installed packages."""
+    return (*ENCODER_KINDS, *plugin_classes(encoder_plugins()).values())
+
+
+__all__ = [
+    "ENCODER_KINDS",
+    "BatchEncoder",
+    "CachedEncoder",
+    "Encoder",
+    "EncoderSettings",
+    "EncodingError",
+    "cache_folder",
+    "encoder_kinds",
+    "encoder_plugins",
+    "images_of",
+    "texts_of",
+]

@@ -1,38 +1,188 @@
-"""What an encoder is: samples in, one vector each out."""
+"""The encoder protocol, the settings of every kind, and the base class of encoders that batch."""
 
 from __future__ import annotations
 
+import io
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
+from genmix.core.optional import require
+from genmix.core.text import first_sentence
+from genmix.data.png import FORMATS
 from genmix.data.samples import Sample
+from genmix.errors import InputError
+
+Rows = NDArray[np.float32]
+
+DEEP_MODES = ("I", "F")
+"""Prefixes of Pillow modes with more than 8 bits per channel, which convert() would clip."""
 
 
 class EncodingError(Exception):
-    """Samples that could not be embedded; the message is one sentence."""
+    """Samples could not be embedded. The message is one sentence."""
 
 
 class Encoder(Protocol):
-    """Embeds samples. It blocks; whoever must not wait calls it in a thread."""
+    """Embeds samples. Its methods block; the run loop calls them in a thread."""
 
     name: str
-    """Printed with every score: kind, model, and what is done to the vectors."""
+    """Kind, model and post-processing. It is printed with every score and is part of cache keys."""
 
     @property
     def dimension(self) -> int | None:
-        """Of the vectors, if it is known before the first one."""
+        """Dimension of the embeddings, or None while it is unknown."""
         ...
 
     def encode(self, samples: Sequence[Sample]) -> NDArray[Any]:
-        """``(n, d)``, float32 or float64, a row for each sample, whatever else is in the batch."""
+        """Return embeddings ``(n, d)``, float32 or float64.
+
+        A row must not depend on the other samples of the batch.
+        """
         ...
 
     def load(self) -> None:
-        """Make ready what :meth:`encode` needs, so that a fault shows before a sample is paid for."""
+        """Load what :meth:`encode` needs, so that errors appear before a sample is paid for."""
         ...
 
     def close(self) -> None:
-        """Let go of models and connections."""
+        """Release models and connections."""
         ...
+
+
+class EncoderSettings(BaseModel):
+    """Settings of an encoder. A subclass has a literal ``kind``, which names it in study files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Modules that this kind imports beyond the dependencies of genmix."""
+    extra: ClassVar[str] = ""
+    """The extra of genmix that installs them."""
+
+    normalise: bool = Field(False, description="Scale every embedding to unit length.")
+
+    @abstractmethod
+    def build(self, folder: Path) -> Encoder:
+        """Build the encoder; paths are relative to ``folder``; invalid settings raise InputError."""
+
+
+class BatchEncoder(ABC):
+    """Embeds batch by batch, checks the rows and normalizes them; subclasses write ``embed``."""
+
+    def __init__(
+        self, name: str, *, batch: int, normalise: bool, dimension: int | None = None
+    ) -> None:
+        self.name = f"{name}, unit norm" if normalise else name
+        self.dimension = dimension
+        self._batch, self._normalise = batch, normalise
+
+    def encode(self, samples: Sequence[Sample]) -> Rows:
+        """Return float32 embeddings of shape ``(n, d)``."""
+        parts = [
+            self._checked(self._guarded(samples[start : start + self._batch]), start)
+            for start in range(0, len(samples), self._batch)
+        ]
+        if not parts:
+            return np.empty((0, self.dimension or 0), np.float32)
+        widths = sorted({part.shape[1] for part in parts})
+        if len(widths) > 1 or self.dimension not in (None, widths[0]):
+            raise EncodingError(
+                f"{self.name} returned vectors of {widths[-1]} dimensions after "
+                f"{self.dimension or widths[0]}; use an encoder with a fixed dimension."
+            )
+        self.dimension = widths[0]
+        return np.concatenate(parts)
+
+    def _guarded(self, samples: Sequence[Sample]) -> Any:
+        try:
+            return self.embed(samples)
+        except (EncodingError, InputError):
+            raise
+        except Exception as error:  # e.g. out of memory
+            raise EncodingError(
+                f"{self.name} failed on {len(samples)} samples "
+                f"({type(error).__name__}: {first_sentence(error)}); use a smaller batch, or remove "
+                "the samples."
+            ) from error
+
+    @abstractmethod
+    def embed(self, samples: Sequence[Sample]) -> Any:
+        """Return the embeddings of one batch, ``(n, d)``, of any real dtype."""
+
+    def load(self) -> None:  # noqa: B027 - not every encoder has a model
+        """Load the model now, so that errors appear before a sample is paid for."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release the model."""
+
+    def _checked(self, rows: Any, start: int) -> Rows:
+        with np.errstate(over="ignore"):  # what float32 cannot represent becomes infinite
+            matrix = np.asarray(rows, np.float32)
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if bad.size:
+            raise EncodingError(
+                f"{self.name} returned NaN or infinity for sample {start + bad[0]} of the batch; "
+                "remove that sample, or use float32."
+            )
+        return self._normalised(matrix, start) if self._normalise else matrix
+
+    def _normalised(self, matrix: Rows, start: int) -> Rows:
+        norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+        if not norms.all():
+            raise EncodingError(
+                f"{self.name} returned the zero vector for sample {start + int(np.argmin(norms))} of "
+                "the batch; remove that sample, or set 'normalise: false'."
+            )
+        return np.asarray(matrix / norms, np.float32)
+
+
+def texts_of(samples: Sequence[Sample], encoder: str) -> list[str]:
+    """Return the texts of the samples; samples of another modality raise EncodingError."""
+    return [_content(sample, "text", encoder) for sample in samples]
+
+
+def images_of(samples: Sequence[Sample], encoder: str) -> list[Any]:
+    """Return the images decoded as RGB; samples of another modality raise EncodingError."""
+    return [open_image(_content(sample, "image", encoder)) for sample in samples]
+
+
+def modality_of(sample: Sample) -> str:
+    """Return ``text``, ``image`` or ``vector``."""
+    if sample.text is not None:
+        return "text"
+    return "image" if sample.image is not None else "vector"
+
+
+def _content(sample: Sample, modality: str, encoder: str) -> Any:
+    given = modality_of(sample)
+    if given != modality:
+        article = "an" if given == "image" else "a"
+        raise EncodingError(
+            f"{encoder} embeds {modality}s but received {article} {given}; "
+            f"use an encoder for {given}s."
+        )
+    return getattr(sample, modality)
+
+
+def open_image(content: bytes) -> Any:
+    """Decode a PNG, JPEG or WebP as a Pillow image in RGB; transparency is dropped."""
+    image_module = require("PIL.Image", extra="images", what="an image encoder")
+    try:
+        image = image_module.open(io.BytesIO(content), formats=FORMATS)
+        image.load()
+    except Exception as error:  # Pillow raises many types: unknown, truncated, too large
+        raise EncodingError(
+            f"an image of {len(content)} bytes cannot be read ({type(error).__name__}); "
+            "pass a complete PNG, JPEG or WebP."
+        ) from error
+    if image.mode.startswith(DEEP_MODES):
+        raise EncodingError(
+            f"an image has pixels of mode {image.mode}; save it with 8 bits per channel."
+        )
+    return image.convert("RGB")

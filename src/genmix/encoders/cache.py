@@ -1,4 +1,4 @@
-"""Embeddings kept by content, so that nothing is encoded twice."""
+"""A cache of embeddings by content, so that nothing is encoded twice."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from pathlib import Path
 import numpy as np
 
 from genmix.data.samples import Sample
-from genmix.encoders.base import Encoder
-from genmix.encoders.rows import Rows, modality_of
+from genmix.encoders.base import Encoder, Rows, modality_of
 
 FILE = "embeddings.sqlite"
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS encoders (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL)",
 )
-KEYS_AT_ONCE = 500
-"""Below the number of parameters that any SQLite takes in one statement."""
-PATIENCE = 30.0
-"""Seconds to wait for another process that is writing."""
-STORED = np.dtype("<f4")
+KEYS_PER_QUERY = 500
+"""Below the parameter limit of every SQLite version."""
+BUSY_SECONDS = 30.0
+"""Time to wait for another process that is writing."""
+FORMAT = np.dtype("<f4")
 
 
 def cache_folder() -> Path:
-    """``$GENMIX_CACHE``, else ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Return ``$GENMIX_CACHE``, else ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     if named := os.environ.get("GENMIX_CACHE"):
         return Path(named).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -39,38 +38,38 @@ def cache_folder() -> Path:
 
 
 class CachedEncoder:
-    """Looks samples up by the encoder's name and their content before it asks the encoder.
+    """Looks samples up by encoder name and content before it calls the encoder.
 
-    Several processes may share a folder. A cache that cannot be used costs one note and no run.
+    Several processes may share a folder. If the cache fails, the run gets one warning and continues.
     """
 
     def __init__(
-        self, encoder: Encoder, folder: Path, note: Callable[[str], None] | None = None
+        self, encoder: Encoder, folder: Path, warn: Callable[[str], None] | None = None
     ) -> None:
         self.name = encoder.name
         self._encoder = encoder
         self._store: _Store | None = _Store(folder / FILE)
-        self._note = _warn if note is None else note
+        self._warn = _warn if warn is None else warn
 
     @property
     def dimension(self) -> int | None:
-        """The encoder's, or that of what it gave before: it need not be loaded to know."""
+        """Dimension of the encoder, or of its cached embeddings if it is not loaded yet."""
         if self._encoder.dimension is not None:
             return self._encoder.dimension
-        with self._tolerant() as store:
+        with self._guarded_store() as store:
             return None if store is None else store.dimension(self.name)
 
     def encode(self, samples: Sequence[Sample]) -> Rows:
-        """``(n, d)`` in float32; what is not known is encoded once, however often it occurs."""
+        """Return float32 embeddings ``(n, d)``; repeated samples are encoded once."""
         if any(modality_of(sample) == "vector" for sample in samples):
             return np.asarray(self._encoder.encode(samples), np.float32)
         keys = [_key(self.name, sample) for sample in samples]
         contents = dict(zip(keys, samples, strict=True))
-        known = self._known(list(contents))
-        fresh = self._fresh({key: contents[key] for key in contents if key not in known})
-        if len({row.size for row in (known | fresh).values()}) > 1:
-            fresh = self._fresh(contents)  # the encoder has changed and kept its name
-        rows = known | fresh
+        cached = self._read(list(contents))
+        new = self._encode({key: contents[key] for key in contents if key not in cached})
+        if len({row.size for row in (cached | new).values()}) > 1:
+            new = self._encode(contents)  # the encoder has changed but kept its name
+        rows = cached | new
         if not samples:
             return np.empty((0, self.dimension or 0), np.float32)
         return np.stack([rows[key] for key in keys])
@@ -79,29 +78,29 @@ class CachedEncoder:
         self._encoder.load()
 
     def close(self) -> None:
-        with self._tolerant() as store:
+        with self._guarded_store() as store:
             if store is not None:
                 store.close()
         self._encoder.close()
 
-    def _known(self, keys: Sequence[bytes]) -> dict[bytes, Rows]:
-        with self._tolerant() as store:
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Rows]:
+        with self._guarded_store() as store:
             return {} if store is None else store.read(keys)
         return {}  # the store failed
 
-    def _fresh(self, contents: Mapping[bytes, Sample]) -> dict[bytes, Rows]:
+    def _encode(self, contents: Mapping[bytes, Sample]) -> dict[bytes, Rows]:
         if not contents:
             return {}
         rows = np.asarray(self._encoder.encode(list(contents.values())), np.float32)
         found = dict(zip(contents, rows, strict=True))
-        with self._tolerant() as store:
+        with self._guarded_store() as store:
             if store is not None:
                 store.write(self.name, found)
         return found
 
     @contextlib.contextmanager
-    def _tolerant(self) -> Iterator[_Store | None]:
-        """The store, if it is of use; one that fails is given up for the rest of the run."""
+    def _guarded_store(self) -> Iterator[_Store | None]:
+        """Yield the store, or None after it has failed; a failed store is not used again."""
         try:
             yield self._store
         except (sqlite3.Error, OSError) as error:
@@ -109,14 +108,14 @@ class CachedEncoder:
             broken, self._store = self._store, None
             with contextlib.suppress(sqlite3.Error):
                 broken.close()
-            self._note(
-                f"the embedding cache {broken.path} cannot be used ({error}): delete it or set "
-                "GENMIX_CACHE to another folder; the run goes on without it."
+            self._warn(
+                f"the embedding cache {broken.path} cannot be used ({error}), so the run continues "
+                "without it; delete it or set GENMIX_CACHE to another folder."
             )
 
 
 class _Store:
-    """One SQLite file of keys and vectors; opened when it is first used."""
+    """An SQLite file of keys and vectors, opened on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -131,8 +130,8 @@ class _Store:
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Rows]:
         found: dict[bytes, Rows] = {}
         with self._opened() as db:
-            for start in range(0, len(keys), KEYS_AT_ONCE):
-                part = keys[start : start + KEYS_AT_ONCE]
+            for start in range(0, len(keys), KEYS_PER_QUERY):
+                part = keys[start : start + KEYS_PER_QUERY]
                 marks = ",".join("?" * len(part))
                 query = f"SELECT key, vector FROM embeddings WHERE key IN ({marks})"
                 found.update((key, _vector(blob)) for key, blob in db.execute(query, part))
@@ -140,7 +139,7 @@ class _Store:
 
     def write(self, name: str, rows: Mapping[bytes, Rows]) -> None:
         (dimension,) = {row.size for row in rows.values()}
-        blobs = [(key, row.astype(STORED).tobytes()) for key, row in rows.items()]
+        blobs = [(key, row.astype(FORMAT).tobytes()) for key, row in rows.items()]
         with self._opened() as db, db:
             db.execute("INSERT OR REPLACE INTO encoders VALUES (?, ?)", (name, dimension))
             db.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", blobs)
@@ -160,18 +159,18 @@ class _Store:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 return self._connect()
             except sqlite3.OperationalError as error:
-                # Two that create the file at once: SQLite does not wait there by itself.
+                # SQLite itself does not wait if two processes create the file at once.
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
             time.sleep(0.02)
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=PATIENCE, check_same_thread=False)
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -195,9 +194,9 @@ def _key(name: str, sample: Sample) -> bytes:
 
 
 def _vector(blob: bytes) -> Rows:
-    """A stored vector; nothing, if the bytes are no whole number of floats."""
-    whole = blob if isinstance(blob, bytes) and len(blob) % STORED.itemsize == 0 else b""
-    return np.frombuffer(whole, STORED).astype(np.float32)
+    """Decode a stored vector; a corrupt one becomes empty."""
+    whole = blob if isinstance(blob, bytes) and len(blob) % FORMAT.itemsize == 0 else b""
+    return np.frombuffer(whole, FORMAT).astype(np.float32)
 
 
 def _warn(message: str) -> None:

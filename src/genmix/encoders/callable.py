@@ -1,4 +1,4 @@
-"""A function of your own as an encoder."""
+"""A Python function of the user as an encoder."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from genmix.core.arrays import to_numpy
-from genmix.core.functions import load_function
-from genmix.core.text import gist
+from genmix.core.text import first_sentence
+from genmix.core.user_functions import FUNCTION_NAME, load_function
 from genmix.data.samples import Sample
-from genmix.encoders.base import EncodingError
-from genmix.encoders.models import file_hash
-from genmix.encoders.rows import BatchEncoder, modality_of
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, modality_of
+from genmix.encoders.local_models import file_hash
 from genmix.errors import InputError
 
 
-class CallableEncoder(EncoderSettings):
-    """``function`` is called with a list of texts (str) or images (bytes) and returns ``(n, d)``."""
+class CallableSettings(EncoderSettings):
+    """``function(contents, **arguments)`` takes texts (str) or images (PNG bytes), returns ``(n, d)``."""
 
     kind: Literal["callable"]
     function: str = Field(
-        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$",
-        description="module:function; the module lies beside the study, or is installed.",
+        pattern=FUNCTION_NAME,
+        description="module:function; the module is next to the study file, or installed.",
     )
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict, description="Keyword arguments for every call."
     )
-    batch: int = Field(32, ge=1, description="Samples in one call at most.")
-    dimension: int | None = Field(None, ge=1, description="Of the vectors, if you know it.")
+    batch: int = Field(32, ge=1, description="Maximum number of samples per call.")
+    dimension: int | None = Field(
+        None, ge=1, description="Dimension of the embeddings, if it is known."
+    )
 
-    def build(self, folder: Path) -> CallableRows:
-        return CallableRows(self, folder)
+    def build(self, folder: Path) -> CallableEncoder:
+        return CallableEncoder(self, folder)
 
 
-class CallableRows(BatchEncoder):
-    """Calls the function; its name carries a hash of the source, because embeddings are cached by name."""
+class CallableEncoder(BatchEncoder):
+    """Calls the function. The name includes a hash of the source, because it is part of cache keys."""
 
-    def __init__(self, settings: CallableEncoder, folder: Path) -> None:
-        self._what = settings.function
+    def __init__(self, settings: CallableSettings, folder: Path) -> None:
+        self._function_name = settings.function
         self._folder, self._arguments = folder, settings.arguments
         self._function: Callable[..., Any] | None = None
         super().__init__(
@@ -55,37 +55,38 @@ class CallableRows(BatchEncoder):
 
     def load(self) -> None:
         if self._function is None:
-            self._function = load_function(self._what, self._folder)
+            self._function = load_function(self._function_name, self._folder)
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         self.load()
         assert self._function is not None
-        contents = [_content(sample, self._what) for sample in samples]
+        contents = [_content(sample, self._function_name) for sample in samples]
         try:
             rows = to_numpy(self._function(contents, **self._arguments))
         except Exception as error:
             raise EncodingError(
-                f"the encoder {self._what} failed ({type(error).__name__}: {gist(error)}): mend it."
+                f"the encoder {self._function_name} failed "
+                f"({type(error).__name__}: {first_sentence(error)}); fix the function."
             ) from error
         if rows.ndim != 2 or len(rows) != len(samples) or rows.dtype.kind not in "fiub":
             raise EncodingError(
-                f"the encoder {self._what} returned shape {rows.shape} and dtype {rows.dtype} for "
-                f"{len(samples)} samples: return real numbers ({len(samples)}, d)."
+                f"the encoder {self._function_name} returned shape {rows.shape} and dtype {rows.dtype} for "
+                f"{len(samples)} samples; return real numbers of shape ({len(samples)}, d)."
             )
         return rows
 
 
-def _content(sample: Sample, what: str) -> str | bytes:
+def _content(sample: Sample, name: str) -> str | bytes:
     content = sample.text if sample.text is not None else sample.image
     if content is None:
         raise EncodingError(
-            f"the encoder {what} embeds texts and images and was given a {modality_of(sample)}: "
+            f"the encoder {name} embeds texts and images but received a {modality_of(sample)}; "
             "use the precomputed encoder."
         )
     return content
 
 
-def _describe(settings: CallableEncoder, folder: Path) -> str:
+def _describe(settings: CallableSettings, folder: Path) -> str:
     source = _find(settings.function.partition(":")[0], folder, settings.function)
     written = json.dumps(settings.arguments, sort_keys=True, ensure_ascii=False)
     return (
@@ -94,19 +95,19 @@ def _describe(settings: CallableEncoder, folder: Path) -> str:
     )
 
 
-def _find(module: str, folder: Path, what: str) -> Path:
-    """The module's file: beside the study, else where it is installed. Nothing of it is run."""
-    beside = folder.resolve().joinpath(*module.split("."))
-    for file in (beside.with_suffix(".py"), beside / "__init__.py"):
+def _find(module: str, folder: Path, name: str) -> Path:
+    """Return the file of a module next to the study or installed, without importing it."""
+    local = folder.resolve().joinpath(*module.split("."))
+    for file in (local.with_suffix(".py"), local / "__init__.py"):
         if file.is_file():
             return file
     try:
         spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # a parent that is not there, a module without a spec
+    except (ImportError, ValueError):  # a missing parent, or a module without a spec
         spec = None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise InputError(
-            f"the encoder {what}: there is no module {module} beside the study or installed: "
-            "check the name."
+            f"the encoder {name} needs the module {module}, which is neither next to the study nor "
+            "installed; correct the name."
         )
     return Path(spec.origin)

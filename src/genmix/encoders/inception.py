@@ -1,4 +1,4 @@
-"""Images through Inception as a TorchScript file: the features of FID."""
+"""Inception features of images, as FID uses them, from a TorchScript file."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.data.samples import Sample
-from genmix.encoders.models import file_hash, pick_device
-from genmix.encoders.rows import BatchEncoder, Rows, images_of
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import BatchEncoder, EncoderSettings, Rows, images_of
+from genmix.encoders.local_models import file_hash, pick_device
 from genmix.errors import InputError
 
 WHAT = "the inception encoder"
 EXTRA = "inception"
 
 
-class InceptionEncoder(EncoderSettings):
-    """The file ``inception-2015-12-05.pt`` that StyleGAN and clean-fid use, by path."""
+class InceptionSettings(EncoderSettings):
+    """The file ``inception-2015-12-05.pt``, which StyleGAN and clean-fid use."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "PIL")
     extra: ClassVar[str] = EXTRA
 
     kind: Literal["inception"]
-    path: str = Field(min_length=1, description="The TorchScript file inception-2015-12-05.pt.")
+    path: str = Field(
+        min_length=1, description="Path of the TorchScript file inception-2015-12-05.pt."
+    )
     device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 …")
-    batch: int = Field(32, ge=1, description="Images in one pass of the model.")
+    batch: int = Field(32, ge=1, description="Images per forward pass.")
 
-    def build(self, folder: Path) -> Inception:
-        return Inception(self, folder)
+    def build(self, folder: Path) -> InceptionEncoder:
+        return InceptionEncoder(self, folder)
 
 
-class Inception(BatchEncoder):
-    """Calls the script as StyleGAN does: on uint8 images of their own size, which it resizes itself."""
+class InceptionEncoder(BatchEncoder):
+    """Calls the script as StyleGAN does: with uint8 images of any size, which the script resizes."""
 
-    def __init__(self, settings: InceptionEncoder, folder: Path) -> None:
+    def __init__(self, settings: InceptionSettings, folder: Path) -> None:
         self._device = settings.device
         self._path = (folder / Path(settings.path).expanduser()).resolve()
         if not self._path.is_file():
             raise InputError(
-                f"there is no TorchScript file {self._path}: download inception-2015-12-05.pt and "
-                "give its path."
+                f"there is no TorchScript file {self._path}; download inception-2015-12-05.pt and "
+                "set its path."
             )
         self._model: Any = None
         super().__init__(
@@ -57,36 +58,41 @@ class Inception(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        self._torch = need("torch", extra=EXTRA, what=WHAT)
-        need("PIL.Image", extra=EXTRA, what=WHAT)
+        self._torch = require("torch", extra=EXTRA, what=WHAT)
+        require("PIL.Image", extra=EXTRA, what=WHAT)
         device = pick_device(self._torch, self._device)
         try:
             self._model = self._torch.jit.load(str(self._path), map_location=device).eval()
         except (RuntimeError, ValueError) as error:
             raise InputError(
-                f"{self._path} is no TorchScript file: download inception-2015-12-05.pt anew."
+                f"{self._path} is not a TorchScript file; download inception-2015-12-05.pt again."
             ) from error
-        self._place = device
+        self._model_device = device
 
-    def _embed(self, samples: Sequence[Sample]) -> Rows:
+    def embed(self, samples: Sequence[Sample]) -> Rows:
         images = [np.asarray(image) for image in images_of(samples, WHAT)]
         self.load()
-        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for place, image in enumerate(images):
-            alike[image.shape].append(place)
+        by_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for position, image in enumerate(images):
+            by_shape[image.shape].append(position)
         rows: list[Any] = [None] * len(images)
-        for places in alike.values():
-            found = self._features(np.stack([images[place] for place in places]))
-            for place, row in zip(places, found, strict=True):
-                rows[place] = row
+        for positions in by_shape.values():
+            found = self._features(np.stack([images[position] for position in positions]))
+            for position, row in zip(positions, found, strict=True):
+                rows[position] = row
         return np.stack(rows)
 
     def _features(self, images: Any) -> Any:
-        """``(n, height, width, 3)`` to ``(n, 2048)``."""
+        """Map pixels ``(n, height, width, 3)`` to features ``(n, 2048)``."""
         torch = self._torch
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
         with torch.inference_mode():
-            return self._model(pixels.to(self._place), return_features=True).float().cpu().numpy()
+            return (
+                self._model(pixels.to(self._model_device), return_features=True)
+                .float()
+                .cpu()
+                .numpy()
+            )
 
     def close(self) -> None:
         self._model = None

@@ -1,4 +1,4 @@
-"""Texts through an OpenAI-compatible embeddings endpoint."""
+"""Text embeddings from an OpenAI-compatible endpoint; retries busy servers."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from genmix.core.endpoints import NO_KEY, OPENAI_URL, plain_url, retry_after
-from genmix.core.optional import need
-from genmix.core.text import gist
+from genmix.core.endpoints import NO_KEY, OPENAI_URL, checked_url, retry_after
+from genmix.core.optional import require
+from genmix.core.text import first_sentence
 from genmix.data.samples import Sample
-from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, texts_of
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, texts_of
 from genmix.errors import InputError
 
 WHAT = "the openai encoder"
 EXTRA = "openai"
 OPENAI_KEY = "OPENAI_API_KEY"
 WAITS = (0.5, 1.0, 2.0)
-"""Seconds between attempts, where the server names none."""
+"""Seconds between attempts, if the server sends no Retry-After."""
 LONGEST_WAIT = 60.0
-HOPELESS = {
-    401: "does not accept the key",
-    403: "does not allow this",
+NOT_RETRYABLE = {
+    401: "rejects the key",
+    403: "denies access",
     404: "has no such model or address",
 }
-"""Answers that the same request will get again and again."""
+"""HTTP statuses that will not change on a retry, and what they mean."""
 
 
-class OpenAIEncoder(EncoderSettings):
-    """Embeddings from OpenAI, or from any server that speaks its language."""
+class OpenAISettings(EncoderSettings):
+    """Embeddings from OpenAI or any compatible server."""
 
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = EXTRA
 
     kind: Literal["openai"]
-    model: str = Field(min_length=1, description="Name of the model, as the endpoint knows it.")
-    base_url: str = Field(OPENAI_URL, description="Address of the endpoint, up to and with /v1.")
+    model: str = Field(min_length=1, description="Name of the model at the endpoint.")
+    base_url: str = Field(OPENAI_URL, description="Address of the endpoint, including /v1.")
     api_key_env: str | None = Field(
         None,
-        description="Name of the environment variable that holds the key; by default OPENAI_API_KEY "
-        "for OpenAI itself, and no key for another base_url.",
+        description="NAME of the environment variable that holds the key; by default OPENAI_API_KEY "
+        "for OpenAI, and no key for another base_url.",
     )
     dimensions: int | None = Field(
-        None, ge=1, description="Ask for shorter vectors, where the model can."
+        None, ge=1, description="Length of the embeddings, if the model supports shorter ones."
     )
-    batch: int = Field(64, ge=1, le=2048, description="Texts in one request.")
-    timeout: float = Field(60.0, gt=0, description="Seconds to wait for one answer.")
+    batch: int = Field(64, ge=1, le=2048, description="Texts per request.")
+    timeout: float = Field(60.0, gt=0, description="Seconds to wait for a reply.")
 
     @field_validator("api_key_env")
     @classmethod
-    def _is_a_name(cls, value: str | None) -> str | None:
+    def _check_variable(cls, value: str | None) -> str | None:
         if value is not None and not (value.isidentifier() and value.isascii()):
-            raise ValueError("give the NAME of an environment variable, never the key itself")
+            raise ValueError(
+                "api_key_env is not a variable name; use the NAME of an environment variable, not the key"
+            )
         return value
 
     @field_validator("base_url")
     @classmethod
-    def _is_plain(cls, value: str) -> str:
-        return plain_url(value).rstrip("/")
+    def _check_url(cls, value: str) -> str:
+        return checked_url(value).rstrip("/")
 
-    def build(self, folder: Path) -> OpenAIEmbeddings:
-        return OpenAIEmbeddings(self)
+    def build(self, folder: Path) -> OpenAIEncoder:
+        return OpenAIEncoder(self)
 
 
-class OpenAIEmbeddings(BatchEncoder):
-    """One request a batch; busy and failing servers are asked again a few times."""
+class OpenAIEncoder(BatchEncoder):
+    """Sends one request per batch and retries a few times if the server is busy or fails."""
 
-    def __init__(self, settings: OpenAIEncoder) -> None:
+    def __init__(self, settings: OpenAISettings) -> None:
         self._settings = settings
         self._client: Any = None
         self._key = _key(settings)
@@ -90,23 +90,23 @@ class OpenAIEmbeddings(BatchEncoder):
         )
 
     def load(self) -> None:
-        """See for free whether the endpoint is there and takes the key."""
+        """Check at no cost that the endpoint can be reached and accepts the key."""
         self._open()
         try:
             self._client.models.list()
         except self._library.APIConnectionError:
             raise InputError(
-                f"{self.name} cannot be reached: start the server, or check base_url."
+                f"{self.name} cannot be reached; start the server or correct base_url."
             ) from None
         except self._library.APIStatusError as error:
             if error.status_code in (401, 403):
-                raise self._explained(error) from None
-        except Exception:  # not every server has a list of models
+                raise self._explain(error) from None
+        except Exception:  # not every server lists its models
             return
 
     def _open(self) -> None:
         if self._client is None:
-            self._library = need("openai", extra=EXTRA, what=WHAT)
+            self._library = require("openai", extra=EXTRA, what=WHAT)
             self._client = self._library.OpenAI(
                 api_key=self._key,
                 base_url=self._settings.base_url,
@@ -114,53 +114,57 @@ class OpenAIEmbeddings(BatchEncoder):
                 max_retries=0,
             )
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         texts = texts_of(samples, WHAT)
         self._open()
         for wait in WAITS:
             try:
                 return self._request(texts)
-            except _TryAgain as busy:
+            except _RetryableError as busy:
                 time.sleep(wait if busy.after is None else min(busy.after, LONGEST_WAIT))
         try:
             return self._request(texts)
-        except _TryAgain as busy:
-            raise EncodingError(f"{busy} after {len(WAITS) + 1} attempts: try later.") from None
+        except _RetryableError as busy:
+            raise EncodingError(
+                f"{busy} after {len(WAITS) + 1} attempts; try again later."
+            ) from None
 
     def _request(self, texts: list[str]) -> Any:
         wanted = self._settings.dimensions
         options = {} if wanted is None else {"dimensions": wanted}
         try:
-            answer = self._client.embeddings.create(
+            reply = self._client.embeddings.create(
                 model=self._settings.model, input=texts, encoding_format="float", **options
             )
-            return _vectors(answer, len(texts))
+            return _vectors(reply, len(texts))
         except self._library.APITimeoutError:
-            raise _TryAgain(f"{self.name} gave no answer in time") from None
+            raise _RetryableError(f"{self.name} did not answer in time") from None
         except self._library.APIConnectionError:
-            raise _TryAgain(f"{self.name} cannot be reached") from None
+            raise _RetryableError(f"{self.name} cannot be reached") from None
         except self._library.APIStatusError as error:
-            raise self._explained(error) from None  # the answer may repeat the key
-        except Exception as error:  # half a body, no JSON, JSON of another shape
-            raise _TryAgain(
-                f"{self.name} sent a malformed answer ({type(error).__name__})"
+            raise self._explain(error) from None  # the reply may contain the key
+        except Exception as error:  # a truncated body, no JSON, JSON of another shape
+            raise _RetryableError(
+                f"{self.name} sent a malformed reply ({type(error).__name__})"
             ) from None
 
-    def _explained(self, error: Any) -> Exception:
-        """What an answer other than 200 means for the run."""
+    def _explain(self, error: Any) -> Exception:
+        """Return the error for an HTTP status other than 200."""
         status = error.status_code
-        if status in HOPELESS:
+        if status in NOT_RETRYABLE:
             return InputError(
-                f"{self.name} {HOPELESS[status]} (HTTP {status}): "
+                f"{self.name} {NOT_RETRYABLE[status]} (HTTP {status}); "
                 "check model, base_url and the variable that api_key_env names."
             )
         if status in (408, 409, 429) or status >= 500:
-            return _TryAgain(
-                f"{self.name} answered HTTP {status}",
+            return _RetryableError(
+                f"{self.name} replied with HTTP {status}",
                 retry_after(error.response.headers.get("retry-after")),
             )
-        said = gist(error.message, (self._key,))
-        return EncodingError(f"{self.name} refused the texts (HTTP {status}, {said}): mend them.")
+        said = first_sentence(error.message, (self._key,))
+        return EncodingError(
+            f"{self.name} rejected the texts (HTTP {status}, {said}); correct them."
+        )
 
     def close(self) -> None:
         if self._client is not None:
@@ -168,7 +172,7 @@ class OpenAIEmbeddings(BatchEncoder):
             self._client = None
 
 
-class _TryAgain(Exception):
+class _RetryableError(Exception):
     """A request that may succeed later."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
@@ -176,21 +180,21 @@ class _TryAgain(Exception):
         self.after = after
 
 
-def _key(settings: OpenAIEncoder) -> str:
+def _key(settings: OpenAISettings) -> str:
     name = settings.api_key_env or (OPENAI_KEY if settings.base_url == OPENAI_URL else None)
     if name is None:
         return NO_KEY
     key = os.environ.get(name, "").strip()
     if not key:
         raise InputError(
-            f"{WHAT} needs a key: put it into the environment variable {name}, or name another "
-            "one as api_key_env."
+            f"{WHAT} needs a key; put it into the environment variable {name}, or set api_key_env to "
+            "the name of another."
         )
     return key
 
 
-def _vectors(answer: Any, count: int) -> Any:
-    rows = [item.embedding for item in sorted(answer.data, key=lambda item: int(item.index))]
+def _vectors(reply: Any, count: int) -> Any:
+    rows = [item.embedding for item in sorted(reply.data, key=lambda item: int(item.index))]
     matrix = np.asarray(rows, np.float32)
     if matrix.shape[:1] != (count,) or matrix.ndim != 2 or not matrix.size:
         raise ValueError

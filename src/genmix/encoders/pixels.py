@@ -1,4 +1,4 @@
-"""Raw pixels: the image itself, made small, as a vector."""
+"""Raw pixels of a downscaled image as its embedding."""
 
 from __future__ import annotations
 
@@ -9,40 +9,39 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.data.samples import Sample
-from genmix.encoders.rows import BatchEncoder, Rows, images_of
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import BatchEncoder, EncoderSettings, Rows, images_of
 
 BATCH = 256
 
 
-class PixelsEncoder(EncoderSettings):
-    """Pixels in [0, 1], after resizing to a square."""
+class PixelsSettings(EncoderSettings):
+    """Pixels in [0, 1] after resizing to a square."""
 
     needs: ClassVar[tuple[str, ...]] = ("PIL",)
     extra: ClassVar[str] = "images"
 
     kind: Literal["pixels"]
-    size: int = Field(32, ge=1, le=1024, description="Side of the square in pixels.")
-    grey: bool = Field(False, description="One channel of brightness instead of red, green, blue.")
+    size: int = Field(32, ge=1, le=1024, description="Side length of the square in pixels.")
+    grey: bool = Field(False, description="Use one gray channel instead of red, green and blue.")
 
-    def build(self, folder: Path) -> Pixels:
-        return Pixels(self)
+    def build(self, folder: Path) -> PixelsEncoder:
+        return PixelsEncoder(self)
 
 
-class Pixels(BatchEncoder):
-    """Images to ``size × size`` (bicubic with antialiasing, stretched if not square), row by row."""
+class PixelsEncoder(BatchEncoder):
+    """Resizes images to ``size × size`` (bicubic, antialiased, stretched if not square)."""
 
-    def __init__(self, settings: PixelsEncoder) -> None:
+    def __init__(self, settings: PixelsSettings) -> None:
         self._mode, channels = ("L", 1) if settings.grey else ("RGB", 3)
         self._side = settings.size
         name = f"pixels {self._side}×{self._side} {'grey' if settings.grey else 'RGB'}"
         dimension = channels * self._side**2
         super().__init__(name, batch=BATCH, normalise=settings.normalise, dimension=dimension)
 
-    def _embed(self, samples: Sequence[Sample]) -> Rows:
-        image_module = need("PIL.Image", extra="images", what="the pixels encoder")
+    def embed(self, samples: Sequence[Sample]) -> Rows:
+        image_module = require("PIL.Image", extra="images", what="the pixels encoder")
         side = (self._side, self._side)
         rows = [
             np.asarray(image.convert(self._mode).resize(side, image_module.Resampling.BICUBIC))

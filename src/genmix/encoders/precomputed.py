@@ -1,4 +1,4 @@
-"""Samples that carry their vectors already."""
+"""Samples that already have vectors."""
 
 from __future__ import annotations
 
@@ -10,44 +10,42 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from genmix.data.samples import Sample
-from genmix.encoders.base import EncodingError
-from genmix.encoders.rows import BatchEncoder, modality_of
-from genmix.encoders.settings import EncoderSettings
+from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, modality_of
 
 BATCH = 4096
 
 
-class PrecomputedEncoder(EncoderSettings):
-    """For studies all of whose samples are features; it embeds nothing."""
+class PrecomputedSettings(EncoderSettings):
+    """For studies whose samples are all vectors; nothing is embedded."""
 
     kind: Literal["precomputed"]
-    normalise: bool = Field(False, description="Not for this kind: vectors stay as they are.")
+    normalise: bool = Field(False, description="Must be false: vectors are used unchanged.")
 
     @field_validator("normalise")
     @classmethod
-    def _as_they_are(cls, value: bool) -> bool:
+    def _check_normalise(cls, value: bool) -> bool:
         if value:
             raise ValueError(
-                "precomputed vectors are used as they are: leave 'normalise' out and "
-                "normalise the files, or use a cosine kernel"
+                "precomputed vectors are used unchanged; remove 'normalise', and normalize the files "
+                "or use a cosine kernel"
             )
         return value
 
-    def build(self, folder: Path) -> Precomputed:
-        return Precomputed()
+    def build(self, folder: Path) -> PrecomputedEncoder:
+        return PrecomputedEncoder()
 
 
-class Precomputed(BatchEncoder):
-    """Hands the samples' own vectors through."""
+class PrecomputedEncoder(BatchEncoder):
+    """Returns the samples' own vectors."""
 
     def __init__(self) -> None:
         super().__init__("precomputed", batch=BATCH, normalise=False)
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         vectors = [_vector(sample) for sample in samples]
         if len({vector.shape for vector in vectors}) > 1:
             raise EncodingError(
-                "the samples carry vectors of several dimensions: use features of one encoder for all."
+                "the samples have vectors of different dimensions; use features of one encoder for all."
             )
         return np.stack(vectors)
 
@@ -55,12 +53,13 @@ class Precomputed(BatchEncoder):
 def _vector(sample: Sample) -> Any:
     if sample.vector is None:
         raise EncodingError(
-            f"the precomputed encoder was given a sample with {modality_of(sample)} and no vector: "
-            "name an encoder that embeds it, or record features."
+            f"the precomputed encoder received a sample with {modality_of(sample)} and no vector; "
+            "use an encoder that embeds it, or record features."
         )
     vector = np.asarray(sample.vector)
     if vector.ndim != 1 or not vector.size or vector.dtype.kind not in "fiub":
         raise EncodingError(
-            f"a sample's vector has shape {vector.shape} and dtype {vector.dtype}: give real numbers (d,)."
+            f"the vector of a sample has shape {vector.shape} and dtype {vector.dtype}; "
+            "pass real numbers of shape (d,)."
         )
     return vector

@@ -1,4 +1,4 @@
-"""Texts through a model of the sentence-transformers library (SBERT)."""
+"""Text embeddings from a model of the sentence-transformers library (SBERT)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from genmix.core.loading import computing
-from genmix.core.optional import need
+from genmix.core.optional import require
+from genmix.core.torch_lock import computing
 from genmix.data.samples import Sample
-from genmix.encoders.models import ModelSettings, find_model, pick_device
-from genmix.encoders.rows import BatchEncoder, texts_of
+from genmix.encoders.base import BatchEncoder, texts_of
+from genmix.encoders.local_models import ModelSettings, find_model, pick_device
 
 WHAT = "the sentence-transformers encoder"
 EXTRA = "sentence-transformers"
 
 
-class SentenceTransformersEncoder(ModelSettings):
-    """Sentence embeddings, of unit length unless said otherwise."""
+class SentenceTransformersSettings(ModelSettings):
+    """Sentence embeddings, of unit length by default."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
     extra: ClassVar[str] = EXTRA
@@ -27,14 +27,14 @@ class SentenceTransformersEncoder(ModelSettings):
     kind: Literal["sentence-transformers"]
     normalise: bool = Field(True, description="Scale every embedding to unit length.")
 
-    def build(self, folder: Path) -> SentenceTransformers:
-        return SentenceTransformers(self, folder)
+    def build(self, folder: Path) -> SentenceTransformersEncoder:
+        return SentenceTransformersEncoder(self, folder)
 
 
-class SentenceTransformers(BatchEncoder):
-    """Texts beyond the model's length (256 word pieces for MiniLM) are cut, as the library does."""
+class SentenceTransformersEncoder(BatchEncoder):
+    """Texts beyond the model's maximum length (256 word pieces for MiniLM) are truncated."""
 
-    def __init__(self, settings: SentenceTransformersEncoder, folder: Path) -> None:
+    def __init__(self, settings: SentenceTransformersSettings, folder: Path) -> None:
         self._settings = settings
         self._source = find_model(settings, folder, owner="sentence-transformers")
         self._model: Any = None
@@ -45,8 +45,8 @@ class SentenceTransformers(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        torch = need("torch", extra=EXTRA, what=WHAT)
-        library = need("sentence_transformers", extra=EXTRA, what=WHAT)
+        torch = require("torch", extra=EXTRA, what=WHAT)
+        library = require("sentence_transformers", extra=EXTRA, what=WHAT)
         device = pick_device(torch, self._settings.device)
 
         def read(where: str, **options: Any) -> Any:
@@ -56,7 +56,7 @@ class SentenceTransformers(BatchEncoder):
         self._model = model.to(getattr(torch, self._settings.dtype)).eval()
         self.dimension = model.get_embedding_dimension()
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         texts = texts_of(samples, WHAT)
         self.load()
         with computing():

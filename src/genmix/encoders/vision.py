@@ -1,4 +1,4 @@
-"""Images through DINOv2, images and texts through CLIP, both by the transformers library."""
+"""DINOv2 features of images, and CLIP features of images and texts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from genmix.core.loading import computing
-from genmix.core.optional import need
+from genmix.core.optional import require
+from genmix.core.torch_lock import computing
 from genmix.data.samples import Sample
-from genmix.encoders.models import ModelSettings, find_model, pick_device
-from genmix.encoders.rows import BatchEncoder, Rows, images_of, modality_of, texts_of
+from genmix.encoders.base import BatchEncoder, Rows, images_of, modality_of, texts_of
+from genmix.encoders.local_models import ModelSettings, find_model, pick_device
 from genmix.errors import InputError
 
 EXTRA = "transformers"
 
 
 class VisionSettings(ModelSettings):
-    """Settings of a model that sees images."""
+    """Settings of a vision model."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "transformers", "PIL")
     extra: ClassVar[str] = EXTRA
 
     crop: bool = Field(
         True,
-        description="Resize and crop the centre as the model's processor says; false: squeeze the "
-        "whole image into the model's square, as dgm-eval does.",
+        description="Resize and center-crop as the model's processor does; false: squeeze the whole "
+        "image into the model's square, as dgm-eval does.",
     )
 
 
-class DinoV2Encoder(VisionSettings):
-    """DINOv2's class token after the last layer norm."""
+class DinoV2Settings(VisionSettings):
+    """The class token of DINOv2 after the last layer norm."""
 
     kind: Literal["dinov2"]
     model: str = Field(
@@ -43,12 +43,12 @@ class DinoV2Encoder(VisionSettings):
         description="A DINOv2 model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
     )
 
-    def build(self, folder: Path) -> DinoV2:
-        return DinoV2(self, folder)
+    def build(self, folder: Path) -> DinoV2Encoder:
+        return DinoV2Encoder(self, folder)
 
 
-class ClipEncoder(VisionSettings):
-    """CLIP's projected features, the same space for images and texts."""
+class ClipSettings(VisionSettings):
+    """The projected features of CLIP, which embed images and texts in one space."""
 
     kind: Literal["clip"]
     model: str = Field(
@@ -57,16 +57,16 @@ class ClipEncoder(VisionSettings):
         description="A CLIP model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
     )
 
-    def build(self, folder: Path) -> Clip:
-        return Clip(self, folder)
+    def build(self, folder: Path) -> ClipEncoder:
+        return ClipEncoder(self, folder)
 
 
 class VisionModel(BatchEncoder):
-    """A model and its image processor. The processor is the Pillow one, which needs no torchvision."""
+    """A model and its Pillow image processor, which does not need torchvision."""
 
     what: ClassVar[str]
     types: ClassVar[tuple[str, ...]]
-    """Values of ``model_type`` that this encoder understands."""
+    """Values of ``model_type`` that this encoder supports."""
 
     def __init__(self, settings: VisionSettings, folder: Path) -> None:
         self._settings = settings
@@ -78,9 +78,9 @@ class VisionModel(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        self._torch = need("torch", extra=EXTRA, what=self.what)
-        self._library = need("transformers", extra=EXTRA, what=self.what)
-        need("PIL.Image", extra=EXTRA, what=self.what)
+        self._torch = require("torch", extra=EXTRA, what=self.what)
+        self._library = require("transformers", extra=EXTRA, what=self.what)
+        require("PIL.Image", extra=EXTRA, what=self.what)
         device = pick_device(self._torch, self._settings.device)
         self._check_type()
         self._load_processors()
@@ -92,7 +92,7 @@ class VisionModel(BatchEncoder):
         found = self._source.load(self._library.AutoConfig.from_pretrained).model_type
         if found not in self.types:
             raise InputError(
-                f"the model {self._source.label} is of type {found}: {self.what} needs {self.types[0]}."
+                f"the model {self._source.label} is of type {found}; {self.what} needs {self.types[0]}."
             )
 
     def _load_processors(self) -> None:
@@ -103,9 +103,9 @@ class VisionModel(BatchEncoder):
 
     @abstractmethod
     def _features(self, pixels: Any) -> Any:
-        """What the model makes of ``(n, 3, height, width)``."""
+        """Compute the features of pixels ``(n, 3, height, width)``."""
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         images = images_of(samples, self.what)
         self.load()
         return self._embed_images(images)
@@ -129,8 +129,8 @@ class VisionModel(BatchEncoder):
         self._model = None
 
 
-class DinoV2(VisionModel):
-    """Images to the class token."""
+class DinoV2Encoder(VisionModel):
+    """Embeds images."""
 
     what = "the dinov2 encoder"
     types = ("dinov2", "dinov2_with_registers")
@@ -139,8 +139,8 @@ class DinoV2(VisionModel):
         return self._model(pixel_values=pixels).pooler_output
 
 
-class Clip(VisionModel):
-    """Images and texts to one space; texts beyond 77 tokens are cut."""
+class ClipEncoder(VisionModel):
+    """Embeds images and texts; texts beyond 77 tokens are truncated."""
 
     what = "the clip encoder"
     types = ("clip",)
@@ -152,7 +152,7 @@ class Clip(VisionModel):
     def _features(self, pixels: Any) -> Any:
         return self._model.get_image_features(pixel_values=pixels).pooler_output
 
-    def _embed(self, samples: Sequence[Sample]) -> Any:
+    def embed(self, samples: Sequence[Sample]) -> Any:
         texts = [sample for sample in samples if modality_of(sample) == "text"]
         images = images_of([s for s in samples if modality_of(s) != "text"], self.what)
         self.load()

@@ -1,13 +1,21 @@
-"""Generators: what makes the samples of an arm, one file a kind."""
+"""Generators: adapters that produce the samples of an arm, one file per kind."""
 
+from genmix.core.plugins import Plugin, find_plugins, kind_of, plugin_classes
 from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError, Generator
+from genmix.generators.base import (
+    ArmSettings,
+    Context,
+    GenerationError,
+    Generator,
+    Outcome,
+    Outcomes,
+    collect,
+)
 from genmix.generators.callable import CallableArm
 from genmix.generators.command import CommandArm
 from genmix.generators.diffusers import DiffusersArm
 from genmix.generators.openai import OpenAIArm
 from genmix.generators.recorded import RecordedArm
-from genmix.generators.settings import ArmSettings, Context
 from genmix.generators.transformers import TransformersArm
 
 ARM_KINDS: tuple[type[ArmSettings], ...] = (
@@ -18,7 +26,18 @@ ARM_KINDS: tuple[type[ArmSettings], ...] = (
     TransformersArm,
     DiffusersArm,
 )
-"""The settings of every kind of arm; ``kind`` tells them apart."""
+"""Settings of the built-in kinds of arms; ``kind`` distinguishes them."""
+
+
+def arm_plugins() -> tuple[Plugin, ...]:
+    """Return the generators that installed packages add."""
+    return find_plugins("genmix.generators", ArmSettings, frozenset(map(kind_of, ARM_KINDS)))
+
+
+def arm_kinds() -> tuple[type[ArmSettings], ...]:
+    """Return the settings of all kinds: the built-in ones and those of installed packages."""
+    return (*ARM_KINDS, *plugin_classes(arm_plugins()).values())
+
 
 __all__ = [
     "ARM_KINDS",
@@ -30,8 +49,13 @@ __all__ = [
     "GenerationError",
     "Generator",
     "OpenAIArm",
+    "Outcome",
+    "Outcomes",
     "RecordedArm",
     "Request",
     "Sample",
     "TransformersArm",
+    "arm_kinds",
+    "arm_plugins",
+    "collect",
 ]

@@ -1,4 +1,4 @@
-"""A program of your own as an arm: JSON lines on its stdin and stdout, no shell between."""
+"""A program of the user as an arm: JSON lines on its stdin and stdout, without a shell."""
 
 from __future__ import annotations
 
@@ -16,97 +16,99 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from genmix.core.text import quotable
-from genmix.data.conversion import FieldError, checked
-from genmix.data.samples import Request, Sample
+from genmix.data.samples import FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError
+from genmix.generators.base import Context, GenerationError, Outcome, Outcomes
 from genmix.generators.prompts import PromptSettings, prompt_for
-from genmix.generators.settings import Context
 
 LONGEST_REPLY = 1 << 27
-"""Bytes in one line of a reply; a longer one is taken for a fault."""
+"""Maximum length of a reply in bytes."""
 
-PATIENCE = 5.0
-"""Seconds that a program has to end after it was asked to."""
+EXIT_SECONDS = 5.0
+"""Time that a program has to exit after SIGTERM."""
 
-ALWAYS_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
-"""Environment variables that hardly any program can do without; none of them holds a secret."""
+PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
+"""Environment variables that most programs need; none of them contains a secret."""
 
-WORDS_QUOTED = 300
-"""Characters of a program's stderr in an error."""
+STDERR_QUOTED = 300
+"""Characters of a program's stderr in an error message."""
 
 CONTENT = ("text", "image_base64", "vector")
-NOTES = ("index", "prompt", "quality")
-PAID = ("cost", "input_tokens", "output_tokens")
+METADATA = ("index", "prompt", "quality")
+USAGE = ("cost", "input_tokens", "output_tokens")
 
 
 class CommandArm(PromptSettings):
-    """``command`` is started once and answers one JSON line to every JSON line."""
+    """``command`` starts once and answers each JSON line with one JSON line."""
 
     kind: Literal["command"]
     command: tuple[str, ...] = Field(
         min_length=1, description="The program and its arguments, as a list."
     )
     env: tuple[str, ...] = Field(
-        (), description="Names of environment variables that the program may see."
+        (), description="Names of the environment variables that the program may see."
     )
     price: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="What a sample costs, and at most costs."
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Cost of a sample that reports none, and the upper bound for those that do.",
     )
 
     @field_validator("command", mode="before")
     @classmethod
-    def _no_shell(cls, value: Any) -> Any:
+    def _is_list(cls, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError("command is a text: write a list, such as [python, generate.py]")
+            raise ValueError("command is a string; write a list, e.g. [python, generate.py]")
         return value
 
     @field_validator("command")
     @classmethod
-    def _can_be_started(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _is_startable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value[0] or any("\0" in part for part in value):
-            raise ValueError("command holds an empty program or a zero byte: write a plain list")
+            raise ValueError("command has an empty program or a null character; remove it")
         return value
 
     def build(self, context: Context) -> CommandGenerator:
         missing = next((name for name in self.env if name not in os.environ), None)
         if missing is not None:
-            raise InputError(f"the environment variable {missing} is not set: set it, then start.")
+            raise InputError(f"the environment variable {missing} is not set; set it.")
         return CommandGenerator(self, context)
 
 
 class CommandGenerator:
-    """Speaks with one process, one request at a time; starts it anew when it died or may be late."""
+    """Talks to one process, one request at a time; restarts it when it exited or is out of step."""
 
     def __init__(self, settings: CommandArm, context: Context) -> None:
         self._settings, self._folder = settings, context.folder
         self._prompts = settings.read_prompts(context)
         self._secrets = tuple(os.environ[name] for name in settings.env)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._process: _Process | None = None
 
-    async def generate(self, requests: Sequence[Request]) -> list[Sample | GenerationError]:
-        async with self._turn:
-            return [await self._answer(request) for request in requests]
+    async def generate(self, requests: Sequence[Request]) -> Outcomes:
+        for position, request in enumerate(requests):
+            async with self._lock:
+                outcome = await self._answer(request)
+            yield position, outcome
 
-    async def _answer(self, request: Request) -> Sample | GenerationError:
-        asked: dict[str, Any] = {"index": request.index, "seed": request.seed}
+    async def _answer(self, request: Request) -> Outcome:
+        message: dict[str, Any] = {"index": request.index, "seed": request.seed}
         prompt = prompt_for(request.index, self._prompts)
         if prompt is not None:
-            asked["prompt"] = prompt
+            message["prompt"] = prompt
         try:
-            process = await self._running()
-            sample = self._read(await process.ask(json.dumps(asked)), request, prompt)
+            process = await self._start()
+            return self._sample(await process.ask(json.dumps(message)), request, prompt)
         except GenerationError as error:
             return error
         except _BrokenError as error:
-            return await self._out_of_step(str(error))
-        except BaseException:  # cancelled: a late reply must not be taken for the next one
-            self._drop()
+            return await self._stop_broken(str(error))
+        except BaseException:  # cancelled: a late reply must not answer the next request
+            self._kill()
             raise
-        return sample
 
-    async def _running(self) -> _Process:
+    async def _start(self) -> _Process:
         if self._process is None:
             try:
                 self._process = await _Process.start(
@@ -117,46 +119,50 @@ class CommandGenerator:
         return self._process
 
     def _environment(self) -> dict[str, str]:
-        names = (*ALWAYS_PASSED, *self._settings.env)
+        names = (*PASSED_VARIABLES, *self._settings.env)
         return {name: os.environ[name] for name in names if name in os.environ}
 
     def _cannot_start(self, why: str) -> GenerationError:
         return GenerationError(
-            f"the program {self._settings.command[0]!r} cannot be started ({why}): check 'command'.",
+            f"the program {self._settings.command[0]!r} cannot be started ({why}); check 'command'.",
             retryable=False,
         )
 
-    async def _out_of_step(self, fault: str) -> GenerationError:
-        """The error for a process that cannot be trusted with the next request; it is ended."""
+    async def _stop_broken(self, fault: str) -> GenerationError:
+        """Stop a process that cannot be trusted with the next request, and return the error."""
         assert self._process is not None
         process, self._process = self._process, None
-        said = quotable(await process.end(at_once=True), self._secrets, most=8192)[-WORDS_QUOTED:]
+        stderr = await process.end(at_once=True)
+        said = quotable(stderr, self._secrets, most=8192)[-STDERR_QUOTED:]
         return self._error(f"{fault} (stderr: {said})" if said else fault)
 
-    def _error(self, phrase: str, retryable: bool = True, **paid: Any) -> GenerationError:
+    def _error(self, phrase: str, retryable: bool = True, **usage: Any) -> GenerationError:
         program = self._settings.command[0]
-        said = quotable(phrase, self._secrets, most=2 * WORDS_QUOTED)
-        return GenerationError(f"the program {program!r} {said}.", retryable=retryable, **paid)
+        said = quotable(phrase, self._secrets, most=2 * STDERR_QUOTED)
+        return GenerationError(f"the program {program!r} {said}.", retryable=retryable, **usage)
 
-    def _read(self, line: bytes, request: Request, prompt: str | None) -> Sample:
-        """The sample in a reply."""
+    def _sample(self, line: bytes, request: Request, prompt: str | None) -> Sample:
+        """Parse a reply; an error that the program reports is raised."""
         reply = _parse(line, request.index)
         price = self._settings.price
         try:
-            paid = {"cost": price, **_paid(reply)}
+            usage = {"cost": price, **_usage(reply)}
             if "error" in reply:
                 retryable = reply.get("retryable", True) is not False
                 said = quotable(reply["error"], self._secrets) or "an error"
-                raise self._error(f"reports {said}", retryable, **paid)
-            sample = checked(**{"prompt": prompt, **_content(reply), **paid})
+                raise self._error(f"reports {said}", retryable, **usage)
+            sample = sample_from(**{"prompt": prompt, **_content(reply), **usage})
         except FieldError as error:
-            raise self._error(f"gave a sample that {error}", cost=price) from None
+            raise self._error(f"returned a sample that {error}", cost=price) from None
         if price is not None and sample.cost is not None and sample.cost > price:
-            wrong = f"asks {sample.cost:g} for a sample, above its price of {price:g}: correct one"
-            raise self._error(wrong, retryable=False, **paid)
+            wrong = (
+                f"charges {sample.cost:g} for a sample, more than its price of {price:g}; "
+                "correct one of them"
+            )
+            raise self._error(wrong, retryable=False, **usage)
         return sample
 
-    def _drop(self) -> None:
+    def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process = None
@@ -180,7 +186,7 @@ class CommandGenerator:
 
 
 class _BrokenError(Exception):
-    """The conversation with the process is over; a phrase says why."""
+    """The process gave no valid reply. The message is a phrase whose subject is the program."""
 
 
 class _Process:
@@ -188,8 +194,8 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._tail = b""
-        self._listener = asyncio.create_task(self._listen())
+        self._stderr = b""
+        self._reader = asyncio.create_task(self._read_stderr())
 
     @classmethod
     async def start(
@@ -210,7 +216,7 @@ class _Process:
         )
 
     async def ask(self, line: str) -> bytes:
-        """One line out, one line back."""
+        """Write one line and read one line."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -219,42 +225,42 @@ class _Process:
             await stdin.drain()
             reply = await stdout.readline()
         except (ConnectionError, OSError) as error:
-            raise _BrokenError("ended before it answered") from error
+            raise _BrokenError("exited before it answered") from error
         except ValueError as error:
-            raise _BrokenError(f"gave a line of more than {LONGEST_REPLY} bytes") from error
+            raise _BrokenError(f"wrote a line of more than {LONGEST_REPLY} bytes") from error
         if not reply.endswith(b"\n"):
-            raise _BrokenError("ended before it answered")
+            raise _BrokenError("exited before it answered")
         return reply
 
-    async def _listen(self) -> None:
-        """Keep the end of what it says on stderr."""
+    async def _read_stderr(self) -> None:
+        """Keep the last 4096 bytes of stderr."""
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(4096):
-            self._tail = (self._tail + chunk)[-4096:]
+            self._stderr = (self._stderr + chunk)[-4096:]
 
     async def end(self, at_once: bool = False) -> str:
-        """Terminate it, kill it if that does not help, and give the end of its stderr."""
+        """Terminate the program, kill it if it does not exit, and return the end of its stderr."""
         try:
             if not at_once:
                 self._signal(signal.SIGTERM)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), PATIENCE)
-            else:  # its last words may be on their way
-                await asyncio.wait({self._listener}, timeout=0.2)
-        finally:  # also where the wait is cancelled
+                    await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
+            else:  # let the last of its stderr arrive
+                await asyncio.wait({self._reader}, timeout=0.2)
+        finally:  # also if the wait is cancelled
             self.kill()
         await self._process.wait()
-        await asyncio.wait({self._listener}, timeout=0.2)
-        self._listener.cancel()
-        return self._tail.decode(errors="replace")
+        await asyncio.wait({self._reader}, timeout=0.2)
+        self._reader.cancel()
+        return self._stderr.decode(errors="replace")
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """To the program and whatever it has started."""
+        """Signal the program and all its child processes."""
         if self._process.returncode is not None:
-            return  # its number may be another's by now
+            return  # the system may have given its id to another process
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, number)
@@ -263,7 +269,6 @@ class _Process:
 
 
 def _parse(line: bytes, index: int) -> dict[str, Any]:
-    """The reply to the request ``index``; a line that may not be one ends the conversation."""
     try:
         reply = json.loads(line)
     except (ValueError, RecursionError):
@@ -271,33 +276,30 @@ def _parse(line: bytes, index: int) -> dict[str, Any]:
     if not isinstance(reply, dict) or not set(reply) & {*CONTENT, "error"}:
         shown = quotable(line[:400].decode(errors="replace"), most=80)
         raise _BrokenError(
-            f"answered with {shown!r}, which is no reply: write {', '.join(CONTENT)}"
+            f"answered {shown!r}, which is not a reply; write a JSON object with one of "
+            f"{', '.join(CONTENT)}"
         )
     if reply.get("index", index) != index:
-        raise _BrokenError(f"answered to number {reply['index']!r} instead of {index}")
+        raise _BrokenError(f"answered request {reply['index']!r} instead of {index}")
     return reply
 
 
 def _content(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a sample in a reply, but for what was paid."""
-    unknown = sorted(set(reply) - {*CONTENT, *NOTES, *PAID})
+    """Return the fields of the sample in a reply, except for cost and tokens."""
+    unknown = sorted(set(reply) - {*CONTENT, *METADATA, *USAGE})
     if unknown:
-        raise FieldError(
-            f"has the field {unknown[0]!r}: give {', '.join((*CONTENT, *NOTES, *PAID))}"
-        )
-    fields = {
-        name: reply[name]
-        for name in ("text", "vector", "prompt", "quality")
-        if reply.get(name) is not None
-    }
+        known = ", ".join((*CONTENT, *METADATA, *USAGE))
+        raise FieldError(f"has the unknown field {unknown[0]!r}; use {known}")
+    names = ("text", "vector", "prompt", "quality")
+    fields = {name: reply[name] for name in names if reply.get(name) is not None}
     if reply.get("image_base64") is not None:
         fields["image"] = _decoded(reply["image_base64"])
     return fields
 
 
-def _paid(reply: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: reply[name] for name in PAID if reply.get(name) is not None}
-    found = checked(text="", **given)
+def _usage(reply: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: reply[name] for name in USAGE if reply.get(name) is not None}
+    found = sample_from(text="", **given)
     return {name: getattr(found, name) for name in given}
 
 
@@ -305,4 +307,4 @@ def _decoded(encoded: Any) -> bytes:
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise FieldError("has an image_base64 that is no base64") from None
+        raise FieldError("has an image_base64 that is not base64") from None

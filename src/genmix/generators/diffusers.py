@@ -1,4 +1,4 @@
-"""Image pipelines of Hugging Face ``diffusers`` as an arm."""
+"""An image pipeline of Hugging Face ``diffusers`` as an arm."""
 
 from __future__ import annotations
 
@@ -9,74 +9,74 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.data.png import as_png
 from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError
-from genmix.generators.local import (
+from genmix.generators.base import Context, GenerationError
+from genmix.generators.local_models import (
     AbandonedError,
     LocalGenerator,
     LocalModelSettings,
+    SharedModel,
+    SharedModels,
     find_device,
-    hide_progress,
+    hide_progress_bars,
 )
 from genmix.generators.prompts import prompt_for
-from genmix.generators.settings import Context
-from genmix.generators.shelf import Shared, Shelf
 
 WHAT = "the diffusers generator"
 
-THEIR_NAMES = {
+PIPELINE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",
     "height": "height",
     "width": "width",
     "negative_prompt": "negative_prompt",
 }
-"""Settings of the arm, and what pipelines call them."""
+"""Settings of the arm and the names of the corresponding pipeline arguments."""
 
 
 class DiffusersArm(LocalModelSettings):
-    """A diffusion pipeline in this process, with or without prompts; arms with the same share it."""
+    """A diffusion pipeline in this process, with or without prompts; arms share equal pipelines."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "diffusers", "PIL")
     extra: ClassVar[str] = "diffusers"
 
     kind: Literal["diffusers"]
-    steps: int | None = Field(None, ge=1, description="Denoising steps; by default the pipeline's.")
+    steps: int | None = Field(None, ge=1, description="Denoising steps; the pipeline's by default.")
     guidance: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Guidance scale; by default the pipeline's."
+        None, ge=0, allow_inf_nan=False, description="Guidance scale; the pipeline's by default."
     )
-    height: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
-    width: int | None = Field(None, ge=1, description="In pixels; by default the pipeline's.")
+    height: int | None = Field(None, ge=1, description="In pixels; the pipeline's by default.")
+    width: int | None = Field(None, ge=1, description="In pixels; the pipeline's by default.")
     negative_prompt: str | None = Field(None, description="What the image should not show.")
 
     @model_validator(mode="after")
-    def _negative_needs_positive(self) -> DiffusersArm:
+    def _check_negative_prompt(self) -> DiffusersArm:
         prompts = (self.prompt, self.prompts, self.prompts_file)
         if self.negative_prompt is not None and not any(prompts):
-            raise ValueError("negative_prompt stands alone: give a prompt, or leave it out")
+            raise ValueError("negative_prompt needs a prompt; add one, or remove negative_prompt")
         return self
 
     def build(self, context: Context) -> DiffusersGenerator:
         for module in ("diffusers", "PIL.Image"):
-            need(module, extra="diffusers", what=WHAT)
+            require(module, extra="diffusers", what=WHAT)
         model = self.find_model(context, "model_index.json")
         device = find_device(self.device, WHAT)
         key = (model, self.revision, device, self.dtype)
         return DiffusersGenerator(
-            self, _pipelines.hold(key, lambda: _load(*key)), self.read_prompts(context)
+            self, _pipelines.acquire(key, lambda: _load(*key)), self.read_prompts(context)
         )
 
 
-_pipelines: Shelf[Any] = Shelf()
+_pipelines: SharedModels[Any] = SharedModels()
 
 
 def _load(name: str, revision: str | None, device: str, dtype: str) -> Any:
     import torch
 
-    package = need("diffusers", extra="diffusers", what=WHAT)
-    hide_progress("diffusers", "transformers")
+    package = require("diffusers", extra="diffusers", what=WHAT)
+    hide_progress_bars("diffusers", "transformers")
     pipeline = package.DiffusionPipeline.from_pretrained(
         name,
         revision=revision,
@@ -88,20 +88,20 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> Any:
 
 
 class DiffusersGenerator(LocalGenerator[Any]):
-    """Draws every image from noise of its own, made on the CPU, so that it is alike on every device."""
+    """Draws the noise of each image on the CPU, so that it is the same on every device."""
 
     settings: DiffusersArm
 
     def __init__(
-        self, settings: DiffusersArm, shared: Shared[Any], prompts: tuple[str, ...]
+        self, settings: DiffusersArm, shared: SharedModel[Any], prompts: tuple[str, ...]
     ) -> None:
-        super().__init__(settings, shared, _pipelines.let_go)
+        super().__init__(settings, shared, _pipelines.release)
         self._prompts = prompts
 
     def make(self, model: Any, requests: Sequence[Request], stop: Event) -> list[Sample]:
-        return [self._one(model, request, stop) for request in requests]
+        return [self._image(model, request, stop) for request in requests]
 
-    def _one(self, pipeline: Any, request: Request, stop: Event) -> Sample:
+    def _image(self, pipeline: Any, request: Request, stop: Event) -> Sample:
         import torch
 
         prompt = prompt_for(request.index, self._prompts)
@@ -111,41 +111,45 @@ class DiffusersGenerator(LocalGenerator[Any]):
             output_type="pil",
         )
         if stop.is_set():
-            raise AbandonedError("nobody waits for it any more.")
+            raise AbandonedError
         if any(getattr(made, "nsfw_content_detected", None) or ()):
             raise GenerationError(
-                f"the safety checker of {self.settings.model} blanked the image.",
+                f"the safety checker of {self.settings.model} rejected the image.",
                 cost=self.settings.price,
             )
         return Sample(image=as_png(made.images[0]), prompt=prompt, cost=self.settings.price)
 
     def _arguments(self, pipeline: Any, prompt: str | None, stop: Event) -> dict[str, Any]:
-        """What is set, in the pipeline's words; what it does not know is an error."""
+        """Return the settings as arguments of the pipeline; an argument that it lacks is an error."""
         known = inspect.signature(pipeline.__call__).parameters
-        given = {name: getattr(self.settings, ours) for ours, name in THEIR_NAMES.items()}
+        given = {name: getattr(self.settings, ours) for ours, name in PIPELINE_NAMES.items()}
         given["prompt"] = prompt
         wanted = {name: value for name, value in given.items() if value is not None}
-        ours = {theirs: name for name, theirs in THEIR_NAMES.items()}
+        ours = {theirs: name for name, theirs in PIPELINE_NAMES.items()}
         unknown = next((name for name in wanted if name not in known), None)
         if unknown is not None:
-            raise self._unfit(pipeline, f"takes no {ours.get(unknown, unknown)!r}: leave it out")
+            raise self._unsupported(
+                pipeline, f"does not support {ours.get(unknown, unknown)!r}; remove it"
+            )
         if "prompt" in known and prompt is None:
-            raise self._unfit(pipeline, "needs a prompt: give one of prompt, prompts, prompts_file")
+            raise self._unsupported(
+                pipeline, "needs a prompt; set one of prompt, prompts and prompts_file"
+            )
         if "callback_on_step_end" in known:
             wanted["callback_on_step_end"] = _Stopper(stop)
         return wanted
 
-    def _unfit(self, pipeline: Any, phrase: str) -> GenerationError:
+    def _unsupported(self, pipeline: Any, phrase: str) -> GenerationError:
         return GenerationError(f"the pipeline {type(pipeline).__name__} {phrase}.", retryable=False)
 
 
 class _Stopper:
-    """Called after every step; leaves the pipeline once nobody waits for the image."""
+    """Called after each step; leaves the pipeline if the request was abandoned."""
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop
 
     def __call__(self, pipeline: Any, step: int, time: Any, values: dict[str, Any]) -> Any:
         if self._stop.is_set():
-            raise AbandonedError("nobody waits for it any more.")
+            raise AbandonedError
         return values

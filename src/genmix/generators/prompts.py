@@ -1,4 +1,4 @@
-"""Prompts of an arm: one, a list, or a file of them."""
+"""Prompts of an arm: one prompt, a list, or a file."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from genmix.data.lines import json_object, numbered_lines
+from genmix.data.text_files import json_object, numbered_lines
 from genmix.errors import InputError
-from genmix.generators.settings import ArmSettings, Context
+from genmix.generators.base import ArmSettings, Context
 
 Prompt = Annotated[str, StringConstraints(min_length=1)]
 
 
 class PromptSettings(ArmSettings):
-    """An arm with prompts; sample number i is made with prompt number i modulo their count."""
+    """Settings of an arm with prompts. Sample i uses prompt i modulo the number of prompts."""
 
     prompt_required: ClassVar[bool] = False
 
-    prompt: Prompt | None = Field(None, description="The prompt of every sample.")
+    prompt: Prompt | None = Field(None, description="The prompt for every sample.")
     prompts: tuple[Prompt, ...] | None = Field(
         None, min_length=1, description="Several prompts, used in turn."
     )
     prompts_file: str | None = Field(
         None,
         min_length=1,
-        description="A file of prompts, used in turn: one a line, or .jsonl with the key 'prompt'.",
+        description="A file of prompts, used in turn: one per line, or .jsonl with the key 'prompt'.",
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> PromptSettings:
+    def _check_prompts(self) -> PromptSettings:
         given = [self.prompt, self.prompts, self.prompts_file]
         count = sum(source is not None for source in given)
         if count > 1:
-            raise ValueError("give only one of prompt, prompts and prompts_file")
+            raise ValueError("use only one of prompt, prompts and prompts_file")
         if self.prompt_required and not count:
-            raise ValueError("there is no prompt: give one of prompt, prompts and prompts_file")
+            raise ValueError("there is no prompt; set one of prompt, prompts and prompts_file")
         return self
 
     def read_prompts(self, context: Context) -> tuple[str, ...]:
-        """All prompts; empty if the arm has none."""
+        """Return all prompts; the tuple is empty if the arm has none."""
         if self.prompts_file is not None:
-            return _from_file(context.path(self.prompts_file))
+            return _read_file(context.path(self.prompts_file))
         return (self.prompt,) if self.prompt is not None else self.prompts or ()
 
 
@@ -52,21 +52,21 @@ def prompt_for(index: int, prompts: Sequence[str]) -> str | None:
     return prompts[index % len(prompts)] if prompts else None
 
 
-def _from_file(path: Path) -> tuple[str, ...]:
-    if not os.path.exists(path):  # unlike Path, also for a name that no file can have
-        raise InputError(f"there is no file of prompts {path}: check prompts_file.")
+def _read_file(path: Path) -> tuple[str, ...]:
+    if not os.path.exists(path):  # Path.exists raises an error if the name is too long
+        raise InputError(f"there is no prompts file {path}; correct prompts_file.")
     lines = [(number, line.strip()) for number, line in numbered_lines(path)]
     if path.suffix == ".jsonl":
-        found = tuple(_from_json(line, f"{path}, line {n}") for n, line in lines)
+        found = tuple(_read_json(line, f"{path}, line {n}") for n, line in lines)
     else:
         found = tuple(line for _, line in lines)
     if not found:
-        raise InputError(f"{path} holds no prompt: write one a line.")
+        raise InputError(f"{path} contains no prompts; write one per line.")
     return found
 
 
-def _from_json(line: str, where: str) -> str:
+def _read_json(line: str, where: str) -> str:
     found = (json_object(line) or {}).get("prompt")
     if not isinstance(found, str) or not found:
-        raise InputError(f'{where} is no {{"prompt": "…"}}: write it so.')
+        raise InputError(f'{where} is not a prompt; write {{"prompt": "…"}}.')
     return found

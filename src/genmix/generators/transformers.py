@@ -1,4 +1,4 @@
-"""Text generation with Hugging Face ``transformers`` as an arm."""
+"""A language model of Hugging Face ``transformers`` as an arm."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.core.optional import need
-from genmix.data.conversion import storable
-from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError
-from genmix.generators.local import (
+from genmix.core.optional import require
+from genmix.data.samples import Request, Sample, without_surrogates
+from genmix.generators.base import Context, GenerationError
+from genmix.generators.local_models import (
     AbandonedError,
     LocalGenerator,
     LocalModelSettings,
+    SharedModel,
+    SharedModels,
     find_device,
-    hide_progress,
+    hide_progress_bars,
 )
 from genmix.generators.prompts import prompt_for
-from genmix.generators.settings import Context
-from genmix.generators.shelf import Shared, Shelf
 
 WHAT = "the transformers generator"
 
 
 class TransformersArm(LocalModelSettings):
-    """A causal language model in this process; arms with the same model share it."""
+    """A causal language model in this process; arms share equal models."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "transformers"
@@ -36,60 +35,66 @@ class TransformersArm(LocalModelSettings):
 
     kind: Literal["transformers"]
     chat: bool = Field(
-        False, description="Whether to put the prompt into the model's chat template."
+        False, description="Whether to apply the model's chat template to the prompt."
     )
-    system: str | None = Field(None, description="The system prompt (with chat).")
-    max_new_tokens: int = Field(128, ge=1, description="The longest text, in tokens.")
+    system: str | None = Field(None, description="System prompt (requires chat).")
+    max_new_tokens: int = Field(128, ge=1, description="Maximum length of the text in tokens.")
     temperature: float = Field(
-        1.0, ge=0, allow_inf_nan=False, description="0 always takes the most likely token."
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Sampling temperature; 0 always takes the most likely token.",
     )
     top_p: float = Field(
-        1.0, gt=0, le=1, description="Draw from the likeliest tokens of this mass."
+        1.0,
+        gt=0,
+        le=1,
+        description="Nucleus sampling: draw from the most likely tokens of this mass.",
     )
     top_k: int | None = Field(
-        None, ge=1, description="Draw from this many of the likeliest tokens."
+        None, ge=1, description="Draw from this many of the most likely tokens."
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="Above 1: avoid what was said before."
+        1.0, gt=0, allow_inf_nan=False, description="Values above 1 discourage repetition."
     )
-    stop: tuple[str, ...] = Field((), description="Texts at which to end; they are cut off.")
+    stop: tuple[str, ...] = Field((), description="Strings that end the text; they are removed.")
     together: bool = Field(
         False,
-        description="Run a batch through the model at once: faster on a GPU, but rounding lets a text "
-        "depend on what it shares a batch with.",
+        description="Run a batch through the model at once: faster on a GPU, but rounding makes a text "
+        "depend on the other texts in its batch.",
     )
 
     @model_validator(mode="after")
-    def _system_needs_chat(self) -> TransformersArm:
+    def _check_system(self) -> TransformersArm:
         if self.system is not None and not self.chat:
-            raise ValueError("system is for chat models: set 'chat: true', or leave it out")
+            raise ValueError("system requires a chat model; set 'chat: true', or remove system")
         return self
 
     def build(self, context: Context) -> TransformersGenerator:
-        need("transformers", extra="transformers", what=WHAT)
+        require("transformers", extra="transformers", what=WHAT)
         model = self.find_model(context, "config.json")
         device = find_device(self.device, WHAT)
         key = (model, self.revision, device, self.dtype)
         return TransformersGenerator(
-            self, _models.hold(key, lambda: _load(*key)), self.read_prompts(context)
+            self, _models.acquire(key, lambda: _load(*key)), self.read_prompts(context)
         )
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A model, its tokenizer, and the tokens that end a text."""
+    """A model, its tokenizer, and its end-of-text tokens."""
 
     model: Any
     tokenizer: Any
     ends: frozenset[int]
 
 
-_models: Shelf[LanguageModel] = Shelf()
+_models: SharedModels[LanguageModel] = SharedModels()
 
 
 def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageModel:
-    package = need("transformers", extra="transformers", what=WHAT)
-    hide_progress("transformers")
+    package = require("transformers", extra="transformers", what=WHAT)
+    hide_progress_bars("transformers")
     source = {"pretrained_model_name_or_path": name, "revision": revision or "main"}
     tokenizer = package.AutoTokenizer.from_pretrained(**source, trust_remote_code=False)
     model = package.AutoModelForCausalLM.from_pretrained(
@@ -102,14 +107,17 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageM
 
 
 class TransformersGenerator(LocalGenerator[LanguageModel]):
-    """Draws every text with randomness of its own, whatever other threads do with torch."""
+    """Samples each text with its own random generator, whatever other threads do with torch."""
 
     settings: TransformersArm
 
     def __init__(
-        self, settings: TransformersArm, shared: Shared[LanguageModel], prompts: tuple[str, ...]
+        self,
+        settings: TransformersArm,
+        shared: SharedModel[LanguageModel],
+        prompts: tuple[str, ...],
     ) -> None:
-        super().__init__(settings, shared, _models.let_go)
+        super().__init__(settings, shared, _models.release)
         self._prompts = prompts
 
     def groups(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
@@ -117,27 +125,27 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
 
     def make(self, model: LanguageModel, requests: Sequence[Request], stop: Event) -> list[Sample]:
         prompts = [prompt_for(request.index, self._prompts) or "" for request in requests]
-        asked = [self._tokens_of(model.tokenizer, prompt) for prompt in prompts]
-        written = self._write(model, asked, [request.seed for request in requests], stop)
+        inputs = [self._tokenize(model.tokenizer, prompt) for prompt in prompts]
+        outputs = self._complete(model, inputs, [request.seed for request in requests], stop)
         if stop.is_set():
-            raise AbandonedError("nobody waits for it any more.")
+            raise AbandonedError
         return [
             Sample(
-                text=self._text_of(model.tokenizer, tokens),
+                text=self._decode(model.tokenizer, tokens),
                 prompt=prompt,
                 cost=self.settings.price,
                 input_tokens=len(before),
                 output_tokens=len(tokens),
             )
-            for prompt, before, tokens in zip(prompts, asked, written, strict=True)
+            for prompt, before, tokens in zip(prompts, inputs, outputs, strict=True)
         ]
 
-    def _tokens_of(self, tokenizer: Any, prompt: str) -> list[int]:
+    def _tokenize(self, tokenizer: Any, prompt: str) -> list[int]:
         if not self.settings.chat:
             return list(tokenizer(prompt)["input_ids"])
         if tokenizer.chat_template is None:
             raise GenerationError(
-                f"the model {self.settings.model} has no chat template: set 'chat: false'.",
+                f"the model {self.settings.model} has no chat template; set 'chat: false'.",
                 retryable=False,
             )
         system = self.settings.system
@@ -146,25 +154,29 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _write(
-        self, model: LanguageModel, asked: Sequence[list[int]], seeds: Sequence[int], stop: Event
+    def _complete(
+        self, model: LanguageModel, inputs: Sequence[list[int]], seeds: Sequence[int], stop: Event
     ) -> list[list[int]]:
-        """The tokens that follow each prompt, without the one that ends them."""
+        """Return the tokens after each prompt, without the end-of-text token."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         settings, device = self.settings, model.model.device
-        longest = max(map(len, asked))
-        filler = model.tokenizer.pad_token_id
-        if filler is None:
-            filler = min(model.ends, default=0)
-        ids = torch.tensor([[filler] * (longest - len(row)) + row for row in asked], device=device)
-        mask = torch.tensor([[0] * (longest - len(r)) + [1] * len(r) for r in asked], device=device)
+        longest = max(map(len, inputs))
+        padding = model.tokenizer.pad_token_id
+        if padding is None:
+            padding = min(model.ends, default=0)
+        ids = torch.tensor(
+            [[padding] * (longest - len(row)) + row for row in inputs], device=device
+        )
+        mask = torch.tensor(
+            [[0] * (longest - len(r)) + [1] * len(r) for r in inputs], device=device
+        )
         with torch.inference_mode():
             out = model.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
-                do_sample=False,  # the last processor leaves one token to choose
+                do_sample=False,  # the last processor leaves only one token
                 num_beams=1,
                 max_new_tokens=settings.max_new_tokens,
                 repetition_penalty=settings.repetition_penalty,
@@ -172,15 +184,17 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
                 top_p=None,
                 top_k=None,
                 eos_token_id=sorted(model.ends) or None,
-                pad_token_id=filler,
-                logits_processor=LogitsProcessorList(self._drawing(seeds)),
-                stopping_criteria=StoppingCriteriaList([_Given(stop), self._said(model, longest)]),
+                pad_token_id=padding,
+                logits_processor=LogitsProcessorList(self._processors(seeds)),
+                stopping_criteria=StoppingCriteriaList(
+                    [_Stopped(stop), self._found_stop(model, longest)]
+                ),
             )
-        ends = model.ends | {filler} if model.ends and len(asked) > 1 else model.ends
+        ends = model.ends | {padding} if model.ends and len(inputs) > 1 else model.ends
         return [_until(row, ends) for row in out[:, longest:].tolist()]
 
-    def _said(self, model: LanguageModel, start: int) -> Any:
-        """Ends a row that holds one of the texts to stop at, wherever its tokens are cut."""
+    def _found_stop(self, model: LanguageModel, start: int) -> Any:
+        """Return a criterion that ends a row with a stop string, however that splits into tokens."""
         import torch
 
         def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
@@ -191,8 +205,8 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
 
         return ended
 
-    def _drawing(self, seeds: Sequence[int]) -> list[Any]:
-        """What is done to the scores of the next token until one is left."""
+    def _processors(self, seeds: Sequence[int]) -> list[Any]:
+        """Return what turns the scores of the next token into one drawn token."""
         from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
         settings = self.settings
@@ -205,31 +219,31 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
             steps.append(TopPLogitsWarper(settings.top_p))
         return [*steps, _Draw(seeds)]
 
-    def _text_of(self, tokenizer: Any, tokens: list[int]) -> str:
-        text = storable(tokenizer.decode(tokens, skip_special_tokens=True))
+    def _decode(self, tokenizer: Any, tokens: list[int]) -> str:
+        text = without_surrogates(tokenizer.decode(tokens, skip_special_tokens=True))
         cuts = [text.find(end) for end in self.settings.stop if end in text]
         return text[: min(cuts, default=len(text))].strip()
 
 
 class _Draw:
-    """Draws the next token of each row with the row's own randomness; all others become impossible."""
+    """Draws the next token of each row with the row's own generator; all others become impossible."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         import torch
 
-        self._random = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch
 
-        shares = scores.to("cpu", torch.float64).softmax(-1).cumsum(-1)
-        where = [torch.rand(1, generator=r, dtype=torch.float64) for r in self._random]
-        heights = torch.stack(where) * shares[:, -1:]
-        chosen = (shares <= heights).sum(-1, keepdim=True).to(scores.device)
+        cumulative = scores.to("cpu", torch.float64).softmax(-1).cumsum(-1)
+        uniform = [torch.rand(1, generator=g, dtype=torch.float64) for g in self._generators]
+        heights = torch.stack(uniform) * cumulative[:, -1:]
+        chosen = (cumulative <= heights).sum(-1, keepdim=True).to(scores.device)
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
 
 
-class _Given:
+class _Stopped:
     """Ends all rows once ``stop`` is set."""
 
     def __init__(self, stop: Event) -> None:

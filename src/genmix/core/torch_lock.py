@@ -1,7 +1,7 @@
-"""Keeps torch models from being loaded while others are loaded or at work in this process.
+"""A lock that keeps torch models from computing while another one is loaded.
 
-While ``from_pretrained`` runs, transformers changes torch for the whole process (its default dtype, how
-weights are initialised); a model that loads or computes in another thread meanwhile comes out wrong.
+During ``from_pretrained`` transformers changes global torch settings (the default dtype, the weight
+initialization). A model that loads or computes in another thread meanwhile would return wrong results.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _changed = threading.Condition()
-_at_work = 0
+_computing = 0
 _waiting = 0
 _loading = False
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Alone: waits until no model is at work, and lets none begin."""
+    """Hold the lock exclusively: wait until no model computes, and let none start."""
     global _loading, _waiting
     with _changed:
         _waiting += 1
-        _changed.wait_for(lambda: not _loading and not _at_work)
+        _changed.wait_for(lambda: not _loading and not _computing)
         _waiting -= 1
         _loading = True
     try:
@@ -35,14 +35,14 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Beside others that compute; never inside ``loading`` or itself."""
-    global _at_work
+    """Share the lock with other models that compute; do not nest it or use it in ``loading``."""
+    global _computing
     with _changed:
         _changed.wait_for(lambda: not _loading and not _waiting)
-        _at_work += 1
+        _computing += 1
     try:
         yield
     finally:
         with _changed:
-            _at_work -= 1
+            _computing -= 1
             _changed.notify_all()

@@ -1,4 +1,4 @@
-"""Other people's files: lines of text, objects in them, and links."""
+"""Text files written by users: numbered lines, JSON lines, and links that leave a folder."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from genmix.errors import InputError
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text that are not empty, with their numbers, from 1."""
+    """Yield the nonempty lines of a UTF-8 file with their numbers, from 1."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
             yield from ((n, line.rstrip("\n")) for n, line in enumerate(lines, 1) if line.strip())
     except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path} cannot be read as UTF-8 text: write it anew.") from None
+        raise InputError(f"{path} cannot be read as UTF-8 text; save it as UTF-8.") from None
 
 
 def json_object(line: str) -> dict[str, Any] | None:
-    """The object in a line of JSON; None if there is something else."""
+    """Parse a line that holds a JSON object; return None for anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -28,6 +28,6 @@ def json_object(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def leads_out(path: Path, folder: Path) -> bool:
-    """Whether links take a path in a folder to somewhere else."""
+def is_outside(path: Path, folder: Path) -> bool:
+    """Whether links lead from a path inside a folder to somewhere else."""
     return not path.resolve().is_relative_to(folder.resolve())

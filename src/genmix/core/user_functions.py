@@ -1,4 +1,4 @@
-"""Functions that a study names as ``module:function``, from its folder or from what is installed."""
+"""User functions that a study names as ``module:function``."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from genmix.core.text import fault
+from genmix.core.text import describe_error
 from genmix.errors import InputError
 
-_lock = threading.RLock()
-_apart: dict[Path, dict[str, ModuleType]] = {}
-"""Modules of a folder whose names belong to modules from elsewhere, by folder and name."""
+FUNCTION_NAME = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
+"""Pattern of ``module:function``."""
 
-KEPT = sys.stdlib_module_names | {"__main__", "genmix"}
-"""Names that no file of a study may take."""
+RESERVED = sys.stdlib_module_names | {"__main__", "genmix"}
+"""Module names that files of a study must not use."""
+
+_lock = threading.RLock()
+_shadowed: dict[Path, dict[str, ModuleType]] = {}
+"""Modules of a folder whose names other loaded modules have, by folder and name."""
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
-    """The function ``module:function``; a module in ``folder`` comes before an installed one."""
+    """Import ``module:function``; a module in ``folder`` comes before an installed one."""
     module, _, attribute = name.partition(":")
     with _importing_from(folder.resolve()):
         found = _import(module, folder.resolve())
     function = getattr(found, attribute, None)
     if not callable(function):
-        raise InputError(f"the module {module} has no function {attribute}: check {name!r}.")
+        raise InputError(f"the module {module} has no function {attribute}; correct {name!r}.")
     return function  # type: ignore[no-any-return]
 
 
@@ -38,46 +41,48 @@ def _import(module: str, folder: Path) -> ModuleType:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise InputError(f"the module {module} needs {error.name}: install it.") from error
+            raise InputError(f"the module {module} needs {error.name}; install it.") from error
         raise InputError(
-            f"there is no module {module} in {folder}, and none is installed: check the name."
+            f"there is no module {module} in {folder} or installed; correct the name."
         ) from error
-    except Exception as error:  # it is other people's code
-        raise InputError(f"importing {module} failed ({fault(error)}): mend it.") from error
-    top = module.partition(".")[0]
+    except Exception as error:  # user code
+        raise InputError(f"importing {module} failed ({describe_error(error)}); fix the module.") from error
+    top = _top(module)
     if _has(folder, top) and not _is_from(folder, top):
-        raise InputError(f"the name {top} is taken by another module: rename {top} in {folder}.")
+        raise InputError(
+            f"the name {top} belongs to another module; rename the module in {folder}."
+        )
     return found
 
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Modules of ``folder`` can be imported, even if those of another folder have the same names.
+    """Make the modules of ``folder`` importable, even if loaded modules have the same names.
 
-    Afterwards sys.path is as before, and so is every name in sys.modules that was taken.
+    Afterwards sys.path and the loaded modules of those names are as before.
     """
     with _lock:
         hidden = _taken_elsewhere(folder)
         for name in hidden:
             del sys.modules[name]
-        sys.modules.update(_apart.get(folder, {}))
+        sys.modules.update(_shadowed.get(folder, {}))
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
         try:
             yield
         finally:
-            with suppress(ValueError):  # the module may have changed the path itself
+            with suppress(ValueError):  # the module may have changed sys.path itself
                 sys.path.remove(str(folder))
             tops = {_top(name) for name in hidden}
-            _apart[folder] = {n: m for n, m in sys.modules.items() if _top(n) in tops}
-            for name in _apart[folder]:
+            _shadowed[folder] = {n: m for n, m in sys.modules.items() if _top(n) in tops}
+            for name in _shadowed[folder]:
                 del sys.modules[name]
             sys.modules.update(hidden)
 
 
 def _taken_elsewhere(folder: Path) -> dict[str, ModuleType]:
-    """Loaded modules whose names are also those of modules in the folder."""
-    tops = {_top(name) for name in sys.modules} - KEPT
+    """Return loaded modules from elsewhere whose names modules in the folder have too."""
+    tops = {_top(name) for name in sys.modules} - RESERVED
     taken = {top for top in tops if _has(folder, top) and not _is_from(folder, top)}
     return {name: module for name, module in sys.modules.items() if _top(name) in taken}
 

@@ -1,0 +1,85 @@
+"""Plugins: kinds of generators, encoders, objectives and policies that installed packages add.
+
+A package adds a kind by declaring an entry point in one of the groups ``genmix.generators``,
+``genmix.encoders``, ``genmix.objectives`` and ``genmix.policies``. The name of the entry point is the
+name of the kind in study files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_args
+
+from genmix.core.text import describe_error
+
+KIND = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An entry point of an installed package, and its class or what is wrong with it."""
+
+    group: str
+    name: str
+    package: str
+    loaded: type[Any] | None = None
+    problem: str | None = None
+
+
+@cache
+def find_plugins(group: str, base: type, reserved: frozenset[str]) -> tuple[Plugin, ...]:
+    """Load the plugins of a group; ``reserved`` are the names of the built-in kinds.
+
+    A plugin that cannot be used causes one warning, and does not affect the others.
+    """
+    found: dict[str, Plugin] = {}
+    broken = []
+    for entry in dict.fromkeys(entry_points(group=group)):
+        package = "an unknown package" if entry.dist is None else entry.dist.name
+        try:
+            loaded = _load(entry, base, reserved | found.keys())
+        except Exception as error:  # the code of others
+            message = str(error) if isinstance(error, _PluginError) else describe_error(error)
+            problem = f"the plugin {entry.name!r} of {package} cannot be used: {message}."
+            broken.append(Plugin(group, entry.name, package, problem=problem))
+            warnings.warn(problem, RuntimeWarning, stacklevel=2)
+        else:
+            found[entry.name] = Plugin(group, entry.name, package, loaded)
+    return (*found.values(), *broken)
+
+
+def plugin_classes(plugins: Collection[Plugin]) -> dict[str, type[Any]]:
+    """Return the classes of the plugins that can be used, by name."""
+    return {plugin.name: plugin.loaded for plugin in plugins if plugin.loaded is not None}
+
+
+class _PluginError(Exception):
+    """A plugin breaks a rule; the message is a phrase."""
+
+
+def _load(entry: EntryPoint, base: type, taken: Collection[str]) -> type[Any]:
+    if not KIND.fullmatch(entry.name):
+        raise _PluginError("its name must consist of lowercase letters, digits and hyphens")
+    if entry.name in taken:
+        raise _PluginError("its name is taken; choose another one")
+    loaded = entry.load()
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        raise _PluginError(f"{entry.value} is not a subclass of {base.__name__}")
+    if inspect.isabstract(loaded):
+        raise _PluginError(f"{entry.value} is abstract; define all its methods")
+    if hasattr(loaded, "model_fields") and kind_of(loaded) != entry.name:
+        raise _PluginError(f"{entry.value} must have the field kind: Literal[{entry.name!r}]")
+    return loaded
+
+
+def kind_of(settings: type[Any]) -> str:
+    """Return the literal ``kind`` of a settings class, or an empty string."""
+    field = settings.model_fields.get("kind")
+    values = () if field is None else get_args(field.annotation)
+    return str(values[0]) if len(values) == 1 else ""

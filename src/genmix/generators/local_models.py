@@ -1,0 +1,226 @@
+"""Arms that run a model in this process: settings, models that arms share, one sample at a time."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import Field, model_validator
+
+from genmix.core.optional import require
+from genmix.core.text import describe_error
+from genmix.core.threads import iterate_in_thread
+from genmix.core.torch_lock import computing, loading
+from genmix.data.samples import Request, Sample
+from genmix.errors import InputError
+from genmix.generators.base import Context, GenerationError, Outcome, Outcomes
+from genmix.generators.prompts import PromptSettings
+
+REMOTE_CODE_OPTIONS = ("trust_remote_code", "custom_pipeline")
+
+T = TypeVar("T")
+
+
+class LocalModelSettings(PromptSettings):
+    """Settings of an arm whose model comes from a folder or from the Hugging Face hub."""
+
+    model: str = Field(
+        min_length=1,
+        description="A folder, relative to the study, or a name on the Hugging Face hub.",
+    )
+    revision: str | None = Field(None, description="Branch, tag or commit on the hub.")
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="auto (a GPU if there is one), cpu, mps, cuda or cuda:0.",
+    )
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+        "auto",
+        description="Precision; auto keeps that of the saved model, and uses float32 for images.",
+    )
+    price: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="Cost of one sample, e.g. in machine time."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forbid_remote_code(cls, data: Any) -> Any:
+        for name in REMOTE_CODE_OPTIONS:
+            if isinstance(data, dict) and name in data:
+                raise ValueError(
+                    f"{name} is not supported, because genmix never runs code that comes with a "
+                    "model; remove it"
+                )
+        return data
+
+    def find_model(self, context: Context, marker: str) -> str:
+        """Return the model's folder if it contains ``marker``, else its name on the hub."""
+        folder = context.path(self.model)
+        if (folder / marker).is_file():
+            return str(folder)
+        if folder.is_dir() or Path(self.model).is_absolute() or self.model.startswith((".", "~")):
+            raise InputError(
+                f"there is no model in {folder} (it has no {marker}); correct the path."
+            )
+        return self.model
+
+
+def find_device(name: str, what: str) -> str:
+    torch = require("torch", extra="torch", what=what)
+    has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    if name == "auto":
+        return "cuda" if has_cuda else "mps" if has_mps else "cpu"
+    if (name.startswith("cuda") and not has_cuda) or (name == "mps" and not has_mps):
+        raise InputError(f"this machine has no device {name}; use 'device: cpu' or auto.")
+    return name
+
+
+def hide_progress_bars(*packages: str) -> None:
+    """Disable progress bars, which would be drawn into the terminal's live view."""
+    for name in packages:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"{name}.utils.logging").disable_progress_bar()
+
+
+# -- shared models -----------------------------------------------------------------------------------
+
+
+class SharedModel(Generic[T]):
+    """A model that several arms use. Its lock is held while it is loaded and while it is used."""
+
+    def __init__(self, key: Hashable, load: Callable[[], T]) -> None:
+        self.key, self._load = key, load
+        self.lock = threading.RLock()
+        self.users = 0
+        self._model: T | None = None
+
+    def get(self) -> T:
+        """Load the model on first use; a load that failed is tried again."""
+        with self.lock:
+            if self._model is None:
+                with loading():
+                    self._model = self._load()
+            return self._model
+
+
+class SharedModels(Generic[T]):
+    """Models by key (folder, device, …): loaded once, freed when their last user releases them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._models: dict[Hashable, SharedModel[T]] = {}
+
+    def acquire(self, key: Hashable, load: Callable[[], T]) -> SharedModel[T]:
+        """Register a user of the model; nothing is loaded yet."""
+        with self._lock:
+            found = self._models.setdefault(key, SharedModel(key, load))
+            found.users += 1
+            return found
+
+    def release(self, model: SharedModel[T]) -> None:
+        with self._lock:
+            model.users -= 1
+            if not model.users:
+                del self._models[model.key]
+
+
+# -- generating --------------------------------------------------------------------------------------
+
+
+class AbandonedError(GenerationError):
+    """Nobody waits for the sample any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the request was abandoned.")
+
+
+class LocalGenerator(ABC, Generic[T]):
+    """Generates samples in a thread, one after the other, with a model that arms may share.
+
+    One at a time, because rounding depends on what else is in a batch of a model, and a sample must
+    depend on its request alone.
+    """
+
+    def __init__(
+        self,
+        settings: LocalModelSettings,
+        shared: SharedModel[T],
+        release: Callable[[SharedModel[T]], None],
+    ) -> None:
+        self.settings = settings
+        self._shared: SharedModel[T] | None = shared
+        self._release = release
+
+    @abstractmethod
+    def make(self, model: T, requests: Sequence[Request], stop: Event) -> list[Sample]:
+        """Generate the samples; raise AbandonedError soon after ``stop`` is set."""
+
+    def groups(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
+        """Split the requests into groups that go through the model together."""
+        return [[request] for request in requests]
+
+    def generate(self, requests: Sequence[Request]) -> Outcomes:
+        shared = self._shared
+        return iterate_in_thread(lambda stop: enumerate(self._work(shared, requests, stop)))
+
+    def _work(
+        self, shared: SharedModel[T] | None, requests: Sequence[Request], stop: Event
+    ) -> Iterator[Outcome]:
+        if shared is None:
+            raise GenerationError("the arm is closed.", retryable=False)
+        with shared.lock:
+            if stop.is_set():
+                return
+            try:
+                model = shared.get()
+            except Exception as error:
+                raise GenerationError(
+                    f"the model {self.settings.model} cannot be loaded ({describe_error(error)}); "
+                    "check its name and files.",
+                    retryable=False,
+                ) from error
+            for group in self.groups(requests):
+                yield from self._outcomes(model, group, stop)
+
+    def _outcomes(self, model: T, requests: Sequence[Request], stop: Event) -> list[Outcome]:
+        try:
+            if stop.is_set():
+                raise AbandonedError
+            with computing():
+                samples = self.make(model, requests, stop)
+            return [self._checked(sample) for sample in samples]
+        except GenerationError as error:
+            return [error] * len(requests)
+        except Exception as error:  # e.g. out of memory
+            message = f"the model {self.settings.model} failed ({describe_error(error)})."
+            return [GenerationError(message)] * len(requests)
+
+    def _checked(self, sample: Sample) -> Outcome:
+        if sample.image is not None or sample.text:
+            return sample
+        return GenerationError(
+            f"the model {self.settings.model} returned an empty text.",
+            cost=sample.cost,
+            input_tokens=sample.input_tokens,
+            output_tokens=sample.output_tokens,
+        )
+
+    async def ping(self) -> None:
+        """Do nothing: loading a model is not free."""
+
+    def most_cost(self) -> float | None:
+        return self.settings.price
+
+    def available(self) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            self._release(shared)
