@@ -24,11 +24,19 @@ from typer.testing import CliRunner
 import genmix as gx
 from genmix.cli import app
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.folder import RunsFolder, read_inside
-from genmix.dashboard.follower import Event, Follower, Moment
-from genmix.dashboard.state import LETTERS, POINTS, curve_of, entry_of, life_of, state_of, thinned
+from genmix.dashboard.monitor import MAX_TEXT, RunMonitor, TimelinePoint
+from genmix.dashboard.page_data import (
+    MAX_POINTS,
+    comparison_data,
+    list_entry,
+    run_data,
+    thinned,
+)
+from genmix.dashboard.runs_folder import RunsFolder, read_inside
+from genmix.dashboard.status import status_of
 from genmix.runs.journal import Journal
-from genmix.runs.lock import FolderLock, Holder, holder, say_stopping
+from genmix.runs.journal_reader import JournalReader
+from genmix.runs.lock import FolderLock, Holder, holder, mark_stopping
 from tests.support.dashboard_runs import HOSTILE, write_long_journal, write_study
 from tests.support.dashboard_server import serving, wait_until
 
@@ -71,7 +79,7 @@ def test_the_list_has_every_run(url: str) -> None:
     for run in found:
         assert run["status"] == "finished"
         assert run["samples"] == 60
-        assert len(run["spark"]) > 10
+        assert len(run["sparkline"]) > 10
         assert sum(w["weight"] for w in run["weights"]) == pytest.approx(1)
 
 
@@ -82,14 +90,14 @@ def test_the_page_of_a_run_says_what_its_summary_says(url: str, runs: Path) -> N
     wait_until(is_added_up)
     state = embedded(httpx.get(f"{url}/run/one").text)
     summary = json.loads((runs / "one" / "summary.json").read_text())
-    assert state["life"]["status"] == "finished"
-    assert state["life"]["reason"] == summary["reason"]
+    assert state["status"] == "finished"
+    assert state["reason"] == summary["reason"]
     assert {arm["name"]: arm["count"] for arm in state["arms"]} == summary["counts"]
     assert {a["name"]: a["weight"] for a in state["arms"] if a["weight"] is not None} == (
         pytest.approx(summary["weights"])
     )
     assert state["cost"] == pytest.approx(summary["cost"])
-    assert state["failed"] == sum(summary["failures"].values())
+    assert state["failure_count"] == sum(summary["failures"].values())
     assert state["seconds"] == pytest.approx(summary["seconds"], abs=1.0)
     assert state["scores"][0]["pooled"] == pytest.approx(summary["pooled_score"]["vendi"]["value"])
     assert state["chart"]["x"][-1] == 60
@@ -111,7 +119,7 @@ def test_comparing(url: str) -> None:
     answer = httpx.get(f"{url}/compare", params={"run": ["one", "more/two", "one", "none"]})
     found = embedded(answer.text)
     assert [run["name"] for run in found["runs"]] == ["one", "more/two"]
-    assert set(found["colours"]) == {"left", "right", "<i>odd</i>", "flaky"}
+    assert set(found["colors"]) == {"left", "right", "<i>odd</i>", "flaky"}
     assert all(run["chart"]["pooled"]["vendi"][-1] for run in found["runs"])
     assert httpx.get(f"{url}/curves?run=one").json()["runs"][0]["name"] == "one"
 
@@ -121,7 +129,7 @@ def test_a_run_that_is_not_there(url: str) -> None:
         assert httpx.get(f"{url}/{path}").status_code == 404
     page = httpx.get(f"{url}/run/<b>", headers={"accept": "text/html"})
     assert page.status_code == 404
-    assert "There is no such run." in page.text
+    assert "This run does not exist." in page.text
 
 
 def test_a_single_run_can_be_shown_by_itself(runs: Path) -> None:
@@ -171,43 +179,44 @@ def test_a_report_is_a_strangers_page(tmp_path: Path) -> None:
 # -- following a journal -----------------------------------------------------------------------------
 
 
-def facts(run: Follower) -> dict[str, Any]:
-    state = state_of("x", run, Actions())
-    return {k: v for k, v in state.items() if k not in ("cost", "seconds", "rate", "left", "life")}
+def facts(run: RunMonitor) -> dict[str, Any]:
+    state = run_data("x", run, Actions())
+    timed = {"cost", "seconds", "rate", "time_left", "status", "reason", "active"}
+    return {k: v for k, v in state.items() if k not in timed and not k.startswith("can_")}
 
 
 def test_reading_what_is_new_gives_what_reading_all_gives(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study", samples=80)
-    followers: list[Follower] = []
+    monitors: list[RunMonitor] = []
     seen = []
 
     def compare(live: Any) -> None:
-        if not followers:
-            followers.append(Follower(tmp_path / "run"))
-        followers[0].look()
+        if not monitors:
+            monitors.append(RunMonitor(tmp_path / "run"))
+        monitors[0].refresh()
         if live.told % 7 == 0:
-            fresh = Follower(tmp_path / "run")
-            assert facts(followers[0]) == facts(fresh)
-            assert dict(followers[0].counts) == {
+            fresh = RunMonitor(tmp_path / "run")
+            assert facts(monitors[0]) == facts(fresh)
+            assert dict(monitors[0].counts) == {
                 arm: n for arm, n in live.selector.counts.items() if n
             }
             seen.append(live.told)
 
     summary = gx.run(study, tmp_path / "run", callbacks=[compare]).summary
     assert len(set(seen)) > 8
-    followers[0].look()
-    wait_until(lambda: followers[0].cost is not None)
-    assert followers[0].cost == pytest.approx(summary["cost"])
-    assert facts(followers[0]) == facts(Follower(tmp_path / "run"))
+    monitors[0].refresh()
+    wait_until(lambda: monitors[0].cost is not None)
+    assert monitors[0].cost == pytest.approx(summary["cost"])
+    assert facts(monitors[0]) == facts(RunMonitor(tmp_path / "run"))
 
 
 def test_a_journal_without_a_timeline_shows_shares(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "old", 1000, dimension=2, timeline=False)
-    state = state_of("old", Follower(tmp_path / "old"), Actions())
+    state = run_data("old", RunMonitor(tmp_path / "old"), Actions())
     chart = state["chart"]
-    assert chart["kind"] == "share of the samples"
+    assert chart["kind"] == "share"
     assert chart["x"][-1] == 1000
-    assert len(chart["x"]) <= POINTS
+    assert len(chart["x"]) <= MAX_POINTS
     for i in range(len(chart["x"])):
         assert sum(values[i] or 0 for values in chart["weights"].values()) == pytest.approx(1)
     for arm in state["arms"]:
@@ -216,11 +225,11 @@ def test_a_journal_without_a_timeline_shows_shares(tmp_path: Path) -> None:
 
 
 def test_curves_are_thinned_out_and_keep_their_ends() -> None:
-    moments = [Moment(i, {}) for i in range(1, 5001)]
-    few = thinned(moments, 300)
+    points = [TimelinePoint(i, {}) for i in range(1, 5001)]
+    few = thinned(points, 300)
     assert 150 < len(few) <= 300
-    assert (few[0], few[-1]) == (moments[0], moments[-1])
-    assert thinned(moments[:300], 300) == moments[:300]
+    assert (few[0], few[-1]) == (points[0], points[-1])
+    assert thinned(points[:300], 300) == points[:300]
     assert thinned([], 300) == []
 
 
@@ -229,14 +238,14 @@ def test_another_run_in_the_same_folder_is_noticed(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "a", 50, dimension=2)
     first = folder.find("a")
     assert first is not None
-    first.look()
+    first.refresh()
     assert first.samples == 50
     (tmp_path / "a").rename(tmp_path / "kept")
     write_long_journal(tmp_path / "a", 20, dimension=2)
     time.sleep(1.1)  # a list is good for a second
     second = folder.find("a")
     assert second is not None
-    second.look()
+    second.refresh()
     assert second.samples == 20
 
 
@@ -244,12 +253,12 @@ def test_another_run_in_the_same_inode_is_noticed(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "old", 50, dimension=2)
     write_long_journal(tmp_path / "new", 20, dimension=2)
     journal = tmp_path / "old" / "journal.sqlite"
-    run = Follower(tmp_path / "old")
-    run.look()
+    run = RunMonitor(tmp_path / "old")
+    run.refresh()
     inode = journal.stat().st_ino
     journal.write_bytes((tmp_path / "new" / "journal.sqlite").read_bytes())
     assert journal.stat().st_ino == inode
-    assert facts(run) == facts(Follower(tmp_path / "new"))
+    assert facts(run) == facts(RunMonitor(tmp_path / "new"))
     assert run.samples == 20
 
 
@@ -263,7 +272,7 @@ def test_a_journal_damaged_inside_is_told_in_words(tmp_path: Path) -> None:
         journal.write_bytes(content[: 3 * 4096] + b"\xa5" * (len(content) - 3 * 4096))
         answer = httpx.get(f"{address}/state/run")
         assert answer.status_code == 409
-        assert "could not be read" in answer.json()["error"]
+        assert "is corrupt (" in answer.json()["error"]
         with httpx.stream("GET", f"{address}/events/run", timeout=60) as stream:
             told = events_of(stream.iter_lines())
             assert [next(told)[0] for _ in range(2)] == ["trouble", "trouble"]
@@ -306,7 +315,7 @@ def test_a_run_of_a_hundred_thousand_samples_answers_within_200_ms(tmp_path: Pat
                 begin = time.perf_counter()
                 page = browser.get(f"{address}/run/long").text
                 times.append(time.perf_counter() - begin)
-            assert len(embedded(page)["chart"]["x"]) <= POINTS
+            assert len(embedded(page)["chart"]["x"]) <= MAX_POINTS
     print(f"first answer {1e3 * min(first):.0f} ms, then {1e3 * min(later):.0f} ms")
     assert min(first) < 0.2
     assert min(later) < 0.2
@@ -321,9 +330,9 @@ def test_time_is_added_up_over_sessions_as_the_journal_does(tmp_path: Path) -> N
             database.execute(
                 "INSERT INTO events (at, kind, detail) VALUES (?, ?, '{}')", (at, kind)
             )
-    run = Follower(tmp_path / "run")
-    run.look()
-    journal = Journal.open(tmp_path / "run", readonly=True)
+    run = RunMonitor(tmp_path / "run")
+    run.refresh()
+    journal = JournalReader.open(tmp_path / "run")
     assert run.seconds(is_running=False) == pytest.approx(journal.running_time())
     assert 12.5 < journal.running_time() < 13.5
     journal.close()
@@ -334,8 +343,8 @@ def test_time_that_was_written_down_is_taken(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "run", 100, dimension=2)
     journal = Journal.open(tmp_path / "run")
     journal.set_meta("seconds", 4.5)
-    run = Follower(tmp_path / "run")
-    run.look()
+    run = RunMonitor(tmp_path / "run")
+    run.refresh()
     assert run.seconds(is_running=False) == journal.running_time() == 4.5
     assert run.seconds(is_running=True) > 4.5
     journal.close()
@@ -396,9 +405,9 @@ def test_a_holder_that_cannot_be_seen_from_here_is_not_signalled(
         kill = os.kill
         monkeypatch.setattr(os, "kill", lambda p, n: pytest.fail("signalled") if n else kill(p, n))
         assert holder(tmp_path) == Holder(None)
-        with pytest.raises(gx.InputError, match="cannot be seen from here"):
+        with pytest.raises(gx.InputError, match="another machine or in another container"):
             Actions().stop(tmp_path)
-        with pytest.raises(gx.InputError, match="in use by a process that cannot be seen"):
+        with pytest.raises(gx.InputError, match="in use by a process on another machine"):
             FolderLock(tmp_path).__enter__()
 
 
@@ -434,7 +443,7 @@ def test_a_lock_on_a_full_disk_is_let_go(tmp_path: Path, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(gx.InputError, match=r"No space left on device\): make room first"):
+        with pytest.raises(gx.StorageError, match=r"No space left on device\); check"):
             FolderLock(tmp_path).__enter__()
     with FolderLock(tmp_path):
         assert holder(tmp_path) == Holder(os.getpid())
@@ -443,9 +452,9 @@ def test_a_lock_on_a_full_disk_is_let_go(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_run_says_itself_that_it_stops(tmp_path: Path) -> None:
     """After Ctrl-C in a terminal, the button of a page must not be the second one."""
     with FolderLock(tmp_path):
-        say_stopping(tmp_path)
+        mark_stopping(tmp_path)
         assert holder(tmp_path) == Holder(os.getpid(), is_stopping=True)
-        with pytest.raises(gx.InputError, match="is stopping already"):
+        with pytest.raises(gx.InputError, match="is already stopping"):
             Actions().stop(tmp_path)
     with FolderLock(tmp_path):
         assert holder(tmp_path) == Holder(os.getpid())
@@ -478,9 +487,9 @@ def test_looking_at_a_lock_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
         watcher.wait()
 
 
-def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
+def test_the_status_of_a_run(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "run", 10, dimension=2)
-    run, actions = Follower(tmp_path / "run"), Actions()
+    run, actions = RunMonitor(tmp_path / "run"), Actions()
 
     def happens(kind: str, at: float) -> None:
         with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as database:
@@ -490,8 +499,8 @@ def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
             )
 
     def status() -> str:
-        run.look()
-        return life_of(run, actions).status
+        run.refresh()
+        return status_of(run, actions).name
 
     assert status() == "unfinished"
     with FolderLock(tmp_path / "run"):
@@ -505,46 +514,46 @@ def test_the_words_for_a_runs_life(tmp_path: Path) -> None:
         assert status() == "starting"
     happens("trouble", time.time() + 20)
     assert status() == "trouble"
-    assert state_of("run", run, actions)["life"]["can_resume"]
+    assert run_data("run", run, actions)["can_resume"]
     happens("finished", time.time() + 30)
     assert status() == "finished"
-    assert not state_of("run", run, actions)["life"]["can_resume"]
-    assert entry_of("run", run, actions)["reason"] == "because"
-    assert curve_of("run", run, actions)["status"] == "finished"
+    assert not run_data("run", run, actions)["can_resume"]
+    assert list_entry("run", run, actions)["reason"] == "because"
+    assert comparison_data({"run": run}, actions)["runs"][0]["status"] == "finished"
 
 
 def test_a_resumed_run_that_writes_its_report_is_ending(tmp_path: Path) -> None:
     """Its lock is free by then, and it was started from here: it is not about to begin."""
     write_long_journal(tmp_path / "run", 10, dimension=2)
-    run, actions = Follower(tmp_path / "run"), Actions()
+    run, actions = RunMonitor(tmp_path / "run"), Actions()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         actions._started[tmp_path / "run"] = process
         actions._started_at[tmp_path / "run"] = time.time()
-        run.look()
-        assert life_of(run, actions).status == "starting"
+        run.refresh()
+        assert status_of(run, actions).name == "starting"
         with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as database:
             database.execute(
                 "INSERT INTO events (at, kind, detail) VALUES (?, 'interrupted', ?)",
                 (time.time() + 5, '{"why": "interrupted"}'),
             )
-        run.look()
-        assert life_of(run, actions).status == "ending"
+        run.refresh()
+        assert status_of(run, actions).name == "ending"
         process.communicate(b"\n")
-    found = life_of(run, actions)
-    assert (found.status, found.reason) == ("interrupted", None)
-    assert state_of("run", run, actions)["events"][0]["why"] is None
+    found = status_of(run, actions)
+    assert (found.name, found.reason) == ("interrupted", None)
+    assert run_data("run", run, actions)["events"][0]["why"] is None
 
 
 def test_a_report_of_before_says_so(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "run", 10, dimension=2)
-    run, report = Follower(tmp_path / "run"), tmp_path / "run" / "report.html"
-    assert not state_of("run", run, Actions())["report"]
+    run, report = RunMonitor(tmp_path / "run"), tmp_path / "run" / "report.html"
+    assert not run_data("run", run, Actions())["report"]
     report.write_text("new")
     os.utime(report, (time.time() + 1000,) * 2)
-    found = state_of("run", run, Actions())
+    found = run_data("run", run, Actions())
     assert (found["report"], found["report_is_old"]) == (True, False)
     os.utime(report, (1, 1))
-    assert state_of("run", run, Actions())["report_is_old"]
+    assert run_data("run", run, Actions())["report_is_old"]
 
 
 def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
@@ -561,12 +570,12 @@ def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
                 (kind, json.dumps({"why": secret})),
             )
         database.execute("UPDATE samples SET prompt = ?", ("y" * 100_000,))
-    state = state_of("run", Follower(tmp_path / "run"), Actions())
+    state = run_data("run", RunMonitor(tmp_path / "run"), Actions())
     assert "abcdef0123" not in json.dumps(state)
     assert state["failures"][0]["message"].startswith("dead\n(hidden")
-    assert len(state["failures"][0]["message"]) == len(state["newest"][0]["prompt"]) == LETTERS
-    assert state["life"]["status"] == "trouble"
-    assert state["life"]["reason"].startswith("(hidden")
+    assert len(state["failures"][0]["message"]) == len(state["newest"][0]["prompt"]) == MAX_TEXT
+    assert state["status"] == "trouble"
+    assert state["reason"].startswith("(hidden")
 
 
 def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
@@ -577,13 +586,15 @@ def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
     actions._started[tmp_path / "run"] = ended
     (tmp_path / "run" / "resume.log").write_text("refused: api_key=abcdef0123456789abcd\n")
     actions._started_at[tmp_path / "run"] = 1000.0
-    hidden = "genmix resume ended with 1: (hidden: this line looks like a secret)"
-    before = Event(1, 999.0, "start", None, {"pid": 1})
-    own = Event(2, 1001.0, "start", None, {"pid": ended.pid})
+    hidden = "genmix resume exited with code 1: (hidden: this line looks like a secret)"
+    before = {"at": 999.0, "detail": {"pid": 1}}
+    own = {"at": 1001.0, "detail": {"pid": ended.pid}}
     for begun in (None, before, own):
-        assert actions.trouble(tmp_path / "run", begun) == hidden
-    others = Event(3, 1001.0, "start", None, {"pid": ended.pid + 1})
-    assert actions.trouble(tmp_path / "run", others) is None  # somebody has mended it since
+        assert actions.resume_problem(tmp_path / "run", begun) == hidden
+    others = {"at": 1001.0, "detail": {"pid": ended.pid + 1}}
+    assert (
+        actions.resume_problem(tmp_path / "run", others) is None
+    )  # another process has resumed it since
 
 
 # -- live --------------------------------------------------------------------------------------------
@@ -616,14 +627,14 @@ def test_events_follow_a_run_of_another_process_to_its_end(tmp_path: Path) -> No
                 assert all(key not in whole or whole[key] != news[key] for key in news)
                 whole |= news
                 samples.append(whole["samples"])
-                if whole["life"]["status"] == "finished":
+                if whole["status"] == "finished":
                     break
     finally:
         process.wait(30)
     assert samples == sorted(samples)
     assert len(set(samples)) > 3
     assert whole["samples"] == 60
-    assert whole["failed"] > 0
+    assert whole["failure_count"] > 0
     assert "<b>no</b> luck" in whole["failures"][0]["message"]
     assert httpx.codes.is_success(stream.status_code)
 
@@ -661,23 +672,23 @@ def test_stop_and_resume(tmp_path: Path) -> None:
             return httpx.post(f"{url}/{action}/a run", headers=from_page(url))
 
         wait_until(lambda: (folder / "journal.sqlite").exists() and state()["samples"] > 5)
-        assert state()["life"]["can_stop"]
+        assert state()["can_stop"]
         assert state()["rate"] > 0
-        assert state()["left"] > 0
+        assert state()["time_left"] > 0
         assert post("resume").status_code == 409
         assert post("stop").status_code == 200
         assert process.wait(30) == 130
-        wait_until(lambda: state()["life"]["status"] == "interrupted")
+        wait_until(lambda: state()["status"] == "interrupted")
         stopped = state()["samples"]
         assert 5 < stopped < 120
         assert post("stop").json()["error"].startswith("The run is not running")
         assert post("resume").json()["status"] == "starting"
         assert post("resume").status_code == 409
         wait_until(lambda: state()["samples"] > stopped)
-        assert not state()["life"]["can_resume"]
-        wait_until(lambda: state()["life"]["status"] == "finished")
+        assert not state()["can_resume"]
+        wait_until(lambda: state()["status"] == "finished")
         assert state()["samples"] == 120
-        assert "everything is in" in (folder / "resume.log").read_text()
+        assert "samples are saved in" in (folder / "resume.log").read_text()
 
 
 def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> None:
@@ -689,7 +700,7 @@ def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> No
                 assert not actions.is_stopping(tmp_path, Holder(os.getpid()))
                 actions.stop(tmp_path)
                 assert actions.is_stopping(tmp_path, Holder(os.getpid()))
-                with pytest.raises(gx.InputError, match="is stopping already"):
+                with pytest.raises(gx.InputError, match="is already stopping"):
                     actions.stop(tmp_path)
             time.sleep(0.05)  # the file system's clock has a tick
         wait_until(lambda: len(heard) == 2)
@@ -704,21 +715,21 @@ def test_a_second_stop_stops_at_once(tmp_path: Path) -> None:
     process = start(arms, folder)
     with serving(tmp_path / "runs") as url:
 
-        def life() -> Any:
-            return httpx.get(f"{url}/state/slow").json()["life"]
+        def state() -> Any:
+            return httpx.get(f"{url}/state/slow").json()
 
-        wait_until(lambda: (folder / "journal.sqlite").exists() and life()["can_stop"])
+        wait_until(lambda: (folder / "journal.sqlite").exists() and state()["can_stop"])
         address = f"{url}/stop/slow"
         assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 409
         assert httpx.post(address, headers=from_page(url)).json()["status"] == "stopping"
         assert httpx.post(address, headers=from_page(url)).status_code == 409
-        assert life()["can_stop_at_once"]
+        assert state()["can_stop_now"]
         assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 200
         assert process.wait(20) == 130
-        wait_until(lambda: life()["status"] == "unfinished")
+        wait_until(lambda: state()["status"] == "unfinished")
 
 
-def test_a_run_that_cannot_go_on_says_why(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study", samples=200, wait=0.02)
     folder = tmp_path / "runs" / "a"
     process = start(study, folder)
@@ -731,13 +742,13 @@ def test_a_run_that_cannot_go_on_says_why(tmp_path: Path) -> None:
     with serving(tmp_path / "runs") as url:
         assert httpx.post(f"{url}/resume/a", headers=from_page(url)).status_code == 200
 
-        def life() -> Any:
-            return httpx.get(f"{url}/state/a").json()["life"]
+        def state() -> Any:
+            return httpx.get(f"{url}/state/a").json()
 
-        wait_until(lambda: life()["status"] == "trouble")
-        assert "genmix resume ended with 2" in life()["reason"]
-        assert "dashboard_arms" in life()["reason"]
-        assert life()["can_resume"]
+        wait_until(lambda: state()["status"] == "trouble")
+        assert "genmix resume exited with code 2" in state()["reason"]
+        assert "dashboard_arms" in state()["reason"]
+        assert state()["can_resume"]
 
 
 # -- security ----------------------------------------------------------------------------------------
@@ -964,10 +975,10 @@ def test_files_are_read_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "run" / "folder").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "run" / "pipe")
     run = tmp_path / "run"
-    assert read_inside(run, "images", "a", most=100) == b"fine"
-    assert read_inside(run, "images", "a", most=3) is None
+    assert read_inside(run, "images", "a", max_bytes=100) == b"fine"
+    assert read_inside(run, "images", "a", max_bytes=3) is None
     for parts in (("link",), ("folder", "secret"), ("..", "secret"), ("pipe",), ("images",), ("",)):
-        assert read_inside(run, *parts, most=100) is None
+        assert read_inside(run, *parts, max_bytes=100) is None
 
 
 # -- the command -------------------------------------------------------------------------------------
@@ -976,10 +987,10 @@ def test_files_are_read_without_following_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--host", "0.0.0.0"], "give a token"),
-        (["--host", "::"], "give a token"),
-        (["--host", "0.0.0.0", "--token", " "], "the token is empty"),
-        (["--host", "192.0.2.1", "--token", "x"], "cannot be listened on"),
+        (["--host", "0.0.0.0"], "set a token"),
+        (["--host", "::"], "set a token"),
+        (["--host", "0.0.0.0", "--token", " "], "The token is empty"),
+        (["--host", "192.0.2.1", "--token", "x"], "could not listen on"),
     ],
 )
 def test_what_the_command_refuses(tmp_path: Path, options: list[str], words: str) -> None:
@@ -992,7 +1003,7 @@ def test_what_the_command_refuses(tmp_path: Path, options: list[str], words: str
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["dashboard", str(tmp_path / "none")])
     assert result.exit_code == 2
-    assert "is no folder" in result.stderr
+    assert "is not a folder" in result.stderr
 
 
 def test_the_command_serves_until_ctrl_c(runs: Path) -> None:
@@ -1014,7 +1025,7 @@ def test_the_token_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("GENMIX_DASHBOARD_TOKEN", "x")
     result = CliRunner().invoke(app, ["dashboard", str(tmp_path), "--host", "192.0.2.1"])
-    assert "cannot be listened on" in result.stderr
+    assert "could not listen on" in result.stderr
 
 
 def test_the_button_after_a_ctrl_c_elsewhere_is_not_the_second_one(tmp_path: Path) -> None:
@@ -1025,11 +1036,11 @@ def test_the_button_after_a_ctrl_c_elsewhere_is_not_the_second_one(tmp_path: Pat
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: (folder / "journal.sqlite").exists())
-        follower = Follower(folder)
-        wait_until(lambda: follower.look() or bool(follower.flying))
+        monitor = RunMonitor(folder)
+        wait_until(lambda: monitor.refresh() or bool(monitor.in_flight))
         run.send_signal(signal.SIGINT)
         wait_until(lambda: (held := holder(folder)) is None or held.is_stopping)
-        with pytest.raises(gx.InputError, match=r"is stopping already|not running"):
+        with pytest.raises(gx.InputError, match=r"is already stopping|not running"):
             Actions().stop(folder)
         assert run.wait(60) == 130
     finally:

@@ -19,7 +19,9 @@ from threadpoolctl import threadpool_info
 import genmix as gx
 from genmix.data.samples import Sample
 from genmix.generators.base import GenerationError
-from genmix.runs.journal import NAME, Entry, Journal, JournalError, embedding_of
+from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.runs.journal_schema import JOURNAL, Entry, JournalError
 from genmix.runs.lock import FolderLock
 from genmix.runs.session import SNAPSHOT, Session, seed_of
 from tests.support.conformance import assert_same_bits
@@ -141,7 +143,7 @@ def test_what_was_made_but_not_told_is_found_again(tmp_path: Path) -> None:
     session.flush()
     session.journal.made(made.id, Sample(text="hi", quality=0.5, input_tokens=3), None, 1.0)
     session.journal.close()
-    (first, row), (second, nothing) = again(tmp_path).journal.unfinished()
+    (first, row), (second, nothing) = again(tmp_path).journal.open_tickets()
     assert (first, second) == (made, bare)
     assert nothing is None
     assert row is not None
@@ -169,7 +171,7 @@ def test_costs_and_tokens_of_samples_and_failures_are_added(tmp_path: Path) -> N
     session.journal.failure(entry, "encode", ValueError("no"))
     sample = Sample(text="x", cost=0.1, input_tokens=7, output_tokens=2)
     session.journal.made(entry.id, sample, None, 0.0)
-    assert sorted(session.journal.spent()) == [0.03, 0.1]
+    assert sorted(session.journal.costs()) == [0.03, 0.1]
     assert session.journal.tokens() == (12, 3)
     assert session.journal.largest_costs() == {entry.arm: 0.1}
     assert [f["message"] for f in session.journal.failures()] == ["empty", "no"]
@@ -194,29 +196,31 @@ def test_running_time_is_that_of_the_sessions_own_clock(
     journal = Journal.create(tmp_path, META)
     journal.event("start")
     assert journal.running_time() == 0
-    journal.keep_time(lambda: next(clock))
+    journal.record_time(lambda: next(clock))
     journal.event("retire")
     assert journal.running_time() == 2.0
     journal.event("start")
     journal.event("finished")
     journal.close()
-    assert Journal.open(tmp_path, readonly=True).running_time() == 9.0
+    assert JournalReader.open(tmp_path).running_time() == 9.0
 
 
 def test_other_files_are_refused_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(gx.InputError, match=r"is no run folder: it has no journal\.sqlite\."):
+    with pytest.raises(gx.InputError, match=r"is not a run folder; it has no journal\.sqlite\."):
         Journal.open(tmp_path)
-    (tmp_path / NAME).write_bytes(b"not a database at all" * 100)
-    for readonly in (False, True):
-        with pytest.raises(JournalError, match=r"is no journal .*restore it from a copy\."):
-            Journal.open(tmp_path, readonly)
-    (tmp_path / NAME).unlink()
+    (tmp_path / JOURNAL).write_bytes(b"not a database at all" * 100)
+    for kind in (Journal, JournalReader):
+        with pytest.raises(JournalError, match=r"is not a journal .*restore it from a backup\."):
+            kind.open(tmp_path)
+    (tmp_path / JOURNAL).unlink()
     Journal.create(tmp_path, META).close()
-    with pytest.raises(gx.InputError, match="holds a run already"):
+    with pytest.raises(gx.InputError, match="already contains a run"):
         Journal.create(tmp_path, META)
-    with sqlite3.connect(tmp_path / NAME) as db:
+    with sqlite3.connect(tmp_path / JOURNAL) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(JournalError, match="has format 99 and this genmix reads format 1"):
+    with pytest.raises(
+        JournalError, match=r"has format 99, but this version of genmix reads format 1;"
+    ):
         Journal.open(tmp_path)
 
 
@@ -224,9 +228,9 @@ def test_a_failed_transaction_leaves_nothing_and_says_so(tmp_path: Path) -> None
     journal = Journal.create(tmp_path, META)
     entry = Entry(0, "a", 0, 1, 0.5, 0.5)
     journal.asked([entry], 0)
-    with pytest.raises(JournalError, match=r"could not be written .*resume the run"):
+    with pytest.raises(JournalError, match=r"could not write .*; .* then run `genmix resume`"):
         journal.asked([Entry(1, "a", 1, 1, 0.5, 0.5), entry], 1)
-    assert [found.id for found, _ in journal.unfinished()] == [0]
+    assert [found.id for found, _ in journal.open_tickets()] == [0]
 
 
 def fill(journal: Journal) -> None:
@@ -238,7 +242,7 @@ def test_a_disk_without_room_is_said_in_one_sentence(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path, META)
     (pages,) = journal._db.execute("PRAGMA page_count").fetchone()
     journal._db.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then reports a full disk
-    with pytest.raises(JournalError, match=r"disk is full\): make room or mend the disk"):
+    with pytest.raises(JournalError, match=r"disk is full\); free disk space"):
         fill(journal)
     kept = len(journal.events())
     journal.close()
@@ -265,27 +269,27 @@ def ended(folder: Path) -> None:
     journal = Journal.create(folder, META)
     journal.event("finished")
     journal.close()
-    (folder / f"{NAME}-shm").symlink_to(folder / "no" / "where")  # also root cannot make it now
+    (folder / f"{JOURNAL}-shm").symlink_to(folder / "no" / "where")  # also root cannot make it now
 
 
 def test_a_journal_is_read_where_nothing_can_be_made_beside_it(tmp_path: Path) -> None:
     """As on read-only media, or in a folder of somebody else."""
     ended(tmp_path)
-    journal = Journal.open(tmp_path, readonly=True)
+    journal = JournalReader.open(tmp_path)
     assert [event["kind"] for event in journal.events()] == ["finished"]
-    (tmp_path / f"{NAME}-wal").touch()
-    assert Journal.open(tmp_path, readonly=True).meta("run") == "r"
+    (tmp_path / f"{JOURNAL}-wal").touch()
+    assert JournalReader.open(tmp_path).meta("run") == "r"
 
 
-@pytest.mark.parametrize("readonly", [True, False])
-def test_a_journal_that_cannot_be_opened_is_not_called_damaged(
-    tmp_path: Path, readonly: bool
+@pytest.mark.parametrize("kind", [Journal, JournalReader])
+def test_a_journal_that_cannot_be_opened_is_not_called_corrupt(
+    tmp_path: Path, kind: type[JournalReader]
 ) -> None:
     ended(tmp_path)
-    (tmp_path / f"{NAME}-wal").write_bytes(b"of a writer that was killed")
-    said = r"could not be opened \(unable to open .*\): check the rights and the room of its folder"
-    with pytest.raises(JournalError, match=said):
-        Journal.open(tmp_path, readonly)
+    (tmp_path / f"{JOURNAL}-wal").write_bytes(b"left by a killed writer")
+    message = r"could not open .* \(unable to open .*\); check the permissions and the free space"
+    with pytest.raises(JournalError, match=message):
+        kind.open(tmp_path)
 
 
 def test_a_folder_has_one_writer(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The live page: many runs at a glance, each of them as it happens, in a browser."""
+"""The live dashboard: all runs at a glance, and each run as it happens, in a browser."""

@@ -1,4 +1,4 @@
-"""Stop a run and go on with one, from outside its process."""
+"""Stopping and resuming runs that belong to other processes."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ import time
 from pathlib import Path
 
 from genmix.core.text import quotable
-from genmix.dashboard.folder import read_inside
-from genmix.dashboard.follower import Event
-from genmix.errors import InputError
-from genmix.report.safe import without_secrets
-from genmix.runs import lock
-from genmix.runs.lock import Holder, holder
+from genmix.dashboard.runs_folder import read_inside
+from genmix.errors import InputError, StorageError
+from genmix.report.sanitize import without_secrets
+from genmix.runs.journal_reader import Row
+from genmix.runs.lock import Holder, holder, locked_at
 
 LOG = "resume.log"
-"""What a resumed run says, in its folder."""
+"""Output of a resumed run, in its folder."""
 
-LONGEST_LOG = 10_000_000
-GOOD_ENDS = (0, 130, -signal.SIGINT)
+MAX_LOG_BYTES = 10_000_000
+GOOD_EXIT_CODES = (0, 130, -signal.SIGINT)
 
-Session = tuple[int, int]
+SessionKey = tuple[int, int]
 
 
 class Actions:
-    """What was done to runs from here."""
+    """Stops and resumes runs, and remembers which ones it did."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stopped: dict[Path, Session] = {}
+        self._stopped: dict[Path, SessionKey] = {}
         self._started: dict[Path, subprocess.Popen[bytes]] = {}
         self._started_at: dict[Path, float] = {}
 
-    # -- stopping --------------------------------------------------------------------------------
+    # -- stop ------------------------------------------------------------------------------------
 
     def stop(self, folder: Path, at_once: bool = False) -> None:
-        """As Ctrl-C does: what is in flight is taken in; ``at_once`` as a second Ctrl-C does."""
+        """Act like Ctrl-C: the run waits for the samples in flight. ``at_once``: like a second Ctrl-C."""
         with self._lock:
-            held = holder(folder)
-            if held is None:
-                raise InputError("The run is not running: there is nothing to stop.")
-            if at_once != self.is_stopping(folder, held):
-                words = "was not stopped yet" if at_once else "is stopping already"
-                raise InputError(f"The run {words}: look at the page again.")
-            session = _session(folder, held)
-            _interrupt(held)
+            held_by = holder(folder)
+            if held_by is None:
+                raise InputError("The run is not running; there is nothing to stop.")
+            if at_once != self.is_stopping(folder, held_by):
+                state = "is not stopping yet" if at_once else "is already stopping"
+                raise InputError(f"The run {state}; reload the page.")
+            session = _session_key(folder, held_by)
+            _interrupt(held_by)
             self._stopped[folder] = session
 
-    def is_stopping(self, folder: Path, held: Holder) -> bool:
-        """It says so itself; what was sent from here a moment ago it may not have heard yet."""
-        return held.is_stopping or self._stopped.get(folder) == _session(folder, held)
+    def is_stopping(self, folder: Path, held_by: Holder) -> bool:
+        """The lock file says so, or a signal was sent from here that it has not handled yet."""
+        return held_by.is_stopping or self._stopped.get(folder) == _session_key(folder, held_by)
 
-    # -- going on --------------------------------------------------------------------------------
+    # -- resume ----------------------------------------------------------------------------------
 
     def resume(self, folder: Path) -> None:
-        """Start ``genmix resume`` in a process of its own, which outlives this one."""
+        """Start ``genmix resume`` in a process that outlives this one."""
         with self._lock:
             if holder(folder) is not None or self.is_starting(folder):
-                raise InputError("The run is running already.")
+                raise InputError("The run is already running.")
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             try:
                 log = os.open(folder / LOG, flags, 0o644)
             except OSError as error:
-                raise InputError(
-                    f"The run's folder cannot be written ({error.strerror})."
+                raise StorageError(
+                    f"could not write to the run folder ({error.strerror}); "
+                    "check its permissions and its free space."
                 ) from error
             try:
                 self._started_at[folder] = time.time()
@@ -82,50 +82,47 @@ class Actions:
                 os.close(log)
 
     def is_starting(self, folder: Path) -> bool:
-        """Whether a process that was started here lives."""
+        """Whether a process that was started here is alive."""
         started = self._started.get(folder)
         return started is not None and started.poll() is None
 
     def is_ending(self, folder: Path, ended: float) -> bool:
-        """Whether a process that was started here has ended its session and lives: it writes the report."""
+        """Whether a process that was started here finished its session and is writing the report."""
         return self.is_starting(folder) and ended > self._started_at[folder]
 
-    def trouble(self, folder: Path, begun: Event | None) -> str | None:
-        """What the process that was started here said when it ended badly; ``begun``: the last start."""
+    def resume_problem(self, folder: Path, last_start: Row | None) -> str | None:
+        """Why the process that was started here failed; None if it did not fail."""
         started = self._started.get(folder)
-        if started is None or started.poll() is None or started.returncode in GOOD_ENDS:
+        if started is None or started.poll() is None or started.returncode in GOOD_EXIT_CODES:
             return None
-        if begun is not None and begun.at > self._started_at[folder] and begun.pid != started.pid:
-            return None  # somebody else has gone on with it since
-        said = (read_inside(folder, LOG, most=LONGEST_LOG) or b"").decode(errors="replace")
-        last = [line for line in said.splitlines() if line.strip()][-1:]
-        words = quotable(without_secrets(last[0]), most=500) if last else "it said nothing"
-        return f"genmix resume ended with {started.returncode}: {words}"
+        is_later = last_start is not None and last_start["at"] > self._started_at[folder]
+        if last_start is not None and is_later and last_start["detail"].get("pid") != started.pid:
+            return None  # another process has resumed the run since
+        log = (read_inside(folder, LOG, max_bytes=MAX_LOG_BYTES) or b"").decode(errors="replace")
+        last = [line for line in log.splitlines() if line.strip()][-1:]
+        message = quotable(without_secrets(last[0]), most=500) if last else "no output"
+        return f"genmix resume exited with code {started.returncode}: {message}"
 
 
-def _interrupt(held: Holder) -> None:
-    if held.process is None:
+def _interrupt(held_by: Holder) -> None:
+    if held_by.process is None:
         raise InputError(
-            "The run goes on in a process that cannot be seen from here, on another machine or in another "
-            "container: stop it there."
+            "The run belongs to a process on another machine or in another container; stop it there."
         )
-    if not held.hears_signals:
+    if not held_by.hears_signals:
         raise InputError(
-            f"The run goes on in a thread of process {held.process}, where no signal reaches it: "
+            f"The run is in a thread of process {held_by.process}, which signals do not reach; "
             "stop it there."
         )
     try:
-        os.kill(held.process, signal.SIGINT)
+        os.kill(held_by.process, signal.SIGINT)
     except OSError as error:
         raise InputError(
-            f"Process {held.process}, which holds the run, cannot be stopped ({error.strerror})."
+            f"could not stop process {held_by.process} ({error.strerror}); "
+            "stop it as the user who started it."
         ) from error
 
 
-def _session(folder: Path, held: Holder) -> Session:
-    """The process and when it took the lock: a process may hold a run more than once."""
-    process = held.process or 0
-    try:
-        return process, os.stat(folder / lock.NAME, follow_symlinks=False).st_mtime_ns
-    except OSError:
-        return process, 0
+def _session_key(folder: Path, held_by: Holder) -> SessionKey:
+    """The process and the time of the lock: one process may lock a run several times."""
+    return held_by.process or 0, locked_at(folder)

@@ -1,8 +1,9 @@
-"""Who may look, who may act, and what a page may load.
+"""Access checks and security headers.
 
-Three things keep strangers out. The Host header must name this machine, so that no foreign name can be
-made to point here (DNS rebinding). With a token, every request must carry it. What changes something
-must come from our own pages, or carry the token itself: a cookie alone could be used by others.
+Every request passes three checks. The Host header must name this machine, which prevents DNS rebinding.
+If a token is set, the request must carry it, in a cookie or a header. A request that changes something
+must come from one of our own pages or carry the token in a header: a cookie alone would allow
+cross-site request forgery.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from genmix.dashboard import pages
+from genmix.dashboard.pages import login_page
 
 POLICY = "; ".join(
     [
@@ -42,36 +43,37 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A report carries its scripts; it is shown as a stranger's page, which can reach nothing here."""
+"""Reports contain inline scripts. The sandbox gives them an opaque origin without access to this site."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with none at all, forms would not say where they come from
+    "Referrer-Policy": "same-origin",  # "no-referrer" would make forms send a null origin
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
 
-SAFE = ("GET", "HEAD")
+SAFE_METHODS = ("GET", "HEAD")
 LOGIN = "/login"
-LONGEST_LOGIN = 4096
+MAX_LOGIN_BYTES = 4096
 HOST = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([a-z0-9._-]+))(?::[0-9]+)?")
-"""A Host header: an address or a name, perhaps with a port, and nothing behind it."""
+"""A Host header: an address or a name, optionally with a port, and nothing else."""
 
 
-def same(given: str, wanted: str) -> bool:
-    """In a time that tells nothing of either, not even their lengths."""
+def same(given: str, expected: str) -> bool:
+    """Compare in constant time: the time reveals neither the contents nor the lengths."""
     pair = (
-        hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, wanted)
+        hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+        for text in (given, expected)
     )
     return hmac.compare_digest(*pair)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what is bound there."""
+    """Whether only this machine can reach a server bound to that address."""
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
@@ -80,14 +82,14 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(bound: str) -> frozenset[str]:
-    """Names by which this machine may be called, beside its addresses."""
+    """Host names of this machine that requests may use, besides its addresses."""
     own = () if is_loopback(bound) else (socket.gethostname(), socket.getfqdn())
     return frozenset(name.lower() for name in ("localhost", bound, *own))
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the page is bound, and the token that it wants."""
+    """The address that the server is bound to, and the token that it requires."""
 
     host: str
     port: int
@@ -95,18 +97,18 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """Cookies do not know of ports; two pages on one machine are told apart by name."""
+        """Named after the port: browsers share cookies between all ports of a host."""
         return f"genmix_{self.port}"
 
     @property
-    def pass_word(self) -> str:
-        """What the cookie holds: it shows that the token was given, and is not the token."""
+    def cookie_value(self) -> str:
+        """Proves that the token was entered, without containing it."""
         assert self.token is not None
         return hmac.new(self.token.encode(), b"genmix dashboard", hashlib.sha256).hexdigest()
 
 
 class Guard:
-    """Lets requests through to the application, or not."""
+    """Passes requests that satisfy the access checks on to the application."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -126,70 +128,78 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = await self._refusal(request)
-        await (answer or self._app)(scope, receive, send_with_headers)
+        refusal = await self._refusal(request)
+        await (refusal or self._app)(scope, receive, send_with_headers)
 
     async def _refusal(self, request: Request) -> Response | None:
-        """The answer to one who is not let through."""
-        if not self._is_for_us(request.headers):
-            return refused(request, 421, "This page is not served under that name.")
+        """The response to a request that fails a check; None if it passes."""
+        if not self._has_our_host(request.headers):
+            return refused(request, 421, "This server does not answer to that host name.")
         may_act = is_same_origin(request.headers) or self._has_bearer(request.headers)
-        if request.method not in SAFE and not may_act:
-            return refused(request, 403, "Changes need the token, or come from this page itself.")
+        if request.method not in SAFE_METHODS and not may_act:
+            return refused(
+                request,
+                403,
+                "Cross-site requests are not allowed; send the token in the Authorization header.",
+            )
         if self._access.token is None:
             return None
-        path = request.scope["path"]  # what is routed by; request.url is made from the Host header
+        path = request.scope[
+            "path"
+        ]  # the one used for routing; request.url depends on Host
         given = request.query_params.get("token")
-        if given is not None and request.method in SAFE and same(given, self._access.token):
+        if given is not None and request.method in SAFE_METHODS and same(given, self._access.token):
             rest = [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
-            return self._welcome(quote(path) + (f"?{urlencode(rest)}" if rest else ""))
-        if self._is_known(request):
+            return self._redirect_with_cookie(quote(path) + (f"?{urlencode(rest)}" if rest else ""))
+        if self._has_access(request):
             return None
         if path == LOGIN and request.method == "POST":
             return await self._login(request)
-        if path.startswith("/static/") and request.method in SAFE:
-            return None  # the page that asks for the token has a look, too
-        return refused(request, 401, None if given is None else "That is not the token.")
+        if path.startswith("/static/") and request.method in SAFE_METHODS:
+            return None  # the login page needs its style sheet
+        return refused(request, 401, None if given is None else "The token is wrong.")
 
-    def _is_for_us(self, headers: Headers) -> bool:
+    def _has_our_host(self, headers: Headers) -> bool:
         given = headers.getlist("host")
         return len(given) == 1 and is_our_name(given[0], self._names)
 
     def _has_bearer(self, headers: Headers) -> bool:
-        sent = headers.get("authorization", "").encode("latin-1")  # as it came, byte by byte
+        sent = headers.get("authorization", "").encode("latin-1")  # the raw bytes
         kind, _, given = sent.decode("utf-8", "replace").partition(" ")
-        wanted = self._access.token
-        return wanted is not None and kind.lower() == "bearer" and same(given.strip(), wanted)
+        token = self._access.token
+        return token is not None and kind.lower() == "bearer" and same(given.strip(), token)
 
-    def _is_known(self, request: Request) -> bool:
+    def _has_access(self, request: Request) -> bool:
         if self._has_bearer(request.headers):
             return True
-        cookie = request.cookies.get(self._access.cookie)  # lenient: other ports have cookies, too
-        return cookie is not None and same(cookie, self._access.pass_word)
+        cookie = request.cookies.get(
+            self._access.cookie
+        )  # ignores malformed cookies of other sites on this host
+        return cookie is not None and same(cookie, self._access.cookie_value)
 
     async def _login(self, request: Request) -> Response:
         body = b""
         async for part in request.stream():
             body += part
-            if len(body) > LONGEST_LOGIN:
-                return refused(request, 413, "That is too long for a token.")
+            if len(body) > MAX_LOGIN_BYTES:
+                return refused(request, 413, "The token is too long.")
         given = parse_qs(body.decode(errors="replace")).get("token", [""])[0]
         assert self._access.token is not None
         if not same(given, self._access.token):
-            return refused(request, 401, "That is not the token.")
-        return self._welcome("/")
+            return refused(request, 401, "The token is wrong.")
+        return self._redirect_with_cookie("/")
 
-    def _welcome(self, path: str) -> Response:
-        """On to the page, without the token in its address."""
-        answer = RedirectResponse("/" + path.lstrip("/"), status_code=303)
-        answer.set_cookie(
-            self._access.cookie, self._access.pass_word, httponly=True, samesite="strict"
+    def _redirect_with_cookie(self, path: str) -> Response:
+        """Set the cookie and redirect to the page, without the token in its URL."""
+        response = RedirectResponse("/" + path.lstrip("/"), status_code=303)
+        response.set_cookie(
+            self._access.cookie, self._access.cookie_value, httponly=True, samesite="strict"
         )
-        return answer
+        return response
 
 
 def is_our_name(host: str, names: Iterable[str]) -> bool:
-    """An address is ours, since the request came here; a name might be a stranger's."""
+    """Addresses are always accepted; a foreign name could point here through DNS rebinding."""
     found = HOST.fullmatch(host.strip().lower())
     if found is None:
         return False
@@ -202,7 +212,7 @@ def is_our_name(host: str, names: Iterable[str]) -> bool:
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """Whether a browser says that one of our own pages asks."""
+    """Whether the browser says that the request comes from one of our own pages."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site != "same-origin":
         return False
@@ -212,7 +222,7 @@ def is_same_origin(headers: Headers) -> bool:
     return origin in (f"http://{host}", f"https://{host}")
 
 
-def refused(request: Request, status: int, why: str | None) -> Response:
+def refused(request: Request, status: int, reason: str | None) -> Response:
     if status == 401 and "text/html" in request.headers.get("accept", ""):
-        return Response(pages.login(why), status, media_type="text/html")
-    return JSONResponse({"error": why or "This page wants its token."}, status)
+        return Response(login_page(reason), status, media_type="text/html")
+    return JSONResponse({"error": reason or "This dashboard requires a token."}, status)

@@ -1,4 +1,4 @@
-"""One writer a run folder, and what it says of itself to those who look."""
+"""A run folder has one writer at a time; its lock file says who that is."""
 
 from __future__ import annotations
 
@@ -8,76 +8,78 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from genmix.core.atomic import is_alive, place
-from genmix.errors import InputError
+from genmix.errors import InputError, StorageError
 
-NAME = "lock"
-DEAF = "thread"
-"""Said by a process that writes from a thread, where no signal stops it."""
+LOCK = "lock"
+NO_SIGNALS = "thread"
+"""Written by a process that runs the study in a thread, where SIGINT does not stop it."""
 STOPPING = "stopping"
-"""Said by a process that was asked to stop: a second signal would end it at once."""
-TRIES = 200
+"""Written by a process that was asked to stop: a second signal would kill it."""
+ATTEMPTS = 200
 PAUSE = 0.01
-"""Who only looks whether a folder is in use holds its lock for an instant; that is waited for,
-long enough for one that is busy with other things in the meantime."""
-LONGEST = 1000
+"""Seconds between attempts. ``holder`` takes the lock for an instant, which a writer has to wait out."""
+MAX_BYTES = 1000
 
 _held: set[int] = set()
 
 
-def _let_go_in_child() -> None:
-    """A forked child does not hold what its parent does, or a killed run would stay locked by it."""
+def _release_in_child() -> None:
+    """A forked child must not inherit the lock, or it would outlive a killed run."""
     for file in _held:
         with suppress(OSError):
             os.close(file)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who writes in a folder now."""
+    """The process that is writing to a run folder."""
 
     process: int | None
-    """None: one that cannot be seen from here, on another machine or in another container."""
+    """None if it is not visible from here: it runs on another machine or in another container."""
     hears_signals: bool = True
     is_stopping: bool = False
 
 
 class FolderLock:
-    """Held until the process ends, however it ends."""
+    """An exclusive lock on a run folder; the operating system releases it when the process dies."""
 
     def __init__(self, folder: Path, hears_signals: bool = True) -> None:
-        self._path, self._hears = folder / NAME, hears_signals
+        self._path, self._hears_signals = folder / LOCK, hears_signals
 
     def __enter__(self) -> FolderLock:
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
-            raise InputError(f"{self._path} cannot be written ({error.strerror}).") from error
+            raise self._write_error(error) from error
         try:
-            self._take()
+            self._acquire()
         except OSError as error:
-            found = _understood(os.read(self._file, LONGEST))
+            found = _parsed(os.read(self._file, MAX_BYTES))
             os.close(self._file)
-            whose = (
+            owner = (
                 f"process {found.process}"
                 if found.process
-                else "a process that cannot be seen from here"
+                else "a process on another machine or in another container"
             )
             raise InputError(
-                f"{self._path.parent} is in use by {whose}: wait for it, or stop it first."
+                f"{self._path.parent} is in use by {owner}; wait for it to finish, or stop it."
             ) from error
-        self._sign()
+        try:
+            self._write_owner()
+        except OSError as error:
+            os.close(self._file)
+            raise self._write_error(error) from error
         _held.add(self._file)
         return self
 
-    def _take(self) -> None:
-        for left in reversed(range(TRIES)):
+    def _acquire(self) -> None:
+        for left in reversed(range(ATTEMPTS)):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
@@ -86,33 +88,28 @@ class FolderLock:
                     raise
                 time.sleep(PAUSE)
 
-    def _sign(self) -> None:
-        words = [str(os.getpid()), place(), *(() if self._hears else (DEAF,))]
-        try:
-            os.ftruncate(self._file, 0)
-            os.write(self._file, f"{' '.join(words)}\n".encode())
-        except OSError as error:
-            os.close(self._file)
-            raise InputError(
-                f"{self._path} cannot be written ({error.strerror}): make room first."
-            ) from error
+    def _write_owner(self) -> None:
+        words = [str(os.getpid()), place(), *(() if self._hears_signals else (NO_SIGNALS,))]
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{' '.join(words)}\n".encode())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _write_error(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"could not write {self._path} ({error.strerror}); "
+            "check the permissions and the free space of its folder."
+        )
+
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            os.ftruncate(self._file, 0)  # its number may become another process's
+            os.ftruncate(self._file, 0)  # another process may get the same number later
         _held.discard(self._file)
         os.close(self._file)
 
 
-def say_stopping(folder: Path) -> None:
-    """Of a run that this process writes; on a full disk it stays unsaid."""
+def mark_stopping(folder: Path) -> None:
+    """Note in the lock file that this process is stopping; silently skipped on a full disk."""
     with suppress(OSError):
-        file = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        file = os.open(folder / LOCK, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         try:
             os.write(file, f"{STOPPING}\n".encode())
         finally:
@@ -120,15 +117,15 @@ def say_stopping(folder: Path) -> None:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who writes in a run folder now, if anybody does."""
+    """The process that is writing to a run folder, if any."""
     try:
-        file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:  # only now does the file speak of the one that holds it
-        return _understood(os.read(file, LONGEST))
+    except BlockingIOError:  # locked: only now does the content describe the current holder
+        return _parsed(os.read(file, MAX_BYTES))
     except OSError:
         return None
     finally:
@@ -136,8 +133,16 @@ def holder(folder: Path) -> Holder | None:
     return None
 
 
-def _understood(content: bytes) -> Holder:
+def locked_at(folder: Path) -> int:
+    """When the lock was last taken or released, in nanoseconds; 0 if never."""
+    try:
+        return os.stat(folder / LOCK, follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _parsed(content: bytes) -> Holder:
     words = content.decode(errors="replace").split()
     number = int(words[0]) if words and words[0].isdecimal() else 0
-    is_seen = number > 0 and words[1:2] == [place()] and is_alive(number)
-    return Holder(number if is_seen else None, DEAF not in words, STOPPING in words)
+    is_visible = number > 0 and words[1:2] == [place()] and is_alive(number)
+    return Holder(number if is_visible else None, NO_SIGNALS not in words, STOPPING in words)

@@ -1,50 +1,50 @@
-// Lines and stacked areas. A slider below each chart walks through it, by touch or keys; the key shows
-// the values at that place, and a table has them all.
+// Line charts and stacked area charts. A slider below each chart selects a position by touch or keyboard;
+// the legend shows the values there, and a table lists them.
 
 import { count, el, number, percent, score, setText, svg } from "./dom.js";
 
-const EDGE = { left: 54, right: 12, top: 12, bottom: 34 };
-const STRETCH = 30;
-const ROWS = 12;
+const MARGIN = { left: 54, right: 12, top: 12, bottom: 34 };
+const LOG_RATIO = 30;  // use a log scale if the values differ by more than this factor
+const TABLE_ROWS = 12;
 let serial = 0;
 
 export class Chart {
-  /** kind: "lines" or "areas"; the figure gets everything that belongs to it. */
+  /** kind: "lines" or "areas"; everything is appended to the figure. */
   constructor(figure, kind, height = 240) {
     this.figure = figure;
     this.kind = kind;
     this.height = height;
-    this.place = null;
+    this.position = null;
     this.id = `chart-${serial++}`;
     this.title = el("figcaption", { id: `${this.id}-title` });
     this.where = el("span", { class: "where" });
     this.box = el("div", { class: "plot" });
     this.slider = el("input", { type: "range", min: 0, step: 1, class: "scrub", "aria-label": "Samples" });
-    this.key = el("ul", { class: "key" });
+    this.legend = el("ul", { class: "legend" });
     this.table = el("table");
-    this.details = el("details", {}, el("summary", {}, "As a table"), el("div", { class: "wide" }, this.table));
-    this.none = el("p", { class: "quiet none" }, "Nothing to draw yet.");
-    figure.append(this.title, this.none, this.box, this.slider, this.key, this.details);
+    this.details = el("details", {}, el("summary", {}, "Show as table"), el("div", { class: "wide" }, this.table));
+    this.none = el("p", { class: "quiet none" }, "No data yet.");
+    figure.append(this.title, this.none, this.box, this.slider, this.legend, this.details);
     this.slider.addEventListener("input", () => {
-      const place = Number(this.slider.value);
-      this.look(place < this.xs.length - 1 ? place : null);  // at its end it stays at the end
+      const position = Number(this.slider.value);
+      this.select(position < this.xs.length - 1 ? position : null);  // at the end, it follows new data
     });
-    this.box.addEventListener("pointermove", (event) => this.point(event));
-    this.box.addEventListener("pointerleave", () => this.look(null));
+    this.box.addEventListener("pointermove", (event) => this.follow(event));
+    this.box.addEventListener("pointerleave", () => this.select(null));
     this.details.addEventListener("toggle", () => this.fillTable());
     new ResizeObserver(() => this.draw()).observe(this.box);
   }
 
-  /** series: [{name, points: [[x, y or null], …], colour or index, dashed}] */
+  /** series: [{name, points: [[x, y or null], …], color or index, dashed}] */
   update({ title, series, unit = "samples" }) {
     setText(this.title, title);
     this.title.append(this.where);
     this.name = title;
     this.series = series.filter((each) => each.points.some(([, y]) => y !== null));
     this.unit = unit;
-    const seen = this.place === null ? null : this.xs[this.place];
+    const selected = this.position === null ? null : this.xs[this.position];
     this.xs = [...new Set(this.series.flatMap((each) => each.points.map(([x]) => x)))].sort((a, b) => a - b);
-    if (seen !== null) this.place = this.xs.length ? this.nearest(seen) : null;
+    if (selected !== null) this.position = this.xs.length ? this.nearest(selected) : null;
     this.draw();
     this.fillTable();
   }
@@ -53,22 +53,22 @@ export class Chart {
     const width = this.box.clientWidth;
     const empty = !this.xs?.length;
     this.none.hidden = !empty;
-    for (const node of [this.box, this.slider, this.key, this.details]) node.hidden = empty;
+    for (const node of [this.box, this.slider, this.legend, this.details]) node.hidden = empty;
     if (empty || width < 80) return;
     this.width = width;
     this.slider.max = this.xs.length - 1;
     const [low, high] = this.kind === "areas" ? [0, 1] : this.range();
-    this.isLog = this.kind === "lines" && low > 0 && high / low > STRETCH;
-    this.domain = { x: [0, Math.max(...this.xs, 1)], y: this.kind === "areas" ? [0, 1] : this.roomy(low, high) };
+    this.isLog = this.kind === "lines" && low > 0 && high / low > LOG_RATIO;
+    this.domain = { x: [0, Math.max(...this.xs, 1)], y: this.kind === "areas" ? [0, 1] : this.padded(low, high) };
     const image = svg("svg", {
       viewBox: `0 0 ${width} ${this.height}`, width, height: this.height, role: "img",
-      "aria-labelledby": `${this.id}-title`, "aria-describedby": `${this.id}-words`,
+      "aria-labelledby": `${this.id}-title`, "aria-describedby": `${this.id}-description`,
     });
-    this.words = svg("desc", { id: `${this.id}-words` });
-    this.line = svg("line", { class: "cursor", y1: EDGE.top, y2: this.height - EDGE.bottom, x1: -9, x2: -9 });
-    image.append(this.words, this.axes(), this.kind === "areas" ? this.areas() : this.lines(), this.line);
+    this.description = svg("desc", { id: `${this.id}-description` });
+    this.line = svg("line", { class: "cursor", y1: MARGIN.top, y2: this.height - MARGIN.bottom, x1: -9, x2: -9 });
+    image.append(this.description, this.axes(), this.kind === "areas" ? this.areas() : this.lines(), this.line);
     this.box.replaceChildren(image);
-    this.look(this.place);
+    this.select(this.position);
   }
 
   // -- scales ----------------------------------------------------------------------------------
@@ -78,26 +78,26 @@ export class Chart {
     return [Math.min(...values), Math.max(...values)];
   }
 
-  roomy(low, high) {
+  padded(low, high) {
     if (this.isLog) return [low / 1.1, high * 1.1];
-    const room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
-    return [low >= 0 && low < room ? 0 : low - room, high + room];
+    const padding = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
+    return [low >= 0 && low < padding ? 0 : low - padding, high + padding];
   }
 
   x(value) {
     const [low, high] = this.domain.x;
-    return EDGE.left + ((value - low) / (high - low)) * (this.width - EDGE.left - EDGE.right);
+    return MARGIN.left + ((value - low) / (high - low)) * (this.width - MARGIN.left - MARGIN.right);
   }
 
   y(value) {
-    const bend = this.isLog ? Math.log : (v) => v;
-    const [low, high] = this.domain.y.map(bend);
-    return EDGE.top + (1 - (bend(value) - low) / (high - low)) * (this.height - EDGE.top - EDGE.bottom);
+    const scale = this.isLog ? Math.log : (v) => v;
+    const [low, high] = this.domain.y.map(scale);
+    return MARGIN.top + (1 - (scale(value) - low) / (high - low)) * (this.height - MARGIN.top - MARGIN.bottom);
   }
 
   axes() {
     const group = svg("g", { class: "axes", "aria-hidden": "true" });
-    const bottom = this.height - EDGE.bottom;
+    const bottom = this.height - MARGIN.bottom;
     for (const tick of ticks(...this.domain.x, Math.max(2, Math.floor(this.width / 110)))) {
       const at = this.x(tick);
       group.append(
@@ -109,13 +109,13 @@ export class Chart {
     for (const tick of ups) {
       const at = this.y(tick);
       group.append(
-        svg("line", { class: "grid", x1: EDGE.left, x2: this.width - EDGE.right, y1: at, y2: at }),
-        svg("text", { x: EDGE.left - 8, y: at + 4, "text-anchor": "end" }, this.kind === "areas" ? percent(tick) : number(tick)),
+        svg("line", { class: "grid", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: at, y2: at }),
+        svg("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, this.kind === "areas" ? percent(tick) : number(tick)),
       );
     }
     group.append(
-      svg("line", { class: "base", x1: EDGE.left, x2: this.width - EDGE.right, y1: bottom, y2: bottom }),
-      svg("text", { class: "unit", x: this.width - EDGE.right, y: this.height - 2, "text-anchor": "end" }, this.unit),
+      svg("line", { class: "base", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: bottom, y2: bottom }),
+      svg("text", { class: "unit", x: this.width - MARGIN.right, y: this.height - 2, "text-anchor": "end" }, this.unit),
     );
     return group;
   }
@@ -126,7 +126,7 @@ export class Chart {
     const group = svg("g");
     for (const each of [...this.series].reverse()) {
       const style = this.style(each);
-      for (const part of unbroken(each.points)) {
+      for (const part of segments(each.points)) {
         if (part.length === 1) {
           const [[x, y]] = part;
           group.append(svg("circle", { ...style, class: `mark dot ${style.class}`, cx: this.x(x), cy: this.y(y), r: 3.5 }));
@@ -150,7 +150,7 @@ export class Chart {
       const floor = part.map(() => 0);
       for (const each of this.series) {
         const ceiling = part.map((at, i) => floor[i] + (each.points[at][1] ?? 0));
-        group.append(svg("path", { class: "mark area", fill: each.colour, d: this.band(part, floor, ceiling) }));
+        group.append(svg("path", { class: "mark area", fill: each.color, d: this.band(part, floor, ceiling) }));
         floor.splice(0, floor.length, ...ceiling);
       }
     }
@@ -158,24 +158,24 @@ export class Chart {
   }
 
   band(part, floor, ceiling) {
-    let places = part.map((at) => this.x(this.xs[at]));
-    if (places.length === 1) {  // one moment: as wide as a finger
-      places = [places[0] - 6, places[0] + 6];
+    let xs = part.map((at) => this.x(this.xs[at]));
+    if (xs.length === 1) {  // a single point: give it a visible width
+      xs = [xs[0] - 6, xs[0] + 6];
       [floor, ceiling] = [floor, ceiling].map(([value]) => [value, value]);
     }
     const point = (x, y) => `${x.toFixed(1)} ${this.y(Math.min(y, 1)).toFixed(1)}`;
-    const up = places.map((x, i) => point(x, ceiling[i]));
-    const back = places.map((x, i) => point(x, floor[i])).reverse();
+    const up = xs.map((x, i) => point(x, ceiling[i]));
+    const back = xs.map((x, i) => point(x, floor[i])).reverse();
     return `M${up.join("L")}L${back.join("L")}Z`;
   }
 
-  // -- reading it ------------------------------------------------------------------------------
+  // -- selecting a position --------------------------------------------------------------------
 
-  point(event) {
+  follow(event) {
     const frame = this.box.getBoundingClientRect();
     const [low, high] = this.domain.x;
-    const share = (event.clientX - frame.left - EDGE.left) / (frame.width - EDGE.left - EDGE.right);
-    this.look(this.nearest(low + share * (high - low)));
+    const share = (event.clientX - frame.left - MARGIN.left) / (frame.width - MARGIN.left - MARGIN.right);
+    this.select(this.nearest(low + share * (high - low)));
   }
 
   nearest(wanted) {
@@ -186,40 +186,40 @@ export class Chart {
     return best;
   }
 
-  /** Show the values at one place; at the last if none is named. */
-  look(place) {
-    this.place = place;
-    const at = place ?? this.xs.length - 1;
+  /** Show the values at one position; null means the last one. */
+  select(position) {
+    this.position = position;
+    const at = position ?? this.xs.length - 1;
     const x = this.xs[at];
     const values = this.series.map((each) => ({ ...each, value: valueAt(each.points, x) }));
-    const written = (value) => (this.kind === "areas" ? percent(value) : score(value));
+    const format = (value) => (this.kind === "areas" ? percent(value) : score(value));
     this.slider.value = at;
     const amount = `${count(x)} ${x === 1 ? this.unit.replace(/s$/, "") : this.unit}`;
-    const words = `${amount}: ${values.map((v) => `${v.name} ${written(v.value)}`).join(", ")}`;
-    this.slider.setAttribute("aria-valuetext", words);
-    setText(this.words, words);
+    const description = `${amount}: ${values.map((v) => `${v.name} ${format(v.value)}`).join(", ")}`;
+    this.slider.setAttribute("aria-valuetext", description);
+    setText(this.description, description);
     setText(this.where, ` at ${amount}`);
-    const shown = place === null ? -9 : this.x(x);
+    const shown = position === null ? -9 : this.x(x);
     this.line.setAttribute("x1", shown);
     this.line.setAttribute("x2", shown);
-    this.key.replaceChildren(...values.map((v) => el("li", {}, this.sample(v), el("span", {}, v.name), el("b", {}, written(v.value)))));
+    this.legend.replaceChildren(...values.map((v) => el("li", {}, this.legendMark(v), el("span", {}, v.name), el("b", {}, format(v.value)))));
   }
 
-  sample(each) {
-    if (this.kind === "areas") return svg("svg", { class: "sample", viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, rx: 3, fill: each.colour }));
+  legendMark(each) {
+    if (this.kind === "areas") return svg("svg", { class: "legend-mark", viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, rx: 3, fill: each.color }));
     const style = this.style(each);
-    return svg("svg", { class: "sample long", viewBox: "0 0 22 12", "aria-hidden": "true" },
+    return svg("svg", { class: "legend-mark long", viewBox: "0 0 22 12", "aria-hidden": "true" },
       svg("path", { class: `line ${style.class}`, d: "M0 6H22", "stroke-dasharray": each.dashed ? "6 4" : null }));
   }
 
   fillTable() {
     if (!this.details.open || !this.xs?.length) return;
-    const step = Math.max(1, Math.ceil(this.xs.length / ROWS));
+    const step = Math.max(1, Math.ceil(this.xs.length / TABLE_ROWS));
     const chosen = this.xs.filter((_, i) => (this.xs.length - 1 - i) % step === 0);
     const head = el("tr", {}, ...[this.unit, ...this.series.map((each) => each.name)].map((name) => el("th", { scope: "col" }, name)));
-    const written = this.kind === "areas" ? percent : score;
+    const format = this.kind === "areas" ? percent : score;
     const rows = chosen.map((x) => el("tr", {}, el("th", { scope: "row" }, count(x)),
-      ...this.series.map((each) => el("td", {}, written(valueAt(each.points, x))))));
+      ...this.series.map((each) => el("td", {}, format(valueAt(each.points, x))))));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
   }
 }
@@ -234,12 +234,12 @@ function valueAt(points, x) {
   return found;
 }
 
-function unbroken(points) {
+function segments(points) {
   const known = points.map(([, y]) => y !== null);
   return stretches(known).map((part) => part.map((i) => points[i]));
 }
 
-/** Runs of neighbouring places where known is true. */
+/** Ranges of consecutive indices where known is true. */
 function stretches(known) {
   const found = [];
   known.forEach((yes, i) => {
@@ -276,20 +276,20 @@ function compact(value) {
   return value >= 1e4 ? `${Number((value / 1e3).toPrecision(3))}k` : count(value);
 }
 
-/** A line without axes, for the list. */
-export function spark(points, words) {
+/** A small line without axes. */
+export function drawSparkline(points, label) {
   const width = 120;
   const height = 30;
-  const image = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
+  const image = svg("svg", { class: "sparkline", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   if (points.length < 2) return image;
   const ys = points.map(([, y]) => y);
   const [low, high] = [Math.min(...ys), Math.max(...ys)];
   const [first, last] = [points[0][0], points.at(-1)[0]];
   const at = ([x, y]) => [2 + ((x - first) / (last - first || 1)) * (width - 6), 3 + (1 - (y - low) / (high - low || 1)) * (height - 6)];
-  const places = points.map(at);
+  const positions = points.map(at);
   image.append(
-    svg("path", { class: "mark line series-0", d: places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("") }),
-    svg("circle", { class: "dot series-0", cx: places.at(-1)[0], cy: places.at(-1)[1], r: 2.5 }),
+    svg("path", { class: "mark line series-0", d: positions.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("") }),
+    svg("circle", { class: "dot series-0", cx: positions.at(-1)[0], cy: positions.at(-1)[1], r: 2.5 }),
   );
   return image;
 }
@@ -300,7 +300,7 @@ export function mixtureBar(weights) {
   for (const each of weights) {
     const part = el("span", { title: `${each.arm} ${percent(each.weight)}` });
     part.style.flexGrow = each.weight;
-    part.style.background = each.colour;
+    part.style.background = each.color;
     bar.append(part);
   }
   return bar;

@@ -3,7 +3,7 @@
 import { Chart, mixtureBar } from "./chart.js";
 import { byId, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";
 
-const EVERY = 2000;
+const REFRESH_INTERVAL = 2000;
 let found = data();
 let chart = null;
 
@@ -15,7 +15,7 @@ function scores() {
   return all;
 }
 
-function showChoice() {
+function showScoreMenu() {
   const all = scores();
   const choice = byId("score");
   const names = [...all.keys()];
@@ -56,10 +56,10 @@ function showTable() {
 }
 
 function showMixtures() {
-  const arms = Object.entries(found.colours);
-  const key = el("ul", { class: "key" }, ...arms.map(([arm, colour]) => el("li", {}, swatch(colour), el("span", {}, arm))));
+  const arms = Object.entries(found.colors);
+  const key = el("ul", { class: "legend" }, ...arms.map(([arm, color]) => el("li", {}, swatch(color), el("span", {}, arm))));
   const rows = readable().map((run) => {
-    const weights = run.weights.map((w) => ({ ...w, colour: found.colours[w.arm] }));
+    const weights = run.weights.map((w) => ({ ...w, color: found.colors[w.arm] }));
     return el("div", { class: "compared" }, el("span", {}, run.name), mixtureBar(weights),
       el("span", { class: "quiet" }, [...weights].sort((a, b) => b.weight - a.weight).slice(0, 3).map((w) => `${w.arm} ${percent(w.weight)}`).join(", ")));
   });
@@ -68,7 +68,7 @@ function showMixtures() {
 
 function show() {
   setHidden(byId("empty"), found.runs.length > 1);
-  showChoice();
+  showScoreMenu();
   showChart();
   showTable();
   showMixtures();
@@ -77,18 +77,18 @@ function show() {
 async function refresh() {
   if (!document.hidden) {
     try {
-      const answer = await fetch(`/curves${location.search}`);
-      if (!answer.ok) throw new Error();
-      found = await answer.json();
+      const response = await fetch(`/curves${location.search}`);
+      if (!response.ok) throw new Error();
+      found = await response.json();
       show();
       setText(byId("connection"), "");
     } catch {
-      setText(byId("connection"), "No connection, trying again…");
+      setText(byId("connection"), "Connection lost. Reconnecting…");
     }
   }
-  setTimeout(refresh, EVERY);
+  setTimeout(refresh, REFRESH_INTERVAL);
 }
 
 byId("score").addEventListener("change", showChart);
 show();
-setTimeout(refresh, EVERY);
+setTimeout(refresh, REFRESH_INTERVAL);

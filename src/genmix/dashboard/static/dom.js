@@ -1,4 +1,4 @@
-// Small helpers. Whatever comes from a run is set as text, never as HTML.
+// DOM helpers and number formats. Whatever comes from a run is set as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,7 +28,7 @@ export function setHidden(node, hidden) {
   if (node.hidden !== hidden) node.hidden = hidden;
 }
 
-/** Bring a list's children in line with rows: nodes of rows that stay are kept, and with them the focus. */
+/** Update a list's children to match rows. Nodes of rows that remain are kept, and so is the focus. */
 export function keyed(parent, rows, key, make, update = () => {}) {
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let before = parent.firstElementChild;
@@ -47,15 +47,15 @@ export function keyed(parent, rows, key, make, update = () => {}) {
   for (const node of old.values()) node.remove();
 }
 
-export function swatch(colour) {
+export function swatch(color) {
   const node = el("span", { class: "swatch", "aria-hidden": "true" });
-  node.style.background = colour;
+  node.style.background = color;
   return node;
 }
 
 export const pathOf = (name) => name.split("/").map(encodeURIComponent).join("/");
 
-// -- words for numbers ----------------------------------------------------------------------------
+// -- number formats -------------------------------------------------------------------------------
 
 export const count = (value) => value.toLocaleString("en-US");
 
@@ -67,7 +67,7 @@ export function number(value) {
   return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
-/** A score: always as many digits, so that columns of them can be compared. */
+/** A score, always with four digits, so that a column of them is easy to compare. */
 export function score(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
@@ -94,14 +94,14 @@ export function ago(at) {
   const seconds = Math.max(Date.now() / 1000 - at, 0);
   if (seconds < 5) return "now";
   if (seconds < 48 * 3600) return `${duration(seconds < 60 ? seconds : 60 * Math.round(seconds / 60)).replace(/ 00 s$/, "")} ago`;
-  return new Date(1000 * at).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  return new Date(1000 * at).toLocaleDateString("en-US", { day: "numeric", month: "short", year: "numeric" });
 }
 
 export function clock(at) {
   const time = new Date(1000 * at);
   const today = time.toDateString() === new Date().toDateString();
   const hours = time.toLocaleTimeString("en-GB");
-  return today ? hours : `${time.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${hours}`;
+  return today ? hours : `${time.toLocaleDateString("en-US", { day: "numeric", month: "short" })} ${hours}`;
 }
 
 export const STATUS = {
@@ -111,7 +111,7 @@ export const STATUS = {
   ending: "ending",
   finished: "finished",
   interrupted: "interrupted",
-  trouble: "in trouble",
+  trouble: "failed",
   unfinished: "unfinished",
   unreadable: "unreadable",
 };

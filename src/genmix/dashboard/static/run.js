@@ -1,4 +1,4 @@
-// The page of one run: what the server knows at first, then every change as it comes.
+// The page of one run: drawn from the data in the page, then updated with every change.
 
 import { Chart } from "./chart.js";
 import {
@@ -9,19 +9,20 @@ import {
 const state = data();
 const path = pathOf(state.name);
 const charts = new Map();
-const SAY_EVERY = 10_000;
-let said = 0;
+const ANNOUNCE_INTERVAL = 10_000;
+let announcedAt = 0;
+const EVENTS = { start: "started", retire: "retired", revive: "revived", suspend: "suspended", trouble: "failed" };
 let stream = null;
 
 // -- facts ----------------------------------------------------------------------------------------
 
 function facts() {
-  const { budget, life } = state;
+  const { budget } = state;
   const found = [];
   const limit = budget.samples ? ` of ${count(budget.samples)}` : "";
   found.push({ name: "Samples", value: count(state.samples), more: limit, share: budget.samples ? state.samples / budget.samples : null });
-  if (life.active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " a second" });
-  if (life.active) found.push({ name: "Time left", value: state.left === null ? "–" : duration(state.left) });
+  if (state.active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " per second" });
+  if (state.active) found.push({ name: "Time left", value: state.time_left === null ? "–" : duration(state.time_left) });
   const time = budget.time ? ` of ${duration(budget.time)}` : "";
   found.push({ name: "Running time", value: duration(state.seconds), more: time, share: budget.time ? state.seconds / budget.time : null });
   if (state.cost !== null || budget.cost !== null) {
@@ -31,7 +32,7 @@ function facts() {
   for (const score of state.scores) {
     found.push({ name: scoreName(score), value: digits(score.pooled), more: score.mixture === null ? "" : ` mixture ${digits(score.mixture)}` });
   }
-  found.push({ name: "Failed attempts", value: count(state.failed) });
+  found.push({ name: "Failed attempts", value: count(state.failure_count) });
   return found;
 }
 
@@ -47,25 +48,24 @@ function showFacts() {
   });
 }
 
-function showLife() {
-  const { life } = state;
+function showStatus() {
   const before = byId("status").textContent;
-  setBadge(byId("status"), life.status);
-  setText(byId("reason"), life.reason ?? "");
-  if (before && before !== byId("status").textContent) say(`The run is ${byId("status").textContent}. ${life.reason ?? ""}`);
+  setBadge(byId("status"), state.status);
+  setText(byId("reason"), state.reason ?? "");
+  const now = byId("status").textContent;
+  if (before && before !== now) announce(`Run status: ${now}. ${state.reason ?? ""}`);
   const stop = byId("stop");
-  setHidden(stop, !life.can_stop && !life.can_stop_at_once);
-  setText(stop, life.can_stop_at_once ? "Stop at once" : "Stop");
-  setHidden(byId("resume"), !life.can_resume);
+  setHidden(stop, !state.can_stop && !state.can_stop_now);
+  setText(stop, state.can_stop_now ? "Stop now" : "Stop");
+  setHidden(byId("resume"), !state.can_resume);
   setHidden(byId("report"), !state.report);
-  setText(byId("report"), state.report_is_old ? "Report of before" : "Report");
-  const words = [state.study === state.name ? null : state.study, state.objective].filter(Boolean).join(" · ");
-  setText(byId("study"), words);
+  setText(byId("report"), state.report_is_old ? "Report (outdated)" : "Report");
+  setText(byId("study"), [state.study === state.name ? null : state.study, state.objective].filter(Boolean).join(" · "));
 }
 
-function say(words) {
-  said = Date.now();
-  setText(byId("said"), words);
+function announce(message) {
+  announcedAt = Date.now();
+  setText(byId("announcement"), message);
 }
 
 // -- charts ---------------------------------------------------------------------------------------
@@ -82,10 +82,10 @@ function chart(name, kind) {
 function showCharts() {
   const { x, kind, weights, pooled, mixture } = state.chart;
   const along = (values) => values.map((value, i) => [x[i], value]);
-  const colours = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.colour]));
+  const colors = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.color]));
   chart("weights", "areas").update({
-    title: kind === "weight" ? "Weights" : "Shares of the samples",
-    series: Object.entries(weights).map(([arm, values]) => ({ name: arm, points: along(values), colour: colours[arm] })),
+    title: kind === "weight" ? "Weights" : "Share of samples",
+    series: Object.entries(weights).map(([arm, values]) => ({ name: arm, points: along(values), color: colors[arm] })),
   });
   for (const score of state.scores) {
     if (!(score.name in pooled)) continue;
@@ -103,55 +103,55 @@ function showCharts() {
 // -- tables and lists -----------------------------------------------------------------------------
 
 function showArms() {
-  const names = [...new Set(state.arms.flatMap((arm) => Object.keys(arm.alone)))];
-  const heads = ["Arm", "Weight", "Samples", "In flight", "Failed", ...names.map((n) => `${n.replaceAll("_", " ")} alone`), "State"];
+  const names = [...new Set(state.arms.flatMap((arm) => Object.keys(arm.single_scores)))];
+  const heads = ["Arm", "Weight", "Samples", "In flight", "Failures", ...names.map((n) => `${n.replaceAll("_", " ")} alone`), "State"];
   const head = byId("arms").tHead;
   if (head.textContent !== heads.join("")) head.replaceChildren(el("tr", {}, ...heads.map((h) => el("th", { scope: "col" }, h))));
   keyed(byId("arms").tBodies[0], state.arms, (arm) => `${arm.name}|${names.length}`, (arm) => {
     const bar = el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"));
-    bar.firstChild.style.background = arm.colour;
-    return el("tr", {}, el("th", { scope: "row" }, swatch(arm.colour), el("span", {}, arm.name)),
+    bar.firstChild.style.background = arm.color;
+    return el("tr", {}, el("th", { scope: "row" }, swatch(arm.color), el("span", {}, arm.name)),
       el("td", {}, el("span", { class: "weight" }), bar), ...Array.from({ length: 4 + names.length }, () => el("td")));
   }, (row, arm) => {
     setText(row.querySelector(".weight"), percent(arm.weight));
     row.querySelector(".bar-of span").style.width = `${100 * (arm.weight ?? 0)}%`;
-    const cells = [count(arm.count), count(arm.flying), count(arm.failures), ...names.map((n) => digits(arm.alone[n])), arm.state || "drawn from"];
+    const cells = [count(arm.count), count(arm.in_flight), count(arm.failures), ...names.map((n) => digits(arm.single_scores[n])), arm.state];
     cells.forEach((text, i) => setText(row.cells[i + 2], text));
   });
 }
 
 function showSamples() {
-  const colours = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.colour]));
+  const colors = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.color]));
   keyed(byId("newest"), state.newest, (sample) => sample.id, (sample) => {
     const content = sample.image
       ? el("img", { src: `/image/${sample.id}/${path}`, alt: `Sample ${sample.id} of ${sample.arm}`, loading: "lazy" })
-      : el("p", { class: sample.text === null ? "quiet" : "text", dir: "auto" }, words(sample));
+      : el("p", { class: sample.text === null ? "quiet" : "text", dir: "auto" }, textOf(sample));
     const facts = [clock(sample.at), sample.cost === null ? null : `cost ${number(sample.cost)}`, sample.quality === null ? null : `quality ${number(sample.quality)}`];
-    return el("li", {}, el("p", { class: "by" }, swatch(colours[sample.arm]), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
+    return el("li", {}, el("p", { class: "by" }, swatch(colors[sample.arm]), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
       content, sample.prompt ? el("p", { class: "quiet prompt", dir: "auto" }, sample.prompt) : null);
   });
-  none("newest", "No sample yet.");
+  placeholder("newest", "No samples yet.");
 }
 
-function words(sample) {
-  if (sample.text === null) return sample.source ? `a vector: ${sample.source}` : "a vector";
-  const rest = sample.letters - [...sample.text].length;
-  return rest > 0 ? `${sample.text}… (${count(rest)} more letters)` : sample.text;
+function textOf(sample) {
+  if (sample.text === null) return sample.source ? `Vector: ${sample.source}` : "Vector";
+  const rest = sample.length - [...sample.text].length;
+  return rest > 0 ? `${sample.text}… (${count(rest)} more characters)` : sample.text;
 }
 
 function showFailures() {
   const fresh = byId("failures").dataset.seen !== undefined && state.failures.length && String(state.failures[0].id) !== byId("failures").dataset.seen;
   byId("failures").dataset.seen = state.failures[0]?.id ?? "";
-  keyed(byId("failures"), alike(state.failures), (failure) => `${failure.id} ${failure.times}`, (failure) =>
+  keyed(byId("failures"), grouped(state.failures), (failure) => `${failure.id} ${failure.times}`, (failure) =>
     el("li", {}, el("span", { class: "quiet" }, clock(failure.at)), " ", el("b", {}, failure.arm), ` ${failure.stage === "encode" ? "(encoder) " : ""}`,
       el("span", { dir: "auto" }, failure.message), failure.times > 1 ? el("span", { class: "quiet" }, ` (${failure.times} in a row)`) : null));
-  setText(byId("failed"), state.failed ? count(state.failed) : "");
-  none("failures", "None.");
-  if (fresh && Date.now() - said > SAY_EVERY) say(`A failure of ${state.failures[0].arm}: ${state.failures[0].message}`);
+  setText(byId("failure-count"), state.failure_count ? count(state.failure_count) : "");
+  placeholder("failures", "No failures.");
+  if (fresh && Date.now() - announcedAt > ANNOUNCE_INTERVAL) announce(`${state.failures[0].arm} failed: ${state.failures[0].message}`);
 }
 
-/** Neighbours that say the same become one. */
-function alike(failures) {
+/** Merge consecutive failures with the same message. */
+function grouped(failures) {
   const found = [];
   for (const each of failures) {
     const last = found.at(-1);
@@ -163,23 +163,23 @@ function alike(failures) {
 
 function showEvents() {
   keyed(byId("events"), state.events, (event) => event.id, (event) =>
-    el("li", {}, el("span", { class: "quiet" }, clock(event.at)), " ", el("b", {}, event.kind), event.arm === null ? "" : ` ${event.arm}`, event.why ? `: ${event.why}` : ""));
-  none("events", "Nothing yet.");
+    el("li", {}, el("span", { class: "quiet" }, clock(event.at)), " ", el("b", {}, EVENTS[event.kind] ?? event.kind), event.arm === null ? "" : ` ${event.arm}`, event.why ? `: ${event.why}` : ""));
+  placeholder("events", "No events yet.");
 }
 
-function none(id, words) {
+function placeholder(id, text) {
   const list = byId(id);
-  if (!list.children.length) list.append(el("li", { class: "quiet", "data-key": "none" }, words));
+  if (!list.children.length) list.append(el("li", { class: "quiet", "data-key": "none" }, text));
 }
 
-function show(news) {
-  showLife();
+function show(changes) {
+  showStatus();
   showFacts();
-  if ("chart" in news || "arms" in news || "scores" in news) showCharts();
-  if ("arms" in news) showArms();
-  if ("newest" in news) showSamples();
-  if ("failures" in news) showFailures();
-  if ("events" in news) showEvents();
+  if ("chart" in changes || "arms" in changes || "scores" in changes) showCharts();
+  if ("arms" in changes) showArms();
+  if ("newest" in changes) showSamples();
+  if ("failures" in changes) showFailures();
+  if ("events" in changes) showEvents();
 }
 
 // -- the stream -----------------------------------------------------------------------------------
@@ -188,19 +188,19 @@ function connect() {
   stream = new EventSource(`/events/${path}`);
   stream.addEventListener("open", () => setText(byId("connection"), ""));
   stream.addEventListener("state", (event) => {
-    const news = JSON.parse(event.data);
-    Object.assign(state, news);
-    show(news);
+    const changes = JSON.parse(event.data);
+    Object.assign(state, changes);
+    show(changes);
   });
   stream.addEventListener("trouble", (event) => setText(byId("connection"), JSON.parse(event.data).error));
   stream.addEventListener("gone", () => {
     stream.close();
-    setText(byId("connection"), "The run's folder is gone.");
+    setText(byId("connection"), "The run folder no longer exists.");
   });
-  stream.addEventListener("error", () => setText(byId("connection"), "No connection, trying again…"));
+  stream.addEventListener("error", () => setText(byId("connection"), "Connection lost. Reconnecting…"));
 }
 
-// Browsers allow six connections to one server: a page that nobody sees lets go of its own.
+// Browsers allow six connections per server, so a hidden page closes its own.
 document.addEventListener("visibilitychange", () => {
   stream?.close();
   if (!document.hidden) connect();
@@ -211,11 +211,11 @@ async function act(button, address) {
   button.disabled = true;
   setHidden(byId("error"), true);
   try {
-    const answer = await fetch(address, { method: "POST" });
-    const content = await answer.json();
-    if (!answer.ok) throw new Error(content.error);
-    state.life = content;
-    showLife();
+    const response = await fetch(address, { method: "POST" });
+    const content = await response.json();
+    if (!response.ok) throw new Error(content.error);
+    Object.assign(state, content);
+    show(content);
   } catch (error) {
     setText(byId("error"), error.message);
     setHidden(byId("error"), false);
@@ -225,7 +225,7 @@ async function act(button, address) {
 
 setText(byId("name"), state.name === "." ? state.study : state.name);
 byId("report").href = `/report/${path}`;
-byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.life.can_stop_at_once ? "?now" : ""}`));
+byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.can_stop_now ? "?now" : ""}`));
 byId("resume").addEventListener("click", () => act(byId("resume"), `/resume/${path}`));
 show(state);
 connect();

@@ -1,24 +1,24 @@
 // The list of runs.
 
-import { mixtureBar, spark } from "./chart.js";
+import { drawSparkline, mixtureBar } from "./chart.js";
 import { ago, byId, count, data, el, keyed, pathOf, score as digits, scoreName, setBadge, setHidden, setText } from "./dom.js";
 
-const EVERY = 2000;
-const MOST = 12;
+const REFRESH_INTERVAL = 2000;
+const MAX_COMPARED = 12;
 let runs = [];
 
 function make(run) {
   const box = el("input", { type: "checkbox", name: "run", value: run.name, "aria-label": `Compare ${run.name}` });
-  box.addEventListener("change", choose);
+  box.addEventListener("change", updateSelection);
   const cell = (label, kind, ...inside) => el("td", { class: kind, "data-label": label }, ...inside);
-  return el("tr", {}, cell("", "choose", box),
-    el("th", { scope: "row" }, el("a", { href: `/run/${pathOf(run.name)}` }, run.name === "." ? run.study || "this run" : run.name), el("span", { class: "quiet objective" })),
-    cell("Status", "state", el("span", { class: "badge" })), cell("Samples", "told", el("span"), el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"))),
-    cell("Score", "score"), cell("", "sparks"), cell("", "weights"), cell("Last sign", "at"));
+  return el("tr", {}, cell("", "select", box),
+    el("th", { scope: "row" }, el("a", { href: `/run/${pathOf(run.name)}` }, run.name === "." ? run.study || "This run" : run.name), el("span", { class: "quiet objective" })),
+    cell("Status", "state-cell", el("span", { class: "badge" })), cell("Samples", "samples-cell", el("span"), el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"))),
+    cell("Score", "score"), cell("", "sparkline-cell"), cell("", "weights"), cell("Last update", "last-write"));
 }
 
 function update(row, run) {
-  const [, name, status, samples, score, sparks, weights, at] = row.cells;
+  const [, name, status, samples, score, sparkline, weights, lastWrite] = row.cells;
   setText(name.querySelector(".objective"), run.objective ?? "");
   setBadge(status.firstChild, run.status);
   status.title = run.reason ?? "";
@@ -33,9 +33,9 @@ function update(row, run) {
   setText(score, digits(run.score?.pooled));
   score.dataset.of = run.score ? "score" : "";
   score.title = run.score ? scoreName(run.score) : "";
-  redraw(sparks, run.spark, () => spark(run.spark, run.spark.length ? `${run.score.name}, from ${digits(run.spark[0][1])} to ${digits(run.spark.at(-1)[1])}` : "no scores yet"));
+  redraw(sparkline, run.sparkline, () => drawSparkline(run.sparkline, run.sparkline.length ? `${run.score.name}, from ${digits(run.sparkline[0][1])} to ${digits(run.sparkline.at(-1)[1])}` : "no scores yet"));
   redraw(weights, run.weights, () => mixtureBar(run.weights));
-  setText(at, ago(run.at));
+  setText(lastWrite, ago(run.last_write));
 }
 
 function redraw(cell, content, draw) {
@@ -50,48 +50,48 @@ function show() {
   setHidden(byId("empty"), runs.length > 0);
   setHidden(byId("form"), runs.length === 0);
   filter();
-  choose();
+  updateSelection();
 }
 
 function filter() {
-  const wanted = byId("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   for (const row of byId("list").tBodies[0].rows) {
-    const words = `${row.cells[1].textContent} ${row.cells[2].textContent}`.toLowerCase();
-    const fits = wanted.every((word) => words.includes(word));
-    setHidden(row, !fits);
-    shown += fits;
+    const text = `${row.cells[1].textContent} ${row.cells[2].textContent}`.toLowerCase();
+    const matches = wanted.every((word) => text.includes(word));
+    setHidden(row, !matches);
+    shown += matches;
   }
-  setText(byId("counted"), `${count(shown)} ${shown === 1 ? "run" : "runs"}`);
+  setText(byId("shown-count"), `${count(shown)} ${shown === 1 ? "run" : "runs"}`);
 }
 
-function choose() {
-  const chosen = document.querySelectorAll("input[name=run]:checked").length;
-  byId("compare").disabled = chosen < 2 || chosen > MOST;
-  setText(byId("compare"), chosen > MOST ? `Compare at most ${MOST} runs` : chosen > 1 ? `Compare ${chosen} runs` : "Compare");
+function updateSelection() {
+  const selected = document.querySelectorAll("input[name=run]:checked").length;
+  byId("compare").disabled = selected < 2 || selected > MAX_COMPARED;
+  setText(byId("compare"), selected > MAX_COMPARED ? `Compare at most ${MAX_COMPARED} runs` : selected > 1 ? `Compare ${selected} runs` : "Compare");
 }
 
 async function refresh() {
   if (!document.hidden) {
     try {
-      const answer = await fetch("/runs");
-      if (!answer.ok) throw new Error();
-      runs = (await answer.json()).runs;
+      const response = await fetch("/runs");
+      if (!response.ok) throw new Error();
+      runs = (await response.json()).runs;
       show();
       setText(byId("connection"), "");
     } catch {
-      setText(byId("connection"), "No connection, trying again…");
+      setText(byId("connection"), "Connection lost. Reconnecting…");
     }
   }
-  setTimeout(refresh, EVERY);
+  setTimeout(refresh, REFRESH_INTERVAL);
 }
 
 const first = data();
 runs = first.runs;
 setText(byId("root"), first.root);
-byId("find").addEventListener("input", filter);
-byId("find").addEventListener("keydown", (event) => {
-  if (event.key === "Enter") event.preventDefault();  // to find is not to compare
+byId("filter").addEventListener("input", filter);
+byId("filter").addEventListener("keydown", (event) => {
+  if (event.key === "Enter") event.preventDefault();  // filtering must not submit the form
 });
 show();
-setTimeout(refresh, EVERY);
+setTimeout(refresh, REFRESH_INTERVAL);

@@ -1,4 +1,4 @@
-"""The dashboard on an address of this machine."""
+"""Serving the dashboard with uvicorn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.errors import InputError
 
 
@@ -19,19 +19,18 @@ def serve(
     token: str | None,
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Until Ctrl-C; ``announce`` gets the address once it answers there."""
+    """Serve until Ctrl-C. ``announce`` receives the URL once the server accepts connections."""
     for module in ("starlette", "uvicorn"):
-        need(module, extra="dashboard", what="the dashboard")
+        require(module, extra="dashboard", what="the dashboard")
     from genmix.dashboard.security import is_loopback
 
     if not root.is_dir():
-        raise InputError(f"{root} is no folder: name the folder that holds the runs.")
+        raise InputError(f"{root} is not a folder; pass the folder that contains the runs.")
     if token is not None and not token.strip():
-        raise InputError("the token is empty: give one that is hard to guess.")
+        raise InputError("The token is empty; pass one that is hard to guess.")
     if token is None and not is_loopback(host):
         raise InputError(
-            f"{host} can be reached from other machines: give a token with --token, "
-            "or in GENMIX_DASHBOARD_TOKEN."
+            f"Other machines can reach {host}; set a token with --token or GENMIX_DASHBOARD_TOKEN."
         )
     _serve_on(listen(host, port), root, host, token, announce)
 
@@ -43,9 +42,9 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"{host} port {port} cannot be listened on ({reason}): name another with --port."
+            f"could not listen on {host} port {port} ({reason}); choose another port with --port."
         ) from error
-    # Connections inherit it; asyncio leaves sockets that it did not make itself as they are.
+    # Connections inherit this option. asyncio sets it only on sockets that it creates itself.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -82,5 +81,5 @@ def _serve_on(
             announce(f"http://{shown}:{port}/")
 
     servers.append(Server(config))
-    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+    with suppress(KeyboardInterrupt):  # the normal way to stop it
         servers[0].run(sockets=[listening])

@@ -1,0 +1,234 @@
+"""Following one run's journal from another process: each refresh reads only what is new."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from genmix.runs.journal_reader import JournalReader, Row, journal_version
+from genmix.runs.journal_schema import JournalError
+from genmix.runs.result import ENDS
+
+NEWEST_SAMPLES, NEWEST_FAILURES = 12, 20
+MAX_TEXT = 600
+"""Characters of a text on the page: a sample, a prompt, a message."""
+
+MAX_MESSAGE = 10_000
+"""Characters of a failure: far more than the page shows, so that a secret is not cut and missed."""
+
+RECENT = 500
+"""Samples whose times are kept to compute the rate."""
+
+BINS = 200
+"""Points of the curve for a journal without a timeline."""
+
+GROWTH = 0.02
+"""That curve is recomputed when the samples have grown by this fraction."""
+
+COST_DELAY = 0.2
+"""Seconds before past costs are summed, so that the request which triggers it is answered first."""
+
+
+@dataclass(frozen=True)
+class TimelinePoint:
+    """Weights and scores at some number of samples."""
+
+    samples: int
+    weights: Mapping[str, float | None]
+    score: Mapping[str, float | None] = field(default_factory=dict)
+    pooled: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class RunMonitor:
+    """The current state of one run. Hold ``lock`` while using it from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lock = threading.RLock()
+        self._run: str | None = None
+        self._version: tuple[int, ...] | None = None
+        self._problem: str | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.study: dict[str, Any] = {}
+        self.counts: Counter[str] = Counter()
+        """Told samples by arm."""
+        self.in_flight: dict[str, int] = {}
+        self.failures: Counter[str] = Counter()
+        """Failed attempts by arm."""
+        self.events: list[Row] = []
+        self.newest_samples: list[Row] = []
+        self.newest_failures: list[Row] = []
+        self.timeline: list[TimelinePoint] = []
+        self.has_timeline = False
+        self.told_times: deque[float] = deque(maxlen=RECENT)
+        self._last_step = self._last_failure = -1
+        self._seconds = 0.0
+        """Running time at the last write."""
+        self._cost = CostTotal(self.folder)
+
+    @property
+    def samples(self) -> int:
+        return self.counts.total()
+
+    @property
+    def cost(self) -> float | None:
+        """The total cost; None if nothing has a price, or while past costs are being summed."""
+        return self._cost.total
+
+    def refresh(self) -> None:
+        """Read what is new; does nothing if the journal has not changed since the last refresh."""
+        version = journal_version(self.folder)
+        if version != self._version:
+            self._problem = None
+            try:
+                with JournalReader.open(self.folder) as journal, journal.snapshot():
+                    self._read(journal)
+            except JournalError as error:
+                self._problem = str(error)
+            self._version = version
+        if self._problem is not None:
+            raise JournalError(self._problem)
+
+    def _read(self, journal: JournalReader) -> None:
+        run = journal.meta("run")
+        if run != self._run:  # another run replaced this one, perhaps even in the same inode
+            self._reset()
+            self._run = run
+        if not self.study:
+            self.study = journal.meta("study")
+        self._read_tickets(journal)
+        self._read_failures(journal)
+        self.events += journal.events(after=self.events[-1]["id"] if self.events else -1)
+        self._read_timeline(journal)
+        self._seconds = journal.running_time()
+        self.in_flight = journal.in_flight()
+        self.newest_samples = journal.newest_samples(NEWEST_SAMPLES, MAX_TEXT)
+        self.newest_failures = journal.newest_failures(NEWEST_FAILURES, MAX_MESSAGE)
+
+    def _read_tickets(self, journal: JournalReader) -> None:
+        last = journal.last_ended_step()
+        if last is None or last == self._last_step:
+            return
+        if self._last_step < 0:
+            self.counts = Counter(journal.told_counts())
+            self.told_times.extend(journal.told_times(RECENT))
+            self._cost.sum_later(last)
+        else:
+            for row in journal.ended_after(self._last_step):
+                self._cost.add(row["cost"])
+                if row["outcome"] == "told":
+                    self.counts[row["arm"]] += 1
+                    self.told_times.append(row["ended_at"])
+        self._last_step = last
+
+    def _read_failures(self, journal: JournalReader) -> None:
+        for row in journal.failures_by_arm(after=self._last_failure):
+            self.failures[row["arm"]] += row["count"]
+            self._last_failure = max(self._last_failure, row["last"])
+            self._cost.add(row["cost"])
+
+    def _read_timeline(self, journal: JournalReader) -> None:
+        last = self.timeline[-1].samples if self.has_timeline else 0
+        rows = journal.timeline(since=last)
+        if rows:
+            kept = self.timeline[:-1] if self.has_timeline else []  # the last row may be rewritten
+            keys = ("weights", "score", "pooled")
+            new = [TimelinePoint(r["samples"], *(_finite(r[key]) for key in keys)) for r in rows]
+            self.timeline, self.has_timeline = kept + new, True
+        elif not self.has_timeline:
+            self._read_shares(journal)
+
+    def _read_shares(self, journal: JournalReader) -> None:
+        """In place of a missing timeline: each arm's share of the samples so far."""
+        last = self.timeline[-1].samples if self.timeline else 0
+        if self.samples <= (1 + GROWTH) * last:
+            return
+        sums: Counter[str] = Counter()
+        self.timeline = []
+        for counts in journal.told_histogram(BINS):
+            sums.update(counts)
+            shares = {arm: count / sums.total() for arm, count in sums.items()}
+            self.timeline.append(TimelinePoint(sums.total(), shares))
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    @property
+    def last_start(self) -> Row | None:
+        """The event that started the last session."""
+        return next((e for e in reversed(self.events) if e["kind"] == "start"), None)
+
+    @property
+    def last_write(self) -> float | None:
+        """When the last sample or event was written."""
+        times = [*(event["at"] for event in self.events[-1:]), *list(self.told_times)[-1:]]
+        return max(times, default=None)
+
+    @property
+    def end(self) -> Row | None:
+        """The event that ended the last session; None if it is running or was killed."""
+        return self.events[-1] if self.events and self.events[-1]["kind"] in ENDS else None
+
+    def seconds(self, is_running: bool) -> float:
+        """Running time of all sessions."""
+        since = time.time() - (self.last_write or math.inf) if is_running else 0.0
+        return self._seconds + max(since, 0.0)
+
+    def image_of(self, ticket: int) -> str | None:
+        """The file name of a sample's image."""
+        with JournalReader.open(self.folder) as journal:
+            return journal.image_of(ticket)
+
+
+class CostTotal:
+    """The total cost of a run.
+
+    Summing the costs of past samples reads many long rows. It happens in a background thread, and only
+    once the total is asked for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._past: float | None = 0.0
+        self._new = 0.0
+        self._has_price = False
+        self._until: int | None = None
+
+    @property
+    def total(self) -> float | None:
+        if self._until is not None:
+            timer = threading.Timer(COST_DELAY, self._sum_past, args=(self._until,))
+            self._until = None
+            timer.daemon = True
+            timer.start()
+        return self._past + self._new if self._has_price and self._past is not None else None
+
+    def add(self, cost: float | None) -> None:
+        if cost is not None:
+            self._has_price = True
+            self._new += cost
+
+    def sum_later(self, step: int) -> None:
+        """The samples up to this step still have to be summed."""
+        self._past, self._until = None, step
+
+    def _sum_past(self, step: int) -> None:
+        try:
+            with JournalReader.open(self._folder) as journal:
+                count, total = journal.sample_costs_until(step)
+        except Exception:  # the page already reports an unreadable journal
+            return
+        self._has_price |= count > 0
+        self._past = total
+
+
+def _finite(values: Mapping[str, float | None] | None) -> dict[str, float | None]:
+    """The values with None for those that are not finite, which JSON cannot hold."""
+    return {k: v if v is not None and math.isfinite(v) else None for k, v in (values or {}).items()}

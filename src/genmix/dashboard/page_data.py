@@ -1,0 +1,294 @@
+"""The data behind the pages, as JSON values."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from genmix.charts.style import arm_colors
+from genmix.dashboard.actions import Actions
+from genmix.dashboard.monitor import RunMonitor, TimelinePoint
+from genmix.dashboard.runs_folder import read_inside
+from genmix.dashboard.status import (
+    safe_message,
+    shown_reason,
+    status_fields,
+    status_of,
+)
+from genmix.runs.budget import time_left
+from genmix.runs.journal_reader import Row
+from genmix.runs.result import SUMMARY
+from genmix.study.components import hyphenated, objective_classes
+
+MAX_POINTS = 300
+"""Points of a curve; a screen cannot show more."""
+
+MAX_SPARKLINE_POINTS = 48
+MAX_EVENTS = 20
+RATE_WINDOW, RATE_SAMPLES = 60.0, 20
+"""The rate is that of the last minute if it had this many samples, otherwise of a longer time."""
+
+REPORT = "report.html"
+MAX_SUMMARY_BYTES = 50_000_000
+
+
+# -- one run -----------------------------------------------------------------------------------------
+
+
+def run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
+    """Everything that the page of a run shows."""
+    with run.lock:
+        run.refresh()
+        status = status_of(run, actions)
+        rate = sample_rate(run) if status.is_active else None
+        summary = None if status.is_active else read_summary(run.folder)
+        budget, seconds = run.study.get("budget", {}), run.seconds(status.is_active)
+        report_time = _report_time(run.folder)
+        return {
+            "name": name,
+            "study": str(run.study.get("name", "")),
+            "objective": objective_text(run.study),
+            **status_fields(status, can_resume=not actions.is_starting(run.folder)),
+            "samples": run.samples,
+            "budget": budget,
+            "rate": rate,
+            "time_left": time_left(budget, run.samples, run.cost or 0.0, seconds, rate)
+            if status.is_active
+            else None,
+            "seconds": round(seconds, 1),
+            "cost": run.cost,
+            "scores": scores_of(run, summary),
+            "arms": arms_of(run, status.is_active, summary),
+            "chart": chart_of(run),
+            "newest": [row | {"image": row["image"] is not None} for row in run.newest_samples],
+            "failure_count": run.failures.total(),
+            "failures": [
+                row | {"message": safe_message(row["message"])} for row in run.newest_failures
+            ],
+            "events": [_event(event) for event in reversed(run.events[-MAX_EVENTS:])],
+            "report": report_time is not None,
+            "report_is_old": report_time is not None and report_time < (run.last_write or 0.0),
+        }
+
+
+def _event(event: Row) -> dict[str, Any]:
+    return {key: event[key] for key in ("id", "at", "kind", "arm")} | {"why": shown_reason(event)}
+
+
+def _report_time(folder: Path) -> float | None:
+    """When the report was written; None if there is none."""
+    try:
+        found = os.stat(folder / REPORT, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+
+
+def objective_text(study: Mapping[str, Any]) -> str:
+    terms = study.get("objective", [])
+    names = [next(iter(term), "") if isinstance(term, dict) else str(term) for term in terms]
+    return " + ".join(names)
+
+
+def sample_rate(run: RunMonitor) -> float | None:
+    """Recent samples per second in the current session."""
+    if run.last_start is None:
+        return None
+    now, started = time.time(), run.last_start["at"]
+    times = [at for at in run.told_times if at >= started]
+    recent = [at for at in times if at >= now - RATE_WINDOW]
+    if RATE_SAMPLES <= len(recent) < len(times):
+        return len(recent) / RATE_WINDOW
+    if not times:
+        return None
+    since = times[0] if len(times) == run.told_times.maxlen else started
+    return len(times) / max(now - since, 1e-3)
+
+
+def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The scores at the end of the timeline; without a timeline, those of the summary."""
+    last = run.timeline[-1] if run.timeline else TimelinePoint(0, {})
+    pooled, mixture = last.pooled, last.score
+    if summary is not None and not pooled and not mixture:
+        pooled, mixture = (_values(summary.get(key)) for key in ("pooled_score", "score"))
+    return [
+        {
+            "name": name,
+            "maximise": is_maximised(name),
+            "pooled": pooled.get(name),
+            "mixture": mixture.get(name),
+        }
+        for name in dict.fromkeys([*pooled, *mixture])
+    ]
+
+
+def _values(scores: Any) -> dict[str, float | None]:
+    return {name: score.get("value") for name, score in (scores or {}).items()}
+
+
+def is_maximised(name: str) -> bool:
+    objective: Any = objective_classes().get(hyphenated(name.split(" ")[0]))
+    return objective is None or bool(objective.maximise)
+
+
+def arms_of(
+    run: RunMonitor, is_active: bool, summary: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    weights = run.timeline[-1].weights if run.timeline and run.has_timeline else {}
+    states = _inactive_arms(run)
+    single_scores = (summary or {}).get("single_scores") or {}
+    return [
+        {
+            "name": arm,
+            "color": color,
+            "weight": weights.get(arm),
+            "count": run.counts[arm],
+            "in_flight": run.in_flight.get(arm, 0) if is_active else 0,
+            "failures": run.failures[arm],
+            "state": states.get(arm, "active"),
+            "single_scores": _values(single_scores.get(arm)),
+        }
+        for arm, color in arm_colors(arm_names(run)).items()
+    ]
+
+
+def arm_names(run: RunMonitor) -> list[str]:
+    """In the order of the study."""
+    return list(dict.fromkeys([*map(str, run.study.get("arms", {})), *run.counts]))
+
+
+def _inactive_arms(run: RunMonitor) -> dict[str, str]:
+    """Arms that are retired or suspended."""
+    found: dict[str, str] = {}
+    for event in run.events:
+        if event["arm"] is None:
+            continue
+        if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
+            continue  # the last arm is never retired, so no event revives it either
+        if event["kind"] in ("retire", "suspend"):
+            found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
+        elif event["kind"] == "revive":
+            found.pop(event["arm"], None)
+    return found
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    content = read_inside(folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
+    try:
+        found = None if content is None else json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# -- curves ------------------------------------------------------------------------------------------
+
+
+def chart_of(run: RunMonitor) -> dict[str, Any]:
+    """Weights and scores against the number of samples."""
+    points = thinned(run.timeline, MAX_POINTS)
+    names = list(dict.fromkeys(n for p in points for n in (*p.pooled, *p.score)))
+    return {
+        "x": [p.samples for p in points],
+        "kind": "weight" if run.has_timeline or not points else "share",
+        "weights": {arm: _column(arm, [p.weights for p in points]) for arm in arm_names(run)},
+        "pooled": {name: _column(name, [p.pooled for p in points]) for name in names},
+        "mixture": {name: _column(name, [p.score for p in points]) for name in names},
+    }
+
+
+def _column(name: str, rows: Sequence[Mapping[str, float | None]]) -> list[float | None]:
+    return [_rounded(row.get(name)) for row in rows]
+
+
+def _rounded(value: float | None) -> float | None:
+    """With no more digits than a curve can show."""
+    return None if value is None else float(f"{value:.7g}")
+
+
+def thinned(points: Sequence[TimelinePoint], limit: int) -> list[TimelinePoint]:
+    """At most ``limit`` points, evenly spaced, including the first and the last."""
+    if len(points) <= limit:
+        return list(points)
+    step = (points[-1].samples - points[0].samples) / (limit - 1)
+    found = [points[0]]
+    for point in points[1:-1]:
+        if point.samples - found[-1].samples >= step:
+            found.append(point)
+    return [*found[: limit - 1], points[-1]]
+
+
+def sparkline_of(run: RunMonitor) -> list[list[float]]:
+    """Points of the first pooled score."""
+    name = next((n for p in run.timeline for n in p.pooled), None)
+    if name is None:
+        return []
+    scored = [p for p in run.timeline if p.pooled.get(name) is not None]
+    few = thinned(scored, MAX_SPARKLINE_POINTS)
+    return [[p.samples, _rounded(p.pooled[name]) or 0.0] for p in few]
+
+
+# -- many runs ---------------------------------------------------------------------------------------
+
+
+def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
+    """A run in the list of runs."""
+    try:
+        with run.lock:
+            run.refresh()
+            status = status_of(run, actions)
+            summary = None if status.is_active or run.has_timeline else read_summary(run.folder)
+            return {
+                "name": name,
+                "study": str(run.study.get("name", "")),
+                "status": status.name,
+                "reason": status.reason,
+                "active": status.is_active,
+                "samples": run.samples,
+                "budget": run.study.get("budget", {}),
+                "objective": objective_text(run.study),
+                "score": next(iter(scores_of(run, summary)), None),
+                "sparkline": sparkline_of(run),
+                "weights": _weights(run),
+                "started": run.events[0]["at"] if run.events else None,
+                "last_write": run.last_write,
+            }
+    except Exception as error:  # one corrupt journal must not hide the other runs
+        return {"name": name, "status": "unreadable", "reason": str(error), "active": False}
+
+
+def _weights(run: RunMonitor) -> list[dict[str, Any]]:
+    last = run.timeline[-1].weights if run.timeline else {}
+    return [
+        {"arm": arm, "weight": last[arm], "color": color}
+        for arm, color in arm_colors(arm_names(run)).items()
+        if last.get(arm)
+    ]
+
+
+def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
+    """Several runs, with one color per arm across all of them."""
+    found = [_compared_run(name, run, actions) for name, run in runs.items()]
+    arms = [arm["name"] for run in found for arm in run.get("arms", [])]
+    return {"runs": found, "colors": arm_colors(arms)}
+
+
+def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
+    entry = list_entry(name, run, actions)
+    if entry["status"] == "unreadable":
+        return entry
+    with run.lock:
+        summary = None if entry["active"] else read_summary(run.folder)
+        return {
+            **entry,
+            "scores": scores_of(run, summary),
+            "cost": run.cost,
+            "seconds": round(run.seconds(entry["active"]), 1),
+            "arms": arms_of(run, entry["active"], None),
+            "chart": chart_of(run),
+        }

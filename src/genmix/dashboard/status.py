@@ -1,0 +1,72 @@
+"""Whether a run is starting, running, stopping or done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from genmix.dashboard.actions import Actions
+from genmix.dashboard.monitor import MAX_TEXT, RunMonitor
+from genmix.report.sanitize import without_secrets
+from genmix.runs.lock import holder, locked_at
+
+ACTIVE = ("starting", "running", "stopping", "ending")
+RESUMABLE = ("interrupted", "trouble", "unfinished")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What a run is doing, and why."""
+
+    name: str
+    """starting, running, stopping, ending, finished, interrupted, trouble or unfinished."""
+    reason: str | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.name in ACTIVE
+
+
+def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
+    lock_holder, end = holder(run.folder), run.end
+    if lock_holder is not None:
+        if actions.is_stopping(run.folder, lock_holder) and end is None:
+            return RunStatus("stopping", "waiting for the samples in flight")
+        if end is None:
+            return RunStatus("running" if run.events else "starting")
+        if locked_at(run.folder) > 1e9 * end["at"]:
+            return RunStatus("starting", "reading the journal")
+        return RunStatus("ending", "writing the results")
+    if end is not None and actions.is_ending(run.folder, end["at"]):
+        return RunStatus("ending", "writing the report")
+    if actions.is_starting(run.folder):
+        return RunStatus("starting", "loading the models")
+    problem = actions.resume_problem(run.folder, run.last_start)
+    if problem is not None and (end is None or end["kind"] != "finished"):
+        return RunStatus("trouble", problem)
+    if end is not None:
+        return RunStatus(end["kind"], shown_reason(end))
+    return RunStatus("unfinished", "its process is gone")
+
+
+def status_fields(status: RunStatus, can_resume: bool) -> dict[str, Any]:
+    """The status as the page gets it, with what the user can do."""
+    return {
+        "status": status.name,
+        "reason": status.reason,
+        "active": status.is_active,
+        "can_stop": status.name == "running",
+        "can_stop_now": status.name == "stopping",
+        "can_resume": can_resume and status.name in RESUMABLE,
+    }
+
+
+def shown_reason(event: dict[str, Any]) -> str | None:
+    """The reason of an event, if it says more than its kind."""
+    why = event["detail"].get("why")
+    return None if why in (None, "", event["kind"]) else safe_message(why)
+
+
+def safe_message(text: Any) -> str:
+    """The start of a message, without secrets: the page may be open to a network."""
+    return without_secrets(str(text))[:MAX_TEXT]

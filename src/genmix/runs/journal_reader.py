@@ -1,0 +1,424 @@
+"""Reading a run's journal: the one interface for reports, the dashboard, exports and comparisons."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.errors import InputError
+from genmix.runs.journal_schema import (
+    DTYPES,
+    FORMAT,
+    JOURNAL,
+    Entry,
+    JournalError,
+    JournalStep,
+    explained_opening,
+    read_error,
+    reading_connection,
+)
+
+TICKETS_PER_QUERY = 500
+MAX_TEXT = 4000
+"""Characters of a text or prompt that ``samples_of`` returns."""
+
+MTIME_RESOLUTION = 50_000_000
+"""Nanoseconds: two writes this close together may leave the same modification time."""
+
+Row = dict[str, Any]
+
+
+class JournalReader:
+    """Read-only access to one run's journal.
+
+    Use it as a context manager::
+
+        with JournalReader.open(folder) as journal:
+            rows = journal.timeline()
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db, self.path = connection, path
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        return cls._open(folder, reading_connection)
+
+    @classmethod
+    def _open(cls, folder: Path, connect: Any) -> Self:
+        path = folder / JOURNAL
+        if not path.exists():
+            raise InputError(f"{folder} is not a run folder; it has no {JOURNAL}.")
+        with explained_opening(path):
+            journal = cls(connect(path), path)
+        try:
+            journal._check_format()
+        except JournalError:
+            journal.close()
+            raise
+        return journal
+
+    def _check_format(self) -> None:
+        [(found,)] = self._query("PRAGMA user_version")
+        if found != FORMAT:
+            raise JournalError(
+                f"{self.path} has format {found}, but this version of genmix reads format {FORMAT}; "
+                "use the version that wrote it, or start a new run."
+            )
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Reads inside see one consistent state, even while the run is writing."""
+        self._query("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.rollback()
+
+    # -- meta data -------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> Any:
+        rows = self._query("SELECT value FROM meta WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else None
+
+    def study_folder(self) -> Path:
+        """The folder that the study's relative paths start from.
+
+        That is the folder recorded at the start, unless the run was moved together with it: then the
+        folder at the same relative position, if it has the study file or the old folder is gone.
+        """
+        recorded, home = Path(self.meta("folder") or "."), self.meta("home")
+        if home is None:  # written by an older version
+            return recorded
+        here, file = self.path.parent.resolve(), self.meta("file")
+        moved = Path(os.path.normpath(here / os.path.relpath(recorded, home)))
+        has_study = file is not None and (moved / file).is_file()
+        return moved if has_study or (moved.is_dir() and not recorded.is_dir()) else recorded
+
+    def running_time(self) -> float:
+        """Seconds that all sessions ran in total, up to the last write."""
+        recorded = self.meta("seconds")
+        return self._time_from_timestamps() if recorded is None else float(recorded)
+
+    def _time_from_timestamps(self) -> float:
+        """The running time of a journal from an older version, which did not record it."""
+        stamps = self._query(
+            "SELECT asked_at, 0 FROM tickets UNION ALL SELECT ended_at, 0 FROM tickets"
+            " WHERE ended_at IS NOT NULL UNION ALL SELECT made_at, 0 FROM samples"
+            " UNION ALL SELECT at, kind = 'start' FROM events ORDER BY 1, 2"
+        )
+        total, last = 0.0, None
+        for at, starts in stamps:
+            if last is not None and not starts:
+                total += at - last
+            last = at
+        return total
+
+    # -- the selector's history ------------------------------------------------------------------
+
+    def steps(self, after: int = -1) -> Iterator[JournalStep]:
+        """Every change of the selector after this step, in order."""
+        rows = self._each(
+            """
+            SELECT asked_step, iif(probe, 'probe', 'ask'), id, arm, NULL, NULL, NULL, NULL, NULL
+                FROM tickets WHERE asked_step > ?1
+            UNION ALL
+            SELECT ended_step, outcome, id, arm, embedding, dtype, quality, cost, told_with
+                FROM tickets LEFT JOIN samples ON ticket = id WHERE ended_step > ?1
+            UNION ALL
+            SELECT step, kind, NULL, arm, NULL, NULL, NULL, NULL, NULL FROM events WHERE step > ?1
+            ORDER BY 1
+            """,
+            after,
+        )
+        for number, kind, ticket, arm, blob, dtype, quality, cost, group in rows:
+            embedding = _decoded(blob, dtype) if kind == "told" else None
+            yield JournalStep(number, kind, ticket, arm, embedding, quality, cost, group)
+
+    def last_step(self) -> int:
+        [(found,)] = self._query(
+            "SELECT max(coalesce((SELECT max(asked_step) FROM tickets), -1),"
+            " coalesce((SELECT max(ended_step) FROM tickets), -1),"
+            " coalesce((SELECT max(step) FROM events), -1))"
+        )
+        return int(found)
+
+    def last_ended_step(self) -> int | None:
+        """The step of the last ticket that was told, failed or withdrawn."""
+        [(found,)] = self._query("SELECT max(ended_step) FROM tickets")
+        return None if found is None else int(found)
+
+    # -- tickets ---------------------------------------------------------------------------------
+
+    def open_tickets(self) -> list[tuple[Entry, Row | None]]:
+        """Tickets without an outcome, each with its sample if that was already generated."""
+        tickets = self._rows(
+            "SELECT id, arm, place, seed, weight, propensity, probe FROM tickets"
+            " WHERE outcome IS NULL ORDER BY id"
+        )
+        return [
+            (Entry(**row | {"probe": bool(row["probe"])}), self._sample(row["id"]))
+            for row in tickets
+        ]
+
+    def _sample(self, ticket: int) -> Row | None:
+        found = self._rows("SELECT * FROM samples WHERE ticket = ?", ticket)
+        return found[0] if found else None
+
+    def ticket_counts(self) -> dict[str, int]:
+        """Tickets that each arm has had, whatever their outcome."""
+        return dict(self._query("SELECT arm, max(place) + 1 FROM tickets GROUP BY arm"))
+
+    def told_counts(self) -> dict[str, int]:
+        """Told samples by arm."""
+        # The first query uses an index and the second finds few rows: faster than counting told tickets.
+        found = dict(self._query("SELECT arm, count(*) FROM tickets GROUP BY arm"))
+        others = "SELECT arm, count(*) FROM tickets WHERE outcome IS NOT 'told' GROUP BY +arm"
+        for arm, count in self._query(others):
+            found[arm] -= count
+        return found
+
+    def in_flight(self) -> dict[str, int]:
+        """Tickets without an outcome, by arm."""
+        query = "SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm"
+        return dict(self._query(query))
+
+    def told_times(self, limit: int) -> list[float]:
+        """When the last ``limit`` samples were told, oldest first."""
+        rows = self._query(
+            "SELECT ended_at FROM tickets WHERE ended_step IS NOT NULL AND outcome = 'told'"
+            " ORDER BY ended_step DESC LIMIT ?",
+            limit,
+        )
+        return [at for (at,) in reversed(rows)]
+
+    def ended_after(self, step: int) -> list[Row]:
+        """Arm, outcome, time and cost of the tickets that ended after this step, in order."""
+        return self._rows(
+            "SELECT arm, outcome, ended_at, cost FROM tickets LEFT JOIN samples ON ticket = id"
+            " WHERE ended_step > ? ORDER BY ended_step",
+            step,
+        )
+
+    # -- samples ---------------------------------------------------------------------------------
+
+    def told_numbers(self) -> list[tuple[int, str, float | None, float | None]]:
+        """Ticket, arm, quality and cost of every told sample, in order, without the contents."""
+        return self._query(
+            "SELECT id, arm, quality, cost FROM tickets JOIN samples ON ticket = id"
+            " WHERE outcome = 'told' ORDER BY ended_step"
+        )
+
+    def told_rows(self) -> Iterator[Row]:
+        """Every told sample with its ticket, in the order in which they were told."""
+        return self._each_row(
+            "SELECT id, arm, place, seed, weight, propensity, asked_at, ended_at, samples.*"
+            " FROM tickets JOIN samples ON ticket = id WHERE outcome = 'told' ORDER BY ended_step"
+        )
+
+    def samples_of(self, tickets: Sequence[int]) -> Iterator[Row]:
+        """The samples of these tickets, in this order; long texts are truncated."""
+        for first in range(0, len(tickets), TICKETS_PER_QUERY):
+            part = tickets[first : first + TICKETS_PER_QUERY]
+            marks = ", ".join("?" * len(part))
+            rows = self._rows(f"SELECT * FROM samples WHERE ticket IN ({marks})", *part)
+            found = {row["ticket"]: _truncated(row) for row in rows}
+            yield from (found[ticket] for ticket in part)
+
+    def newest_samples(self, limit: int, max_chars: int) -> list[Row]:
+        """The last told samples, newest first, with truncated texts and the full ``length``."""
+        return self._rows(
+            "SELECT id, arm, ended_at AS at, substr(text, 1, ?1) AS text, length(text) AS length,"
+            " image, substr(prompt, 1, ?1) AS prompt, source, quality, cost"
+            " FROM tickets JOIN samples ON ticket = id"
+            " WHERE ended_step IS NOT NULL AND outcome = 'told' ORDER BY ended_step DESC LIMIT ?2",
+            max_chars,
+            limit,
+        )
+
+    def image_of(self, ticket: int) -> str | None:
+        """The file name of a sample's image."""
+        found = self._query("SELECT image FROM samples WHERE ticket = ?", ticket)
+        return found[0][0] if found else None
+
+    # -- costs and tokens ------------------------------------------------------------------------
+
+    def costs(self) -> list[float]:
+        """Every cost, of samples and of failures."""
+        rows = self._query(
+            "SELECT cost FROM samples WHERE cost IS NOT NULL"
+            " UNION ALL SELECT cost FROM failures WHERE cost IS NOT NULL"
+        )
+        return [cost for (cost,) in rows]
+
+    def cost_by_arm(self) -> dict[str, float]:
+        """Total cost by arm, including failures and rejected samples."""
+        found: dict[str, list[float]] = {}
+        for arm, cost in self._query(
+            "SELECT arm, cost FROM samples JOIN tickets ON ticket = id WHERE cost IS NOT NULL"
+            " UNION ALL SELECT arm, cost FROM failures WHERE cost IS NOT NULL"
+        ):
+            found.setdefault(arm, []).append(cost)
+        return {arm: math.fsum(costs) for arm, costs in found.items()}
+
+    def largest_costs(self) -> dict[str, float]:
+        """The most expensive sample or failure of every arm that has had a cost."""
+        rows = self._query(
+            "SELECT arm, max(cost) FROM ("
+            " SELECT arm, cost FROM samples JOIN tickets ON ticket = id"
+            " UNION ALL SELECT arm, cost FROM failures"
+            ") WHERE cost IS NOT NULL GROUP BY arm"
+        )
+        return dict(rows)
+
+    def sample_costs_until(self, step: int) -> tuple[int, float]:
+        """How many samples up to this step have a cost, and the sum of these costs."""
+        [found] = self._query(
+            "SELECT count(cost), total(cost) FROM samples JOIN tickets ON id = ticket"
+            " WHERE +ended_step <= ?",
+            step,
+        )
+        return found
+
+    def tokens(self) -> tuple[int, int]:
+        """Input and output tokens of samples and failures."""
+        [found] = self._query(
+            "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) FROM ("
+            " SELECT input_tokens, output_tokens FROM samples"
+            " UNION ALL SELECT input_tokens, output_tokens FROM failures)"
+        )
+        return found
+
+    # -- failures, events, timeline --------------------------------------------------------------
+
+    def failures(self) -> list[Row]:
+        """Every failed attempt, in order."""
+        return self._rows("SELECT * FROM failures ORDER BY id")
+
+    def failures_by_arm(self, after: int = -1) -> list[Row]:
+        """Arm, count, last id and total cost of the failures after this id."""
+        return self._rows(
+            "SELECT arm, count(*) AS count, max(id) AS last, sum(cost) AS cost FROM failures"
+            " WHERE id > ? GROUP BY arm",
+            after,
+        )
+
+    def newest_failures(self, limit: int, max_chars: int) -> list[Row]:
+        """The last failures, newest first, with truncated messages."""
+        return self._rows(
+            "SELECT id, arm, at, stage, substr(message, 1, ?) AS message, ticket FROM failures"
+            " ORDER BY id DESC LIMIT ?",
+            max_chars,
+            limit,
+        )
+
+    def events(self, after: int = -1) -> list[Row]:
+        """Starts, ends, retired and revived arms after this id, in order."""
+        found = self._rows("SELECT * FROM events WHERE id > ? ORDER BY id", after)
+        return [row | {"detail": json.loads(row["detail"])} for row in found]
+
+    def timeline(self, since: int = 0) -> list[Row]:
+        """Samples, time, weights and scores over the run, from this number of samples on.
+
+        Empty if the run has not written any, as in journals of older versions.
+        """
+        if not self._query("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
+            return []
+        found = self._rows("SELECT * FROM timeline WHERE samples >= ? ORDER BY samples", since)
+        return [
+            row | {key: json.loads(row[key] or "null") for key in ("weights", "score", "pooled")}
+            for row in found
+        ]
+
+    def told_histogram(self, bins: int) -> list[dict[str, int]]:
+        """Told samples by arm in each of ``bins`` equal parts of the run; empty parts are left out."""
+        rows = self._query(
+            "SELECT id * ? / (SELECT max(id) + 1 FROM tickets) AS bin, arm, count(*)"
+            " FROM tickets WHERE outcome = 'told' GROUP BY bin, arm ORDER BY bin",
+            bins,
+        )
+        found: dict[int, dict[str, int]] = {}
+        for number, arm, count in rows:
+            found.setdefault(number, {})[arm] = count
+        return list(found.values())
+
+    # -- queries ---------------------------------------------------------------------------------
+
+    def _query(self, query: str, *parameters: Any) -> list[Any]:
+        return list(self._each(query, *parameters))
+
+    def _rows(self, query: str, *parameters: Any) -> list[Row]:
+        return list(self._each_row(query, *parameters))
+
+    def _each(self, query: str, *parameters: Any) -> Iterator[Any]:
+        with self._explained():
+            yield from self._db.execute(query, parameters)
+
+    def _each_row(self, query: str, *parameters: Any) -> Iterator[Row]:
+        with self._explained():
+            cursor = self._db.execute(query, parameters)
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                yield dict(zip(names, row, strict=True))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OverflowError) as error:  # corrupt, or an integer beyond 64 bits
+            raise read_error(self._db, self.path, error) from error
+
+
+def journal_version(folder: Path) -> tuple[int, ...]:
+    """A value that changes whenever the journal is written: equal values mean nothing to read.
+
+    A file that was written just now never has the same value twice, since the next write could leave
+    the same modification time.
+    """
+    found = []
+    for name in (JOURNAL, f"{JOURNAL}-wal"):
+        try:
+            status = os.stat(folder / name, follow_symlinks=False)
+        except FileNotFoundError:
+            found += [0, 0]
+            continue
+        found += [status.st_mtime_ns, status.st_size]
+        now = time.time_ns()
+        if abs(now - status.st_mtime_ns) < MTIME_RESOLUTION:
+            found.append(now)
+    return tuple(found)
+
+
+def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
+    """The embedding in a row of samples."""
+    return _decoded(row["embedding"], row["dtype"])
+
+
+def _truncated(row: Row) -> Row:
+    return row | {key: row[key] and row[key][:MAX_TEXT] for key in ("text", "prompt")}
+
+
+def _decoded(blob: bytes, dtype: str) -> NDArray[Any]:
+    if dtype not in DTYPES or len(blob) % int(dtype[-1]):
+        raise JournalError("The journal has a corrupt embedding; restore it from a backup.")
+    return np.frombuffer(blob, dtype=dtype)

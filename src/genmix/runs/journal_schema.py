@@ -1,0 +1,212 @@
+"""The journal's file: its SQL schema, its records, and how to open it.
+
+A *step* numbers everything that changed the selector, in order: a ticket was asked for, told, failed or
+withdrawn; an arm was retired or revived. Repeating the same steps reproduces the same selector.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from genmix.errors import StorageError
+
+JOURNAL = "journal.sqlite"
+FORMAT = 1
+DTYPES = ("<f4", "<f8")
+"""Types in which embeddings are stored."""
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE tickets (
+    id INTEGER PRIMARY KEY,
+    arm TEXT NOT NULL,
+    place INTEGER NOT NULL,         -- index among the arm's tickets, from 0
+    seed INTEGER NOT NULL,
+    weight REAL NOT NULL,           -- of the arm when the ticket was drawn
+    propensity REAL NOT NULL,
+    asked_step INTEGER NOT NULL UNIQUE,
+    asked_at REAL NOT NULL,
+    probe INTEGER NOT NULL,         -- whether it tests if a suspended arm works again
+    ended_step INTEGER UNIQUE,
+    ended_at REAL,
+    told_with INTEGER,              -- first step of the batch it was told in
+    outcome TEXT CHECK (outcome IN ('told', 'failed', 'withdrawn')),
+    UNIQUE (arm, place)
+) STRICT;
+CREATE TABLE samples (
+    ticket INTEGER PRIMARY KEY REFERENCES tickets (id),
+    text TEXT,
+    image TEXT,                     -- file name in the folder images
+    prompt TEXT,
+    source TEXT,                    -- file and row of a recorded sample
+    quality REAL,
+    cost REAL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    started_at REAL NOT NULL,
+    made_at REAL NOT NULL,
+    embedding BLOB,
+    dtype TEXT
+) STRICT;
+CREATE TABLE failures (
+    id INTEGER PRIMARY KEY,
+    ticket INTEGER NOT NULL REFERENCES tickets (id),
+    arm TEXT NOT NULL,
+    at REAL NOT NULL,
+    stage TEXT NOT NULL,            -- generate or encode
+    message TEXT NOT NULL,
+    cost REAL,
+    input_tokens INTEGER,
+    output_tokens INTEGER
+) STRICT;
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    kind TEXT NOT NULL,
+    arm TEXT,
+    step INTEGER UNIQUE,            -- set if it changed the selector
+    detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX open_tickets ON tickets (id) WHERE outcome IS NULL;
+"""
+
+TIMELINE = """
+CREATE TABLE IF NOT EXISTS timeline (
+    samples INTEGER PRIMARY KEY,    -- samples told when the row was written
+    at REAL NOT NULL,
+    weights TEXT NOT NULL,          -- JSON: arm -> weight
+    score TEXT,                     -- JSON: name -> score of the mixture
+    pooled TEXT                     -- JSON: name -> score of all samples
+) STRICT
+"""
+"""Progress over time. Journals of older versions lack this table until they are opened for writing."""
+
+CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+NOT_WRITABLE = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+)
+"""SQLite's error codes where it cannot create the shared-memory file of a reader."""
+
+
+class JournalError(StorageError):
+    """The journal could not be read or written. Everything committed earlier is safe."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A ticket as the journal records it."""
+
+    id: int
+    arm: str
+    place: int
+    """Index among the arm's tickets."""
+    seed: int
+    weight: float
+    propensity: float
+    probe: bool = False
+    """Whether the ticket tests if a suspended arm works again."""
+
+
+@dataclass(frozen=True)
+class JournalStep:
+    """One change of the selector."""
+
+    number: int
+    kind: str
+    """ask, probe, told, failed, withdrawn, retire or revive."""
+    ticket: int | None
+    arm: str
+    embedding: NDArray[Any] | None = None
+    quality: float | None = None
+    cost: float | None = None
+    group: int | None = None
+    """The first step of the batch that this sample was told in."""
+
+
+# -- connections -------------------------------------------------------------------------------------
+
+
+def reading_connection(path: Path) -> sqlite3.Connection:
+    """Works on read-only media, too, as long as no writer left a write-ahead log there."""
+    try:
+        return connect(path, "ro")
+    except sqlite3.Error as error:
+        log = path.with_name(f"{path.name}-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        if _code(error) not in NOT_WRITABLE or has_log:
+            raise
+    return connect(path, "ro&immutable=1")
+
+
+def writing_connection(path: Path) -> sqlite3.Connection:
+    settings = ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON")
+    return connect(path, "rw", *settings)
+
+
+def connect(path: Path, mode: str, *settings: str) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        for setting in (*settings, "user_version"):  # the last one makes SQLite read the file
+            connection.execute(f"PRAGMA {setting}").fetchall()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+# -- errors ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def explained_opening(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise JournalError(
+            f"{path} is not a journal ({error}); restore it from a backup."
+            if _code(error) in CORRUPT
+            else f"could not open {path} ({error}); check the permissions and the free space of its "
+            "folder, or copy the run elsewhere."
+        ) from error
+
+
+def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> JournalError:
+    if _code(error) in CORRUPT:
+        where = _corrupt_page(connection) or error
+        return JournalError(f"The journal {path} is corrupt ({where}); restore it from a backup.")
+    return JournalError(
+        f"could not read {path} ({error}); check the disk, or restore the journal from a backup."
+    )
+
+
+def write_error(path: Path, error: Exception) -> JournalError:
+    return JournalError(
+        f"could not write {path} ({error}); free disk space or check the disk, then run `genmix resume`."
+    )
+
+
+def _corrupt_page(connection: sqlite3.Connection) -> str | None:
+    """``page N``, if SQLite can tell."""
+    try:
+        [(report,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except (sqlite3.Error, ValueError):
+        return None
+    found = re.search(r"page \d+", report, re.IGNORECASE)
+    return found[0].lower() if found else None
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary error code, without the extended bits."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
