@@ -13,7 +13,7 @@ from bench.child import in_child, peak_mebibytes
 from bench.clouds import Rows, Stream, clouds, names, reference, samples
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import timed
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 
 MakeObjective = Callable[[Rows], gx.Objective]
 

@@ -15,7 +15,7 @@ from bench.opponents.published_loop import kernel_total
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import median_seconds, seconds
 from genmix.kernels import kernels
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ SIZES: dict[Size, Parameters] = {
 def run(size: Size = "full") -> Report:
     at = SIZES[size]
     arms = list(samples(clouds(at.arms, at.d), at.each).values())
-    kernel = gx.Gaussian().resolve([rows[:100] for rows in arms])
+    kernel = gx.Gaussian().fix_bandwidths([rows[:100] for rows in arms])
     taken = median_seconds(at.repeats, all_pairs, kernel, arms)
     sampled = Sampled(kernel, arms, at)
     table = Table(

@@ -11,8 +11,8 @@ import numpy as np
 
 import genmix as gx
 from bench.clouds import Cloud, Rows, Stream, names
-from genmix.objectives.base import Tally
-from genmix.offline.mixture import Pool
+from genmix.objectives import Tally
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
 
 WARM_START = 10

@@ -60,7 +60,7 @@ def measure(kind: Kind, size: Size) -> Report:
     at = SIZES[size]
     world = clouds(at.arms, at.d)
     real = reference(world, at.reference)
-    kernel = gx.Gaussian().resolve([*samples(world, 50).values(), real[:50]])
+    kernel = gx.Gaussian().fix_bandwidths([*samples(world, 50).values(), real[:50]])
     runs = [drive(world, kind.objective(real, kernel), at.rounds) for _ in range(at.repeats)]
     run = sorted(runs, key=lambda each: each.seconds)[at.repeats // 2]
     final: Any = run.loss(at.rounds)

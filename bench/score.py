@@ -13,7 +13,7 @@ from bench.clouds import Rows, clouds, reference, samples
 from bench.opponents import textbook_frechet, vendi_package
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import timed
-from genmix.offline.mixture import Pool
+from genmix.objectives.pool import Pool
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def run(size: Size = "full") -> Report:
     real = reference(world, 2 * at.d)
     mean, covariance = real.mean(axis=0), np.cov(real, rowvar=False, bias=True)
     drawn = {n: samples(world, n // at.arms) for n in (at.few, at.many, at.gram)}
-    kernel = gx.Gaussian().resolve(list(drawn[at.gram].values()))
+    kernel = gx.Gaussian().fix_bandwidths(list(drawn[at.gram].values()))
     tables = [
         _compare(f"Vendi, {n} samples, cosine", gx.Vendi(), drawn[n], vendi_package.score, at)
         for n in (at.few, at.many)

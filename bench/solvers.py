@@ -12,7 +12,7 @@ from bench.online import accepted_gap
 from bench.opponents import cvxpy_loop, paper, slsqp
 from bench.table import Report, Row, Size, Table
 from bench.timing import timed
-from genmix.offline.mixture import Pool
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss, QuadraticLoss
 
 
@@ -45,7 +45,7 @@ def run(size: Size = "full") -> Report:
     for told, alike in (("arms apart", 0.0), ("arms alike", ALIKE)):
         world = clouds(at.arms, at.d, alike=alike)
         arms, real = samples(world, at.each), reference(world, 2 * at.d)
-        kernel = gx.Gaussian().resolve([*arms.values(), real])
+        kernel = gx.Gaussian().fix_bandwidths([*arms.values(), real])
         objectives = {
             "FD": gx.FrechetDistance(real),
             "Vendi": gx.Vendi(),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import genmix as gx
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 from genmix.solvers.loss import Loss
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ def solve(loss: Loss, start: Array, tolerance: float = 1e-14, steps: int = 200) 
     The loss is scaled to the size of its tolerance's unit, and the plane's values at the vertices
     serve as gradient: on the simplex they are the gradient up to a constant.
     """
-    unit = loss.expand(start).unit or 1.0
+    unit = loss.expand(start).magnitude or 1.0
 
     def value_and_slope(alpha: Array) -> tuple[float, Array]:
         here = loss.expand(_feasible(alpha))

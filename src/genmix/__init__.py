@@ -38,8 +38,11 @@ from genmix.policies import (
     Policy,
     Uniform,
 )
-from genmix.selector.selector import Selector, Ticket
-from genmix.solvers.simplex import EG, Newton, Solution, solve
+from genmix.selector.tickets import Ticket
+from genmix.selector.selector import Selector
+from genmix.solvers.solve import Solution, solve
+from genmix.solvers.newton import Newton
+from genmix.solvers.eg import EG
 
 __version__ = "0.1.0"
 
@@ -103,7 +106,7 @@ __all__ = [
 if TYPE_CHECKING:
     from genmix.comparison.compare import compare
     from genmix.comparison.comparison import Comparison
-    from genmix.comparison.variants import Variant
+    from genmix.comparison.variant import Variant
     from genmix.comparison.worlds import World
     from genmix.runs.export import export
     from genmix.runs.result import Run
@@ -112,7 +115,7 @@ if TYPE_CHECKING:
 LATE = {
     "Comparison": "genmix.comparison.comparison",
     "Run": "genmix.runs.result",
-    "Variant": "genmix.comparison.variants",
+    "Variant": "genmix.comparison.variant",
     "World": "genmix.comparison.worlds",
     "compare": "genmix.comparison.compare",
     "export": "genmix.runs.export",

@@ -91,7 +91,7 @@ def test_only_some_kernels_have_a_feature_map() -> None:
 
 
 def fixed(kernel: gx.Gaussian, d: int = 4) -> gx.Gaussian:
-    return kernel.resolve([np.zeros((1, d))])
+    return kernel.fix_bandwidths([np.zeros((1, d))])
 
 
 @pytest.mark.parametrize("features", [1, 7, 512])
@@ -145,8 +145,8 @@ def test_frequencies_come_from_the_kernels_own_seed() -> None:
 def test_frequencies_are_the_same_for_torch() -> None:
     x, y = batches()
     kernel = gx.Gaussian(features=6, seed=3)
-    plain = kernel.resolve([x, y])
-    tensors = kernel.resolve([torch.from_numpy(x), torch.from_numpy(y)])
+    plain = kernel.fix_bandwidths([x, y])
+    tensors = kernel.fix_bandwidths([torch.from_numpy(x), torch.from_numpy(y)])
     assert tensors == plain
     found = tensors.feature_map(torch.from_numpy(x)).numpy()
     assert found == pytest.approx(plain.feature_map(x), abs=1e-15)
@@ -154,8 +154,8 @@ def test_frequencies_are_the_same_for_torch() -> None:
 
 def test_a_resolved_kernel_stays_as_it_is() -> None:
     x, y = batches()
-    kernel = gx.Gaussian(features=6).resolve([x, y])
-    assert kernel.resolve([10 * x]) == kernel
+    kernel = gx.Gaussian(features=6).fix_bandwidths([x, y])
+    assert kernel.fix_bandwidths([10 * x]) == kernel
 
 
 @pytest.mark.parametrize("order", [0.5, 1, math.inf])
@@ -180,7 +180,7 @@ def test_the_median_bandwidth_is_the_median_distance_of_all_points_when_they_are
     rng = np.random.default_rng(3)
     groups = [rng.standard_normal((40, 3)), rng.standard_normal((40, 3)) + 2]
     expected = np.median(pdist(np.concatenate(groups)))
-    assert gx.Gaussian().resolve(groups).bandwidth == pytest.approx(expected, rel=1e-12)
+    assert gx.Gaussian().fix_bandwidths(groups).bandwidth == pytest.approx(expected, rel=1e-12)
 
 
 def test_every_group_gives_the_same_number_of_points() -> None:
@@ -192,7 +192,7 @@ def test_every_group_gives_the_same_number_of_points() -> None:
 
 def test_the_reference_is_one_of_the_groups() -> None:
     objective = gx.KernelDistance(np.full((4, 1), 5.0))
-    resolved = objective.resolve([np.zeros((4, 1))])
+    resolved = objective.fix_bandwidths([np.zeros((4, 1))])
     assert resolved.kernel.bandwidth == pytest.approx(5, rel=1e-12)
     assert objective.kernel.bandwidth == "median"
 
@@ -215,13 +215,13 @@ def test_at_most_two_thousand_points_are_looked_at(monkeypatch: pytest.MonkeyPat
 
 def test_a_median_of_zero_gives_way_to_that_of_the_other_distances() -> None:
     points = np.array([[0.0]] * 5 + [[3.0]])
-    assert gx.Gaussian().resolve([points]).bandwidth == pytest.approx(3, rel=1e-12)
+    assert gx.Gaussian().fix_bandwidths([points]).bandwidth == pytest.approx(3, rel=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.1])
 def test_points_that_are_all_alike_have_no_bandwidth(value: float) -> None:
     with pytest.raises(gx.InputError, match=r"alike.*bandwidth"):
-        gx.Gaussian().resolve([np.full((5, 3), value), np.full((7, 3), value)])
+        gx.Gaussian().fix_bandwidths([np.full((5, 3), value), np.full((7, 3), value)])
 
 
 def test_a_kernel_without_a_bandwidth_says_so() -> None:
@@ -234,7 +234,7 @@ def test_a_kernel_without_a_bandwidth_says_so() -> None:
 def test_the_bandwidth_is_printed_with_the_score() -> None:
     x, y = batches()
     score = gx.score(named([x, y]), gx.RKE()).pooled["rke"]
-    sigma = gx.Gaussian().resolve([x, y]).bandwidth
+    sigma = gx.Gaussian().fix_bandwidths([x, y]).bandwidth
     assert f"bandwidth={sigma!r}" in str(score)
     assert score.details["n"] == 12
 

@@ -112,24 +112,24 @@ def difference(function: Callable[[Any], Any], alpha: Any, delta: Any) -> Any:
     return (8 * near - far) / (12 * STEP)
 
 
-def assert_derivatives(loss: Loss, alpha: Any, blur: float) -> None:
-    here = loss.expand(alpha, blur)
+def assert_derivatives(loss: Loss, alpha: Any, smoothing: float) -> None:
+    here = loss.expand(alpha, smoothing)
     assert here.hessian is not None
     scale = max(1.0, loss.scale, abs(here.value))
     slopes = np.abs(here.gradient - here.gradient @ alpha)
     for delta in directions(alpha):
         assert abs(delta.sum()) < 1e-15
-        found = difference(lambda a: loss.value(a, blur), alpha, delta)
+        found = difference(lambda a: loss.value(a, smoothing), alpha, delta)
         # Truncation is 4·STEP⁴ ~ 6e-7 of the slope for f ∝ √α; rounding is that of the loss over the step.
         allowed = 2e-6 * (np.abs(delta) @ slopes) + 4e-14 * scale / STEP
         assert found == pytest.approx(here.gradient @ delta, rel=0, abs=allowed)
-        bend = difference(lambda a: loss.expand(a, blur).gradient, alpha, delta)
+        hessian = difference(lambda a: loss.expand(a, smoothing).gradient, alpha, delta)
         for other in directions(alpha):
             sizes = [math.sqrt(max(v @ here.hessian @ v, 0)) for v in (delta, other)]
             # Gradients round at eps times their own size, which at small weights is large.
             noise = 1e-13 / STEP * (np.abs(other) @ np.abs(here.gradient) + scale * 1e-3)
             allowed = 1e-5 * sizes[0] * sizes[1] + noise
-            assert bend @ other == pytest.approx(delta @ here.hessian @ other, rel=0, abs=allowed)
+            assert hessian @ other == pytest.approx(delta @ here.hessian @ other, rel=0, abs=allowed)
 
 
 @pytest.mark.parametrize("small", SMALL)
@@ -140,15 +140,15 @@ def test_gradient_and_hessian(name: str, shape: str, small: str) -> None:
     assert_derivatives(loss, point(loss.size, SMALL[small]), 0.0)
 
 
-@pytest.mark.parametrize("blur", [0.5, 0.05, 0.01])
+@pytest.mark.parametrize("smoothing", [0.5, 0.05, 0.01])
 @pytest.mark.parametrize("small", SMALL)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["cosine", "gaussian", "few random features"])
 def test_order_infinity_has_the_derivatives_of_its_smooth_neighbour(
-    name: str, shape: str, small: str, blur: float
+    name: str, shape: str, small: str, smoothing: float
 ) -> None:
     loss = case(lambda _: gx.Vendi(math.inf, KERNELS[name]))(shape)
-    assert_derivatives(loss, point(loss.size, SMALL[small]), blur)
+    assert_derivatives(loss, point(loss.size, SMALL[small]), smoothing)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -156,7 +156,7 @@ def test_order_infinity_has_a_gradient_where_the_largest_eigenvalue_is_single(sh
     loss = case(lambda _: gx.Vendi(math.inf))(shape)
     alpha = point(loss.size, None)
     for delta in directions(alpha):
-        # A shorter step than elsewhere: eigenvalues repel each other and bend on their distance.
+        # A shorter step than elsewhere: eigenvalues repel each other and hessian on their distance.
         found = difference(loss.value, alpha, 0.01 * delta)
         assert found == pytest.approx(loss.expand(alpha).gradient @ (0.01 * delta), abs=1e-10)
 

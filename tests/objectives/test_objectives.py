@@ -15,7 +15,7 @@ import genmix as gx
 from genmix.core.arrays import Rows, is_torch, like
 from genmix.core.description import from_plain, graft, to_plain
 from genmix.objectives import Batch, Tally
-from genmix.offline.mixture import Pool
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss, SumLoss
 from tests.support.conformance import (
     DEVICES,
@@ -66,7 +66,7 @@ def filled(world: World, batches: Sequence[Batch] | None = None) -> Tally:
 def reading(world: World, tally: Tally) -> dict[str, Any]:
     """All that can be read from the statistics, at several mixtures."""
     loss = tally.loss(range(3))
-    expansions = [loss.expand(alpha, blur=0.0 if loss.smooth else 0.05) for alpha in POINTS]
+    expansions = [loss.expand(alpha, smoothing=0.0 if loss.smooth else 0.05) for alpha in POINTS]
     scores = [world.objective.scores(loss, alpha, {}) for alpha in POINTS]
     table = [s if isinstance(s, dict) else {"score": s} for s in scores]
     return {
@@ -275,8 +275,8 @@ def test_the_layout_of_the_samples_does_not_matter(name: str, convert: Any) -> N
 def test_a_torch_reference_goes_with_numpy_samples_and_the_other_way_round(name: str) -> None:
     world = world_in(name, "moments")
     reference = np.random.default_rng(0).standard_normal((30, 6))
-    plain = OBJECTIVES[name](reference).resolve(list(world.arms.values()))
-    moved = OBJECTIVES[name](torch.tensor(reference)).resolve(list(world.arms.values()))
+    plain = OBJECTIVES[name](reference).fix_bandwidths(list(world.arms.values()))
+    moved = OBJECTIVES[name](torch.tensor(reference)).fix_bandwidths(list(world.arms.values()))
     tensors = {a: torch.tensor(rows) for a, rows in world.arms.items()}
     expected = reading(world, Pool.of(world.arms, plain).tally)
     assert_close(expected, reading(world, Pool.of(world.arms, moved).tally))

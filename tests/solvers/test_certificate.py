@@ -257,10 +257,10 @@ def assert_honest(world: World, loss: Loss, thorough: bool = True) -> gx.Solutio
     return found
 
 
-def assert_certified(world: World, loss: Loss, lost: bool = False) -> None:
-    """``lost``: what directions taken for rounding may hold comes on top; elsewhere it fits in."""
+def assert_certified(world: World, loss: Loss, truncated: bool = False) -> None:
+    """``truncated``: what directions taken for rounding may hold comes on top; elsewhere it fits in."""
     found = assert_honest(world, loss)
-    extra = loss.expand(found.weights).lost if lost else 0.0
+    extra = loss.expand(found.weights).truncation if truncated else 0.0
     assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
 
 
@@ -269,7 +269,7 @@ def test_the_gap_is_true_and_small(name: str) -> None:
     @stable(40)
     @given(worlds())
     def check(world: World) -> None:
-        assert_certified(world, FIXED_MEMORY[name](world), lost=name == "vendi 0.5")
+        assert_certified(world, FIXED_MEMORY[name](world), truncated=name == "vendi 0.5")
 
     check()
 
@@ -279,7 +279,7 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
     @stable(30)
     @given(worlds(most=10))
     def check(world: World) -> None:
-        assert_certified(world, EXACT[name](world), lost=name == "vendi 0.5, gaussian")
+        assert_certified(world, EXACT[name](world), truncated=name == "vendi 0.5, gaussian")
 
     check()
 
@@ -333,7 +333,7 @@ def test_a_direction_lost_to_rounding_costs_the_gap_its_root_at_order_one_half(d
     found = gx.solve(loss)
     assert found.loss == pytest.approx(0, abs=1e-14)
     assert found.gap <= 2 * math.sqrt(np.finfo(float).eps) * (d - 1) + 1e-9
-    assert found.gap - loss.expand(found.weights).lost <= 1e-9
+    assert found.gap - loss.expand(found.weights).truncation <= 1e-9
 
 
 @pytest.mark.parametrize("steps", [1, 30])
@@ -529,7 +529,7 @@ def direct_frechet(arms: list[Any], reference: Any, alpha: Any) -> float:
 @pytest.mark.parametrize("small", [1e-2, 4e-4, 1e-4])
 @pytest.mark.parametrize("n", [20, 60])
 def test_the_gap_is_true_to_a_loss_computed_without_genmix(n: int, small: float) -> None:
-    """Spectra that fall far: some directions are lost to rounding, and the gap must say so."""
+    """Spectra that fall far: some directions are truncated to rounding, and the gap must say so."""
     rng = np.random.default_rng(0)
     d = 32
     spread = np.where(np.arange(d) < 4, 1.0, small)

@@ -93,7 +93,7 @@ def test_kernel_distance_optimum_is_the_quadratic_programs(kernel: Any, unbiased
         arms = gaussian_arms(rng, rng.integers(2, 12, 2 + 2 * seed), 4)
         reference = rng.standard_normal((15, 4))
         objective = gx.KernelDistance(reference, kernel, unbiased)
-        fixed = objective.resolve(arms).kernel
+        fixed = objective.fix_bandwidths(arms).kernel
         form = quadratic_form(fixed, arms, reference, 1, unbiased)
         assert_best(loss_of(objective, arms), *least_quadratic(*form))
 
@@ -105,7 +105,7 @@ def test_rke_optimum_is_the_quadratic_programs(kernel: Any, unbiased: bool) -> N
         rng = np.random.default_rng(10 + seed)
         arms = gaussian_arms(rng, rng.integers(2, 12, 2 + 2 * seed), 4)
         objective = gx.RKE(kernel, unbiased)
-        form = quadratic_form(objective.resolve(arms).kernel, arms, None, 2, unbiased)
+        form = quadratic_form(objective.fix_bandwidths(arms).kernel, arms, None, 2, unbiased)
         assert_best(loss_of(objective, arms), *least_quadratic(*form))
 
 

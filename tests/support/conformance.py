@@ -148,7 +148,7 @@ def make_world(
         arms[label] = rows
         quality[label] = rng.uniform(0.2, 1.2, size)
         cost[label] = rng.uniform(0.0, 2.0, size)
-    return World(described, described.resolve(list(arms.values())), arms, quality, cost)
+    return World(described, described.fix_bandwidths(list(arms.values())), arms, quality, cost)
 
 
 def sample_rows(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.objectives.base import Objective
-from genmix.offline.mixture import Pool
+from genmix.objectives import Objective
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
 
 Matrix = NDArray[np.float64]

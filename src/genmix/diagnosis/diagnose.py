@@ -22,7 +22,7 @@ from genmix.diagnosis.halves import Spread, half_rows, rows_of, shuffled
 from genmix.diagnosis.innovation import Innovation, innovation, innovation_gaps
 from genmix.diagnosis.theory import Situation, Theory, fidelity_beside_log_vendi
 from genmix.errors import InputError, number, whole
-from genmix.objectives.base import Batch, Objective, Score
+from genmix.objectives import Batch, Objective, Score
 from genmix.objectives.validation import batches
 from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.solvers.loss import EPS, SliceLoss

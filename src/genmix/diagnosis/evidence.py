@@ -17,10 +17,11 @@ import numpy as np
 from genmix.core.arrays import like
 from genmix.diagnosis.halves import Spread, half_rows, rows_of, some_of
 from genmix.diagnosis.innovation import held_out_innovation
-from genmix.objectives.base import Batch, Objective
+from genmix.objectives import Batch, Objective
 from genmix.offline.mixture import Mixture
 from genmix.solvers.loss import Loss, SliceLoss
-from genmix.solvers.simplex import DUST, Newton, Solution
+from genmix.solvers.solve import Solution
+from genmix.solvers.newton import NEGLIGIBLE_WEIGHT, Newton
 
 SPLITS = 6
 """Random splits of the samples into halves that the evidence comes from."""
@@ -173,7 +174,7 @@ class _Half:
     def _rise(self, loss: Loss, best: Solution, arm: int, kept: float) -> float:
         """If stand-ins take all but ``kept`` of the arm's share; 0 where rounding could be all of it."""
         taken = (float(best.weights[arm]) - kept) / (1 - kept)
-        if taken <= DUST:
+        if taken <= NEGLIGIBLE_WEIGHT:
             return 0.0
         start = np.maximum(np.delete(best.weights, arm), 1e-3)
         fixed = SliceLoss(SliceLoss(loss, self.size, kept), self.size - 1, taken)

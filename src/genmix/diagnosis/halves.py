@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 
 BEYOND = 3.0
 """What is this many standard deviations over the splits above zero is called more than chance."""

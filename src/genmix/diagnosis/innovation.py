@@ -12,7 +12,7 @@ import numpy as np
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.errors import InputError
 from genmix.kernels.kernels import Cosine, norms
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from genmix.kernels.kernels import Cosine
-from genmix.objectives.base import Objective, Sum
-from genmix.objectives.linear import Precision
-from genmix.objectives.spectral import Vendi
+from genmix.objectives import Objective, Sum
+from genmix.objectives.precision_density import Precision
+from genmix.objectives.vendi import Vendi
 
 
 @dataclass(frozen=True)

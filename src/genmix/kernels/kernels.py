@@ -42,7 +42,7 @@ class Kernel(Description):
     def __call__(self, x: Array, y: Array) -> Array:
         return self.feature_map(x) @ self.feature_map(y).mT
 
-    def resolve(self, groups: Sequence[Array]) -> Kernel:
+    def fix_bandwidths(self, groups: Sequence[Array]) -> Kernel:
         """The kernel with everything that depends on the data fixed; groups are ``(n, d)`` each."""
         return self
 
@@ -121,7 +121,7 @@ class Gaussian(Kernel):
             object.__setattr__(self, "features", whole(self.features, "features", 1))
         object.__setattr__(self, "seed", whole(self.seed, "the kernel's seed", 0))
 
-    def resolve(self, groups: Sequence[Array]) -> Gaussian:
+    def fix_bandwidths(self, groups: Sequence[Array]) -> Gaussian:
         sigma = median_distance(groups, self.seed) if self.bandwidth == "median" else self.bandwidth
         omega = self.frequencies
         if self.features is not None and omega is None:

@@ -1,11 +1,15 @@
-"""Objectives: what a mixture is optimised for."""
+"""Objectives: what a mixture is optimized for."""
 
-from genmix.objectives.base import Batch, Objective, Score, Scores, Sum, Tally
 from genmix.objectives.frechet import FrechetDistance
 from genmix.objectives.inception import InceptionScore
 from genmix.objectives.kernel_distance import KernelDistance
-from genmix.objectives.linear import Cost, Density, Precision, Quality
-from genmix.objectives.spectral import RKE, QualityVendi, Vendi
+from genmix.objectives.objective import Objective, Sum
+from genmix.objectives.precision_density import Density, Precision
+from genmix.objectives.quality_cost import Cost, MeanObjective, Quality
+from genmix.objectives.rke import RKE
+from genmix.objectives.score import Score, Scores, score_context
+from genmix.objectives.tally import Batch, Tally
+from genmix.objectives.vendi import QualityVendi, Vendi
 
 __all__ = [
     "RKE",
@@ -15,6 +19,7 @@ __all__ = [
     "FrechetDistance",
     "InceptionScore",
     "KernelDistance",
+    "MeanObjective",
     "Objective",
     "Precision",
     "Quality",
@@ -24,4 +29,5 @@ __all__ = [
     "Sum",
     "Tally",
     "Vendi",
+    "score_context",
 ]

@@ -1,4 +1,4 @@
-"""The Fréchet distance (FD, FID) of a mixture to a reference, both seen as Gaussians."""
+"""The Fréchet distance (FD, FID) between a mixture and a reference, both treated as Gaussians."""
 
 from __future__ import annotations
 
@@ -12,22 +12,52 @@ import numpy as np
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
 from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
-from genmix.objectives.base import Batch, Objective
-from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
+from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
 from genmix.objectives.moments import MomentTally
-from genmix.objectives.trace import Root, TraceLoss
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Batch, added
+from genmix.objectives.trace_functions import Root
+from genmix.objectives.trace_loss import TraceLoss
 from genmix.solvers.loss import EPS
 
 
 @dataclass(frozen=True, eq=False)
 class FrechetDistance(Objective):
-    """Fréchet distance ↓ between the mixture and a reference.
+    """Fréchet distance ↓ (FD, FID) between the mixture and a reference.
 
-        minimise over α   ‖μ_α−μ_0‖² + Tr Σ_α + Tr Σ_0 − 2 Tr (Σ_0^½ Σ_α Σ_0^½)^½
+    The weights minimize::
 
-    with ``μ_α = Σ α_i μ_i`` and ``Σ_α = Σ α_i S_i − μ_α μ_αᵀ``; convex in α. ``reference``: samples
-    ``(n, d)``, a features file, or moments ``(mu, sigma, n)`` as FID tools write them. Covariances are
-    normalised by 1/n in the loss; ``ddof=1`` reports the score with 1/(n−1), as FID tools print it.
+        ‖μ_α − μ_0‖² + Tr Σ_α + Tr Σ_0 − 2 Tr (Σ_0^½ Σ_α Σ_0^½)^½
+
+    over the simplex, with ``μ_α = Σ α_i μ_i`` and ``Σ_α = Σ α_i S_i − μ_α μ_αᵀ`` (``S_i`` the second moment
+    of arm i). The loss is convex in α.
+
+    Parameters
+    ----------
+    reference : array_like of shape (n, d), path, tuple, or Reference
+        Reference samples, a feature file, or moments ``(mu, sigma, n)`` as FID tools write them.
+    ddof : {0, 1}, default 0
+        Covariances are normalized by ``1/n`` in the loss. With 1 the reported score uses ``1/(n−1)``, as
+        FID tools print it.
+
+    Raises
+    ------
+    InputError
+        If the reference is invalid, or too small for ``ddof=1``.
+
+    References
+    ----------
+    Heusel, M., et al. (2017). GANs trained by a two time-scale update rule converge to a local Nash
+    equilibrium. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"left": [[-1.0], [0.0]], "right": [[0.0], [1.0]]}
+    >>> mix = gx.optimal_mixture(arms, gx.FrechetDistance([[-1.0], [1.0]]))
+    >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+    {'left': 0.5, 'right': 0.5}
     """
 
     reference: Any
@@ -37,10 +67,10 @@ class FrechetDistance(Objective):
 
     def __post_init__(self) -> None:
         if self.ddof not in (0, 1):
-            raise InputError(f"ddof is {self.ddof!r}: give 0 for 1/n or 1 for 1/(n−1).")
+            raise InputError(f"ddof is {self.ddof!r}; pass 0 for 1/n or 1 for 1/(n−1).")
         object.__setattr__(self, "reference", moments_of(self.reference))
         if self.ddof == 1 and self.moments.n == 1:
-            raise InputError("ddof=1 needs at least 2 reference samples: give more, or ddof=0.")
+            raise InputError("ddof=1 needs at least 2 reference samples; pass more, or use ddof=0.")
 
     @property
     def least_samples(self) -> int:
@@ -66,27 +96,27 @@ class FrechetDistance(Objective):
 
 
 class FrechetTally(MomentTally):
-    """Moments about the reference mean, so that a large common mean costs no digits.
+    """Moments about the reference mean, so that a large common mean does not cost digits.
 
-    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights. Covariances are kept in
+    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights. Covariances are stored in
     the eigenbasis V of ``Σ_0 = V diag(v) Vᵀ``, where ``Σ_0^½ Σ_α Σ_0^½`` is a scaling of rows and
-    columns. Only if some coordinate never varied before are they kept as they come: turning would
-    put rounding where there is nothing, and the square root would make it large.
+    columns. If some coordinate has never varied, they stay in the original coordinates: a rotation
+    would put rounding errors where there is nothing, and the square root would magnify them.
     """
 
     STATE = (*MomentTally.STATE, "squares", "turned")
-    centred = True
+    centered = True
 
     def __init__(self, objective: FrechetDistance, arms: int, sample: Array) -> None:
         super().__init__(arms, sample, sample.shape[1])
         xp = namespace(sample)
         self.objective = objective
-        self.centre = like(objective.moments.mean, sample)
+        self.center = like(objective.moments.mean, sample)
         self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
         held = xp.nonzero(self.variances > 0)[0]
-        # A reference of one point has no direction at all; one that is zero then stands for it.
+        # A reference of one point spans no direction; a null direction stands in for it.
         self.held = held if held.shape[0] else xp.arange(1, device=sample.device)
-        """The directions that the reference has."""
+        """The directions that the reference spans."""
         self.roots = xp.sqrt(self.variances[self.held])
         self.trace = float(xp.sum(self.variances))
         """``Tr Σ_0``."""
@@ -94,9 +124,10 @@ class FrechetTally(MomentTally):
         """``Tr Σ_0^½``."""
         self.squares: list[float] = [0.0] * arms
         self.turned = False
+        """Whether the moments are stored in the eigenbasis of the reference."""
 
     def transform(self, embeddings: Array) -> Array:
-        return embeddings - self.centre
+        return embeddings - self.center
 
     def _add(self, arm: int, batch: Batch) -> None:
         super()._add(arm, batch)
@@ -116,14 +147,14 @@ class FrechetTally(MomentTally):
         if not other.keeps_rows and self.keeps_rows:
             self._fold()
         if not other.keeps_rows and self.turned != other.turned:
-            self._turn()
+            self._rotate()
             other = other.fork()
-            other._turn()
+            other._rotate()
         super()._merge(other)
-        self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+        self.squares = added(self.squares, other.squares)
 
-    def _turn(self) -> None:
-        """Go over to the eigenbasis of the reference."""
+    def _rotate(self) -> None:
+        """Rotate the moments to the eigenbasis of the reference."""
         if not self.turned:
             self.first = [first @ self.basis for first in self.first]
             self.second = [self.basis.mT @ second @ self.basis for second in self.second]
@@ -139,7 +170,7 @@ class FrechetTally(MomentTally):
         return self.basis @ found @ self.basis.mT if self.turned else found
 
     def offset(self, arm: int) -> Array:
-        """The mean of an arm less that of the reference, in the coordinates of the embedding."""
+        """The mean of an arm minus that of the reference, in the coordinates of the embedding."""
         found = self.mean(arm)
         return self.basis @ found if self.turned else found
 
@@ -156,7 +187,7 @@ class FrechetTally(MomentTally):
 
     def _multiplied(self, arms: Sequence[int], factor: Array) -> MixtureMoments:
         if self.keeps_rows:
-            return FactorMoments([self.kept[arm].array @ factor for arm in arms], centred=True)
+            return FactorMoments([self.kept[arm].array @ factor for arm in arms], centered=True)
         sums = namespace(self.sample).stack([self.second[arm] for arm in arms])
         sums, means, factor = _varying(sums, self.means_of(arms), factor)
         return DenseMoments(factor.mT @ sums @ factor, self.counts_of(arms), means @ factor)
@@ -170,7 +201,7 @@ class FrechetTally(MomentTally):
 
 
 def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
-    """Eigenvalues, those at the level of rounding put to zero, and eigenvectors."""
+    """Eigenvalues, with those at the level of rounding set to zero, and eigenvectors."""
     xp = namespace(covariance)
     values, basis = xp.linalg.eigh(symmetric(covariance))
     noise = values.shape[0] * EPS * max(float(xp.max(values)), 0.0)
@@ -178,7 +209,7 @@ def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
 
 
 def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, Array]:
-    """Everything on the coordinates in which some arm varies; the others add nothing but rounding."""
+    """Keep the coordinates in which some arm varies; the others add only rounding."""
     xp = namespace(second)
     varies = xp.any(xp.linalg.diagonal(second) > 0, axis=0)
     kept = xp.nonzero(varies | xp.any(means != means[:1, :], axis=0))[0]
@@ -187,7 +218,7 @@ def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, 
     second = xp.take(xp.take(second, kept, axis=1), kept, axis=2)
     means = xp.take(means, kept, axis=1)
     factor = xp.take(factor, kept, axis=0)
-    if factor.shape[0] < factor.shape[1]:  # a rotation, which leaves the spectrum as it is
+    if factor.shape[0] < factor.shape[1]:  # a rotation does not change the spectrum
         factor = triangle_of(factor.mT).mT
     return second, means, factor
 
@@ -195,7 +226,7 @@ def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, 
 class FrechetLoss(TraceLoss):
     """The Fréchet distance as a function of the weights."""
 
-    squares = 2.0
+    square_variance = 2.0
 
     def __init__(
         self,
@@ -207,11 +238,17 @@ class FrechetLoss(TraceLoss):
         objective: FrechetDistance,
     ) -> None:
         super().__init__(moments, Root(), squares, trace, scale=max(trace, float(squares.max())))
-        self.movable = trace
+        self.weight_dependent = trace
         self.offsets, self.counts, self.objective = offsets, counts, objective
 
+    def face(self, arms: Sequence[int]) -> FrechetLoss:
+        face = super().face(arms)
+        assert isinstance(face, FrechetLoss)
+        face.offsets, face.counts = self.offsets[list(arms), :], self.counts[list(arms)]
+        return face
+
     def inflation(self, alpha: Vector) -> float:
-        # The mean that is taken off the second moment is a mean of n samples, too.
+        # The mean that is subtracted from the second moment is a mean of n samples, too.
         overlap = -self.function.total(self.moments.spectrum(alpha))
         return super().inflation(alpha) + overlap / 2
 

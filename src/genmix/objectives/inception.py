@@ -1,4 +1,4 @@
-"""The Inception Score of a mixture: embeddings are class-probability vectors."""
+"""The Inception Score of a mixture, whose embeddings are vectors of class probabilities."""
 
 from __future__ import annotations
 
@@ -11,19 +11,34 @@ import numpy as np
 
 from genmix.core.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.objectives.base import Batch, Objective, Tally
-from genmix.objectives.trace import LIFTS
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Batch, Tally, added
+from genmix.objectives.trace_loss import LIFTS
 from genmix.solvers.loss import EPS, Expansion, Loss
 
-OFF_BY = 1e-3
-"""How far a row of probabilities may be from summing to 1 (float16 rows are)."""
+SUM_TOLERANCE = 1e-3
+"""How far the sum of a row of probabilities may be from 1; float16 rows need this."""
 
 
 @dataclass(frozen=True, eq=False)
 class InceptionScore(Objective):
-    """Inception Score ↑: ``exp(E KL(p(y|x) ‖ p̄(y)))``; the "embedding" of a sample is ``p(y|x)``.
+    """Inception Score ↑: ``exp(E KL(p(y|x) ‖ p̄(y)))``.
 
-    minimise over α   Σ_y p̄ log p̄ + h·α,   p̄ = Σ α_i p̄_i,   h_i the mean entropy of arm i's rows
+    The "embedding" of a sample is its vector of class probabilities ``p(y|x)``. The weights minimize
+    ``Σ_y p̄ log p̄ + h·α`` over the simplex, with ``p̄ = Σ α_i p̄_i`` the mean probabilities and ``h_i`` the
+    mean entropy of arm i's rows.
+
+    References
+    ----------
+    Salimans, T., et al. (2016). Improved techniques for training GANs. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"cats": [[1.0, 0.0, 0.0]], "others": [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]}
+    >>> round(float(gx.optimal_mixture(arms, gx.InceptionScore()).score), 4)
+    3.0
     """
 
     name = "inception_score"
@@ -32,11 +47,11 @@ class InceptionScore(Objective):
     def check(self, batch: Batch, where: str) -> None:
         super().check(batch, where)
         rows = to_numpy(batch.embeddings)
-        bad = (rows.min(axis=1) < 0) | (np.abs(rows.sum(axis=1) - 1) > OFF_BY)
+        bad = (rows.min(axis=1) < 0) | (np.abs(rows.sum(axis=1) - 1) > SUM_TOLERANCE)
         if bad.any():
             raise InputError(
-                f"{where}, sample {int(np.argmax(bad))}: the row is no probability vector; the "
-                "Inception Score needs class probabilities (apply softmax to logits)."
+                f"{where}, sample {int(np.argmax(bad))}: the row is not a probability vector; pass "
+                "class probabilities to the Inception Score (apply softmax to logits)."
             )
 
     def tally(self, arms: int, sample: Array) -> InceptionTally:
@@ -53,7 +68,7 @@ class InceptionTally(Tally):
 
     def __init__(self, arms: int, sample: Array) -> None:
         super().__init__(arms, sample)
-        self.first: list[Any] = [self.sums(self.dimension) for _ in range(arms)]
+        self.first: list[Any] = [self.zeros(self.dimension) for _ in range(arms)]
         self.entropies: list[float] = [0.0] * arms
 
     def _add(self, arm: int, batch: Batch) -> None:
@@ -64,44 +79,47 @@ class InceptionTally(Tally):
         self.entropies[arm] -= float(xp.sum(safe * xp.log(safe)))
 
     def _merge(self, other: InceptionTally) -> None:
-        self.first = [a + b for a, b in zip(self.first, other.first, strict=True)]
-        self.entropies = [a + b for a, b in zip(self.entropies, other.entropies, strict=True)]
+        self.first = added(self.first, other.first)
+        self.entropies = added(self.entropies, other.entropies)
 
     def _grow(self) -> None:
-        self.first.append(self.sums(self.dimension))
+        self.first.append(self.zeros(self.dimension))
         self.entropies.append(0.0)
 
     def loss(self, arms: Sequence[int]) -> InceptionLoss:
-        counts = np.array([self.counts[arm] for arm in arms])
+        counts = self.counts_of(arms)
         means = np.stack([to_numpy(self.first[arm]) for arm in arms]) / counts[:, None]
         return InceptionLoss(means, np.array([self.entropies[arm] for arm in arms]) / counts)
 
 
 class InceptionLoss(Loss):
-    """``Σ p̄ log p̄ + h·α``, with the plane lifted off zero probabilities as in objectives.trace."""
+    """``Σ p̄ log p̄ + h·α``, with planes lifted off zero probabilities as in ``trace_loss``."""
 
-    steep = True
+    singular_boundary = True
 
     def __init__(self, means: Any, entropies: Vector) -> None:
         self.means = means[:, means.max(axis=0) > 0]
         self.entropies = entropies
         self.size = len(entropies)
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         mixed = alpha @ self.means
         mixed = mixed[mixed > 0]
         return float(np.sum(mixed * np.log(mixed)) + self.entropies @ alpha)
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         mixed = np.maximum(alpha @ self.means, 1e-300)
         plane = self._plane(mixed)
         lower = np.stack([plane, *(self._plane(np.maximum(mixed, lift)) for lift in LIFTS)])
         value = self.value(alpha)
-
-        def bend() -> Any:
-            return (self.means / mixed) @ self.means.T
-
-        return Expansion(value, plane, bend, 64 * EPS, max(1.0, abs(value)), lower=lower)
+        return Expansion(
+            value=value,
+            gradient=plane,
+            compute_hessian=lambda: (self.means / mixed) @ self.means.T,
+            noise=64 * EPS,
+            magnitude=max(1.0, abs(value)),
+            lower_planes=lower,
+        )
 
     def _plane(self, mixed: Vector) -> Vector:
         plane: Vector = self.entropies + self.means @ (np.log(mixed) + 1) - mixed.sum()

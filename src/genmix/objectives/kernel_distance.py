@@ -1,4 +1,4 @@
-"""The kernel distance (KD, KID, squared MMD) of a mixture to a reference."""
+"""The kernel distance (KD, KID, squared MMD) between a mixture and a reference."""
 
 from __future__ import annotations
 
@@ -10,25 +10,56 @@ from genmix.core.arrays import Array, like, namespace
 from genmix.data.reference import samples_of
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Gaussian, as_kernel
-from genmix.objectives.base import Batch, Objective, Tally
 from genmix.objectives.kernel_sums import (
     ExactPairTally,
     MeanFeatureTally,
     PairSums,
     quadratic,
 )
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Batch, Tally
 from genmix.solvers.loss import Loss
 
 
 @dataclass(frozen=True, eq=False)
 class KernelDistance(Objective):
-    """Kernel distance ↓ between the mixture and reference samples.
+    """Kernel distance ↓ (KD, KID, squared MMD) between the mixture and reference samples.
 
-        minimise over α   αᵀKα − 2 b·α + c,   K_ij = E k(X_i, X_j),  b_i = E k(X_i, Y),  c = E k(Y, Y')
+    The weights minimize ``αᵀKα − 2 b·α + c`` over the simplex, with ``K_ij = E k(X_i, X_j)``,
+    ``b_i = E k(X_i, Y)`` and ``c = E k(Y, Y')`` for reference samples Y. The score is the loss.
 
-    V-statistics by default, as in the paper (a sample's pair with itself counted once);
-    ``unbiased=True`` leaves self-pairs out and projects K to be positive semidefinite for the solve.
-    ``block_mb`` is the memory for one block of an exact kernel's values, in MiB.
+    Parameters
+    ----------
+    reference : array_like of shape (n, d), path, or Reference
+        Reference samples.
+    kernel : Kernel or callable, default Gaussian()
+        A kernel on embeddings, e.g. ``Polynomial()`` for KID.
+    unbiased : bool, default False
+        Leave out a sample's pair with itself, and project K to be positive semidefinite for the solve.
+        By default K is a V-statistic, as in the paper.
+    block_mb : float, default 32.0
+        Memory for one block of an exact kernel's values, in MiB.
+
+    Raises
+    ------
+    InputError
+        If the reference is invalid, or has too few samples.
+
+    References
+    ----------
+    Bińkowski, M., et al. (2018). Demystifying MMD GANs. ICLR.
+
+    Gretton, A., et al. (2012). A kernel two-sample test. JMLR, 13, 723–773.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> reference = np.eye(3)[[0, 1, 1, 1]]
+    >>> arms = {"a": np.eye(3)[:1], "b": np.eye(3)[1:2]}
+    >>> mix = gx.optimal_mixture(arms, gx.KernelDistance(reference, gx.Cosine()))
+    >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+    {'a': 0.25, 'b': 0.75}
     """
 
     reference: Any
@@ -45,7 +76,7 @@ class KernelDistance(Objective):
         object.__setattr__(self, "block_mb", positive(self.block_mb, "block_mb"))
         self.kernel.check(self.reference.points, "the reference")
         if self.unbiased and self.reference.points.shape[0] < 2:
-            raise InputError("unbiased=True needs at least 2 reference samples: give more.")
+            raise InputError("unbiased=True needs at least 2 reference samples; pass more.")
 
     @property
     def least_samples(self) -> int:
@@ -56,8 +87,8 @@ class KernelDistance(Objective):
         dimension: int = self.reference.dimension
         return dimension
 
-    def resolve(self, groups: Sequence[Array]) -> KernelDistance:
-        return replace(self, kernel=self.kernel.resolve([*groups, self.reference.points]))
+    def fix_bandwidths(self, groups: Sequence[Array]) -> KernelDistance:
+        return replace(self, kernel=self.kernel.fix_bandwidths([*groups, self.reference.points]))
 
     def check(self, batch: Batch, where: str) -> None:
         super().check(batch, where)
@@ -81,7 +112,7 @@ class KernelDistance(Objective):
         return tally
 
     def _constant(self, total: float, points: Array) -> float:
-        """``E k(Y, Y')``, from the sum over all pairs of the reference."""
+        """``E k(Y, Y')``, from the sum over all pairs of reference samples."""
         n = int(points.shape[0])
         if not self.unbiased:
             return total / (n * n)

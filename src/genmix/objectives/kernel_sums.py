@@ -2,8 +2,8 @@
 
     K_ij = E k(X_i, X_j)^power     b_i = E k(X_i, Y)
 
-A kernel with a feature map needs only moments of the features; any other keeps the samples and adds
-the pairs of new ones with all, in blocks of bounded memory.
+A kernel with a feature map needs only moments of the features. With any other kernel the samples are
+kept, and new samples are paired with all others in blocks of bounded memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
 from genmix.errors import InputError
 from genmix.kernels.blocks import Grouped, sums_between, sums_within
 from genmix.kernels.kernels import Kernel
-from genmix.objectives.base import Batch, Tally
 from genmix.objectives.moments import MomentTally
+from genmix.objectives.tally import Batch, Tally, added
 from genmix.solvers.loss import Loss, QuadraticLoss
 
 Matrix = NDArray[np.float64]
@@ -29,21 +29,23 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PairSums:
-    """Sums of a kernel over all pairs of each two arms, over samples with themselves, and over pairs
-    with the reference (mean over the reference)."""
+    """Sums of a kernel over pairs of samples."""
 
     pairs: Matrix
+    """Over all pairs of each two arms, ``(m, m)``."""
     own: Vector
+    """Over each arm's samples with themselves, ``(m,)``."""
     cross: Vector
+    """Over pairs of each arm with the reference, averaged over the reference, ``(m,)``."""
     counts: NDArray[np.int64]
 
     def pooled(self) -> PairSums:
-        """The sums with all arms taken as one."""
+        """The sums with all arms merged into one."""
         own, cross = np.array([self.own.sum()]), np.array([self.cross.sum()])
         return PairSums(np.array([[self.pairs.sum()]]), own, cross, np.array([self.counts.sum()]))
 
     def means(self, unbiased: bool) -> Matrix:
-        """``E k(X_i, X_j)``: a sample's pair with itself counts once, or not at all if unbiased."""
+        """``E k(X_i, X_j)``; a sample's pair with itself counts once, or not at all if unbiased."""
         count: Matrix = np.outer(self.counts, self.counts).astype(float)
         total = self.pairs
         if unbiased:
@@ -54,13 +56,13 @@ class PairSums:
 def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
     """``αᵀKα − 2 b·α + c``, with K projected to be positive semidefinite if it is unbiased."""
     matrix = sums.means(unbiased)
-    own = None if unbiased else sums.own / sums.counts  # unbiased: n samples add nothing
+    own = None if unbiased else sums.own / sums.counts  # unbiased: no inflation
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
     if values[0] >= -1e-13 * abs(values[-1]):
         return QuadraticLoss(matrix, linear, constant, own)
     if not unbiased and values[0] < -1e-7 * abs(values[-1]):
         raise InputError(
-            "the kernel is not positive semidefinite on these samples, so the loss is not convex: "
+            "the kernel is not positive semidefinite on these samples, so the loss is not convex; "
             "use a positive semidefinite kernel."
         )
     convex = (basis * np.maximum(values, 0.0)) @ basis.T
@@ -68,7 +70,7 @@ def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -
 
 
 class ProjectedLoss(QuadraticLoss):
-    """A quadratic made convex; its score is that of the form as it was measured."""
+    """A quadratic projected to be convex; its score is that of the measured form."""
 
     def __init__(
         self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector | None
@@ -81,7 +83,7 @@ class ProjectedLoss(QuadraticLoss):
 
 
 class PairTally(Tally):
-    """Statistics that end in pair sums; the objective says which loss those make."""
+    """Statistics that give pair sums; the objective turns them into a loss."""
 
     make_loss: Callable[[PairSums], Loss]
     """Set by the objective."""
@@ -96,14 +98,11 @@ class PairTally(Tally):
         arms = [i for i, count in enumerate(self.counts) if count]
         return self.make_loss(self.pair_sums(arms).pooled())
 
-    def counts_of(self, arms: Sequence[int]) -> NDArray[np.int64]:
-        return np.array([self.counts[arm] for arm in arms], dtype=np.int64)
-
 
 class ExactPairTally(PairTally):
-    """Any kernel: sums over all pairs, the samples kept.
+    """Any kernel: sums over all pairs; the samples are kept.
 
-    New samples wait until the sums are read, so that the batches of all arms become one product.
+    New samples are deferred until the sums are read, so that the batches of all arms share one product.
     """
 
     STATE = ("kept", "arms", "centre", "pairs", "own", "cross")
@@ -124,11 +123,15 @@ class ExactPairTally(PairTally):
         self.kept: Any = self.rows(self.dimension + self.blocks.extra)
         self.arms: Any = self.rows(1)
         """The arm of every kept row."""
-        self.waiting: list[tuple[int, Array]] = []
-        """Arms and samples that are not kept yet."""
+        self.deferred: list[tuple[int, Array]] = []
+        """Arms and samples of the batches that are deferred."""
         self.summed = 0
-        """How many kept rows the sums hold."""
-        self.pairs, self.own, self.cross = self.sums(arms, arms), self.sums(arms), self.sums(arms)
+        """Number of kept rows that are in the sums."""
+        self.pairs, self.own, self.cross = (
+            self.zeros(arms, arms),
+            self.zeros(arms),
+            self.zeros(arms),
+        )
         self.centre: Array | None = None
         self.given, self.reference = reference, None
         if reference is not None:
@@ -145,33 +148,33 @@ class ExactPairTally(PairTally):
         return self.blocks.rows(x, self.centre)
 
     def _members(self, arms: Array) -> Array:
-        """A column for each arm, with a 1 in the rows that are of it."""
+        """One column per arm, with a 1 in the rows that belong to it."""
         xp = namespace(arms)
         every = xp.arange(len(self.counts), device=arms.device)
         return xp.astype(arms == every, xp.float64)
 
     def _add(self, arm: int, batch: Batch) -> None:
-        self.waiting.append((arm, batch.embeddings))
+        self.deferred.append((arm, batch.embeddings))
 
     def fork(self) -> ExactPairTally:
         fork = super().fork()
         assert isinstance(fork, ExactPairTally)
-        fork.waiting = list(self.waiting)
+        fork.deferred = list(self.deferred)
         return fork
 
     def _keep(self) -> None:
-        """Prepare the waiting samples and put them with the others."""
-        x = namespace(self.sample).concat([rows for _, rows in self.waiting], axis=0)
-        counts = [len(rows) for _, rows in self.waiting]
-        arms = like(np.repeat([arm for arm, _ in self.waiting], counts)[:, None], x)
+        """Prepare the deferred samples and append them to the kept rows."""
+        x = namespace(self.sample).concat([rows for _, rows in self.deferred], axis=0)
+        counts = [len(rows) for _, rows in self.deferred]
+        arms = like(np.repeat([arm for arm, _ in self.deferred], counts)[:, None], x)
         own = self._members(arms).mT @ self.kernel.diagonal(x) ** self.power
         self.kept.append(self._prepared(x))
         self.arms.append(arms)
-        self.own, self.waiting = self.own + own, []
+        self.own, self.deferred = self.own + own, []
 
-    def _sum_up(self) -> None:
-        """Add the pairs of the rows that came since: with those before, each other, the reference."""
-        if self.waiting:
+    def _add_pairs(self) -> None:
+        """Add the pairs of the new rows: with older rows, with each other, and with the reference."""
+        if self.deferred:
             self._keep()
         if self.summed == self.kept.count:
             return
@@ -185,8 +188,8 @@ class ExactPairTally(PairTally):
         self.pairs, self.cross, self.summed = pairs, cross, len(rows)
 
     def _merge(self, other: ExactPairTally) -> None:
-        self._sum_up()
-        other._sum_up()
+        self._add_pairs()
+        other._add_pairs()
         if other.kept.count == 0:
             return
         points = other.blocks.points(other.kept.array, other.centre)
@@ -204,22 +207,22 @@ class ExactPairTally(PairTally):
             wider = np.pad(to_numpy(getattr(self, table)), (0, 1))
             setattr(self, table, like(wider, self.sample))
 
-    def settle(self) -> None:
-        self._sum_up()
+    def flush(self) -> None:
+        self._add_pairs()
 
     def state_dict(self) -> dict[str, Any]:
-        self.settle()
+        self.flush()
         return super().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.summed = self.kept.count
         if self.given is not None:
-            # Once more, with the very centre that the kept rows were prepared with.
+            # Prepared again, with the same center as the kept rows.
             self.reference = Grouped(self._prepared(like(self.given, self.sample)))
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
-        self._sum_up()
+        self._add_pairs()
         chosen = np.array(arms)
         pairs, own, cross = (to_numpy(getattr(self, table)) for table in self.TABLES)
         pairs = pairs[np.ix_(chosen, chosen)]
@@ -237,7 +240,7 @@ class MeanFeatureTally(PairTally):
         self.columns = kernel.columns(self.dimension) or 0
         self.reference_mean = feature_mean(kernel, reference)
         self.reference_size = int(reference.shape[0])
-        self.first: list[Any] = [self.sums(self.columns) for _ in range(arms)]
+        self.first: list[Any] = [self.zeros(self.columns) for _ in range(arms)]
         self.own: list[float] = [0.0] * arms
 
     def reference_total(self) -> float:
@@ -252,11 +255,11 @@ class MeanFeatureTally(PairTally):
         self.own[arm] += float(xp.sum(features * features))
 
     def _merge(self, other: MeanFeatureTally) -> None:
-        self.first = [a + b for a, b in zip(self.first, other.first, strict=True)]
-        self.own = [a + b for a, b in zip(self.own, other.own, strict=True)]
+        self.first = added(self.first, other.first)
+        self.own = added(self.own, other.own)
 
     def _grow(self) -> None:
-        self.first.append(self.sums(self.columns))
+        self.first.append(self.zeros(self.columns))
         self.own.append(0.0)
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
@@ -286,7 +289,7 @@ class SecondFeatureTally(MomentTally, PairTally):
 
 
 def feature_mean(kernel: Kernel, points: Array) -> Array:
-    """``E φ(Y)`` over the rows, a few thousand at a time."""
+    """``E φ(Y)`` over the rows, in blocks."""
     xp = namespace(points)
     total = None
     for start in range(0, points.shape[0], 4096):

@@ -1,8 +1,8 @@
-"""First and second moments of each arm's rows, kept as the rows themselves while those are fewer.
+"""First and second moments of each arm's rows, stored as the rows themselves while those are few.
 
-While all arms together have fewer rows than columns, the rows say everything in less memory and
-more exactly; from then on sums of ``x`` and ``x xᵀ`` do, in fixed memory. With very many arms that
-have few rows each, the rows go on being the smaller and faster form for longer.
+While all arms together have fewer rows than columns, the rows take less memory and are more exact.
+After that, sums of ``x`` and ``x xᵀ`` take fixed memory. With very many arms of few rows each, the rows
+stay the smaller and faster form for longer.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from genmix.core.arrays import Array, namespace
-from genmix.objectives.base import Batch, Tally
-from genmix.objectives.frames import DenseMoments, FactorMoments, MixtureMoments
+from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
+from genmix.objectives.tally import Batch, Tally
 
 MANY_ARMS = 32
-"""Arms beyond which a matrix for each costs more than their rows, if those are few."""
-ROWS_AN_ARM = 32
-"""Rows of an arm up to which multiplying them costs less than reading its matrix."""
+"""Number of arms above which one matrix per arm costs more than their rows, if those are few."""
+
+ROWS_PER_ARM = 32
+"""Number of rows per arm up to which multiplying them costs less than reading a matrix."""
 
 
 class MomentTally(Tally):
-    """Moments of ``transform(embeddings)``, row by row; of second order ``Σ x xᵀ``, or about each
-    arm's own mean if ``centred``, so that a mean far from 0 costs no digits."""
+    """First and second moments of the rows of ``transform(embeddings)``.
+
+    The second moment is ``Σ x xᵀ``, or about each arm's own mean if ``centered``, so that a mean far from
+    0 does not cost digits.
+    """
 
     STATE: ClassVar[tuple[str, ...]] = ("kept", "first", "second")
-    centred: ClassVar[bool] = False
+    centered: ClassVar[bool] = False
 
     def __init__(self, arms: int, sample: Array, columns: int) -> None:
         super().__init__(arms, sample)
@@ -41,8 +43,8 @@ class MomentTally(Tally):
         return not self.second
 
     @property
-    def _most_rows(self) -> int:
-        many = ROWS_AN_ARM * len(self.counts) if len(self.counts) > MANY_ARMS else 0
+    def _max_rows(self) -> int:
+        many = ROWS_PER_ARM * len(self.counts) if len(self.counts) > MANY_ARMS else 0
         return max(self.columns, many)
 
     def transform(self, embeddings: Array) -> Array:
@@ -57,29 +59,29 @@ class MomentTally(Tally):
             self._absorb(arm, self.counts[arm], *self._moments(rows))
             return
         self.kept[arm].append(rows)
-        if before + rows.shape[0] >= self._most_rows:
+        if before + rows.shape[0] >= self._max_rows:
             self._fold()
 
     def _moments(self, rows: Array) -> tuple[int, Array, Array]:
-        """Number, sum and second-order sum of some rows."""
+        """Number, sum and second-order sum of rows."""
         first = namespace(rows).sum(rows, axis=0)
-        if self.centred:
+        if self.centered:
             rows = rows - first / rows.shape[0]
         return int(rows.shape[0]), first, rows.mT @ rows
 
     def _absorb(self, arm: int, have: int, more: int, first: Array, second: Array) -> None:
-        """Add the sums of ``more`` rows to those of the ``have`` rows of this arm."""
-        if self.centred and have and more:
+        """Add the sums of ``more`` rows to those of the ``have`` rows of an arm (Chan's rule)."""
+        if self.centered and have and more:
             apart = first / more - self.first[arm] / have
             second = second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
         self.first[arm] = self.first[arm] + first
         self.second[arm] = self.second[arm] + second
 
     def _fold(self) -> None:
-        """Turn the kept rows into sums."""
+        """Replace the kept rows by sums."""
         kept, self.kept = self.kept, []
-        self.first = [self.sums(self.columns) for _ in kept]
-        self.second = [self.sums(self.columns, self.columns) for _ in kept]
+        self.first = [self.zeros(self.columns) for _ in kept]
+        self.second = [self.zeros(self.columns, self.columns) for _ in kept]
         for arm, rows in enumerate(kept):
             if rows.count:
                 self._absorb(arm, 0, *self._moments(rows.array))
@@ -101,8 +103,8 @@ class MomentTally(Tally):
         if self.keeps_rows:
             self.kept.append(self.rows(self.columns))
         else:
-            self.first.append(self.sums(self.columns))
-            self.second.append(self.sums(self.columns, self.columns))
+            self.first.append(self.zeros(self.columns))
+            self.second.append(self.zeros(self.columns, self.columns))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if not state["kept"]:
@@ -115,7 +117,7 @@ class MomentTally(Tally):
         return self.first[arm] / self.counts[arm]
 
     def second_moment(self, arm: int) -> Array:
-        """``E x xᵀ``, or the 1/n covariance if centred."""
+        """``E x xᵀ``, or the 1/n covariance if centered."""
         if self.keeps_rows:
             return self._moments(self.kept[arm].array)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
@@ -123,16 +125,13 @@ class MomentTally(Tally):
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
         """The moments of these arms."""
         if self.keeps_rows:
-            return FactorMoments([self.kept[arm].array for arm in arms], self.centred)
+            return FactorMoments([self.kept[arm].array for arm in arms], self.centered)
         xp = namespace(self.sample)
         sums = xp.stack([self.second[arm] for arm in arms])
         return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
 
     def means_of(self, arms: Sequence[int]) -> Array | None:
-        """The means ``(m, d)`` of these arms, if centred."""
-        if not self.centred:
+        """The means ``(m, d)`` of these arms, if centered."""
+        if not self.centered:
             return None
         return namespace(self.sample).stack([self.mean(arm) for arm in arms])
-
-    def counts_of(self, arms: Sequence[int]) -> Any:
-        return np.array([self.counts[arm] for arm in arms])

@@ -1,4 +1,4 @@
-"""Validation of what users hand in: labelled arms of samples, and one told sample."""
+"""Validation of what users pass in: labels, samples of every arm, and single samples."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import numpy as np
 
 from genmix.core.arrays import Array, Vector, as_matrix, to_numpy
 from genmix.errors import InputError
-from genmix.objectives.base import Batch, Objective
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Batch
 
 
 def labels(arms: Iterable[str]) -> list[str]:
-    """Arm labels: at least one, all different, text."""
+    """Validate arm labels: at least one, all different, non-empty strings."""
     if isinstance(arms, str):
-        raise InputError(f"arms is the text {arms!r}: give a list of labels.")
+        raise InputError(f"arms is the string {arms!r}; pass a list of labels.")
     names = list(arms)
     if not names:
-        raise InputError("there are no arms: give at least one label.")
+        raise InputError("there are no arms; pass at least one label.")
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InputError(f"the arm label {name!r} is no text: give non-empty strings.")
+            raise InputError(f"the arm label {name!r} is not a string; pass non-empty strings.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"the arm {twice!r} is listed twice: give every arm a label of its own.")
+        raise InputError(f"the arm {twice!r} is listed twice; give every arm a unique label.")
     return names
 
 
@@ -33,10 +34,10 @@ def batches(
     quality: Mapping[str, object] | None,
     cost: Mapping[str, object] | None,
 ) -> dict[str, Batch]:
-    """Every arm's samples, checked against the objective and against each other."""
+    """Validate every arm's samples against the objective and against each other."""
     check_objective(objective)
     if not isinstance(arms, Mapping):
-        raise InputError('arms must be a map from label to samples, such as {"sdxl": X}.')
+        raise InputError('arms is not a map; pass a map from label to samples, e.g. {"sdxl": X}.')
     for values, what in ((quality, "quality"), (cost, "cost")):
         _check_map(values, what, arms)
     found: dict[str, Batch] = {}
@@ -47,7 +48,7 @@ def batches(
         if first is not None and rows.shape[1] != first.embeddings.shape[1]:
             raise InputError(
                 f"{where} has dimension {rows.shape[1]} and arm {next(iter(found))!r} has "
-                f"{first.embeddings.shape[1]}: embed all arms with the same encoder."
+                f"{first.embeddings.shape[1]}; embed all arms with the same encoder."
             )
         batch = Batch(
             rows,
@@ -57,7 +58,8 @@ def batches(
         objective.check(batch, where)
         if rows.shape[0] < objective.least_samples:
             raise InputError(
-                f"{where} has {rows.shape[0]} sample: the objective needs {objective.least_samples}."
+                f"{where} has {rows.shape[0]} sample and the objective needs "
+                f"{objective.least_samples}; pass more samples."
             )
         found[name] = batch
     objective.check_total(sum(len(batch) for batch in found.values()))
@@ -67,7 +69,7 @@ def batches(
 def check_objective(objective: object) -> None:
     if not isinstance(objective, Objective):
         what = objective.__name__ if isinstance(objective, type) else type(objective).__name__
-        raise InputError(f"{what} is no objective: give one such as Vendi().")
+        raise InputError(f"{what} is not an objective; pass one, e.g. Vendi().")
 
 
 def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
@@ -75,11 +77,11 @@ def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
         return
     if not isinstance(values, Mapping):
         raise InputError(
-            f'{what} must be a map from arm to numbers, such as {{"sdxl": [0.9, 0.7]}}.'
+            f'{what} is not a map; pass a map from arm to numbers, e.g. {{"sdxl": [0.9, 0.7]}}.'
         )
     unknown = next((arm for arm in values if arm not in arms), None)
     if unknown is not None:
-        raise InputError(f"unknown arm {unknown!r} in {what}: the arms are {', '.join(arms)}.")
+        raise InputError(f"{what} has an unknown arm {unknown!r}; use {', '.join(arms)}.")
 
 
 def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
@@ -87,14 +89,14 @@ def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: st
         return None
     numbers = np.asarray(to_numpy(values[arm]))
     if numbers.dtype.kind not in "fiub":
-        raise InputError(f"arm {arm!r}: the {what} has dtype {numbers.dtype}: give real numbers.")
+        raise InputError(f"arm {arm!r}: the {what} has dtype {numbers.dtype}; pass real numbers.")
     numbers = numbers.astype(np.float64)
     if numbers.ndim == 0:
         numbers = np.full(count, float(numbers))
     if numbers.shape != (count,):
         raise InputError(
-            f"arm {arm!r}: {what} has shape {numbers.shape} and there are {count} samples: "
-            "give one number for each."
+            f"arm {arm!r}: {what} has shape {numbers.shape} and there are {count} samples; "
+            "pass one number per sample."
         )
     for row, number in enumerate(numbers.tolist()):
         check_number(number, what, f"arm {arm!r}, sample {row}")
@@ -102,13 +104,13 @@ def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: st
 
 
 def check_number(value: object, what: str, where: str) -> float:
-    """``value`` as a finite float; a cost is not negative."""
+    """Validate ``value`` as a finite float; a cost must not be negative."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: the {what} is {value!r}: give a number.") from error
+        raise InputError(f"{where}: the {what} is {value!r}; pass a number.") from error
     if not np.isfinite(number):
-        raise InputError(f"{where}: the {what} is {number}: give a finite number.")
+        raise InputError(f"{where}: the {what} is {number}; pass a finite number.")
     if what == "cost" and number < 0:
-        raise InputError(f"{where}: the cost is {number:g}: give a number of at least 0.")
+        raise InputError(f"{where}: the cost is {number:g}; pass a number of at least 0.")
     return number

@@ -10,55 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.arrays import Array, Vector, like
-from genmix.objectives.base import Batch, Objective, Score, Scores, Tally, score_context
-from genmix.objectives.validation import batches
+from genmix.core.arrays import Array, Vector
+from genmix.objectives import Objective, Score, Scores
+from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
-from genmix.solvers.simplex import Newton, Solution, Solver
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Samples of every arm, taken into an objective's statistics."""
-
-    arms: tuple[str, ...]
-    objective: Objective
-    """With bandwidths and frequencies fixed."""
-    tally: Tally
-    encoder: str | None
-
-    @classmethod
-    def of(
-        cls,
-        arms: Mapping[str, Array],
-        objective: Objective,
-        quality: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
-        encoder: str | None = None,
-    ) -> Pool:
-        found = batches(arms, objective, quality, cost)
-        sample = next(iter(found.values())).embeddings
-        moved = {
-            name: Batch(like(batch.embeddings, sample), batch.quality, batch.cost)
-            for name, batch in found.items()
-        }
-        resolved = objective.resolve([batch.embeddings for batch in moved.values()])
-        tally = resolved.tally(len(moved), sample)
-        for index, batch in enumerate(moved.values()):
-            tally.add(index, batch)
-        return cls(tuple(moved), resolved, tally, encoder)
-
-    def score(self, weights: Vector) -> Scores:
-        """The score of a mixture, over the arms that have weight."""
-        used = [int(i) for i in np.flatnonzero(weights)]
-        counts = [self.tally.counts[i] for i in used]
-        context = score_context(weights[used], counts, self.encoder)
-        return self.objective.scores(self.tally.loss(used), weights[used], context)
-
-    def pooled_score(self) -> Scores:
-        """The score of all samples as one set."""
-        context = score_context(np.ones(1), [sum(self.tally.counts)], self.encoder)
-        return self.objective.scores(self.tally.pooled(), np.ones(1), context)
+from genmix.solvers.solve import Solution, Solver
+from genmix.solvers.newton import Newton
 
 
 @dataclass(frozen=True)
@@ -132,7 +89,7 @@ class Mixture:
         )
 
     def _repr_html_(self) -> str:
-        from genmix.report.notebook import mixture_html
+        from genmix.report.notebook_repr import mixture_html
 
         return mixture_html(self)
 

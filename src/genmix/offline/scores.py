@@ -12,8 +12,8 @@ from genmix.core.arrays import Array, as_matrix, like, namespace
 from genmix.data.reference import Samples, samples_of
 from genmix.errors import InputError
 from genmix.kernels.balls import Balls, scores_against
-from genmix.objectives.base import Objective, Score, Scores, Sum
-from genmix.offline.mixture import Pool
+from genmix.objectives import Objective, Score, Scores, Sum
+from genmix.objectives.pool import Pool
 from genmix.solvers.simplex import on_simplex
 
 Row = dict[str, Score]

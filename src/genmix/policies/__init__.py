@@ -1,9 +1,10 @@
 """Policies: how the next arm is chosen."""
 
-from genmix.policies.base import Decision, Policy, Situation
 from genmix.policies.fixed import Fixed, MixtureOracle, OneArmOracle, Uniform
-from genmix.policies.mixture import MixtureBonus, MixtureGreedy, MixtureOGD, MixtureUCB
-from genmix.policies.single import EpsilonGreedy, FrechetUCB, OneArmGreedy, OneArmUCB
+from genmix.policies.mixture_greedy import MixtureBonus, MixtureGreedy
+from genmix.policies.mixture_ucb import MixtureOGD, MixtureUCB
+from genmix.policies.policy import Decision, Policy, Situation, label_of
+from genmix.policies.single_arm import EpsilonGreedy, FrechetUCB, OneArmGreedy, OneArmUCB
 
 __all__ = [
     "Decision",
@@ -21,4 +22,5 @@ __all__ = [
     "Policy",
     "Situation",
     "Uniform",
+    "label_of",
 ]

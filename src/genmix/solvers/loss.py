@@ -1,10 +1,10 @@
 """Convex functions on the simplex of mixtures: value, tangent plane, Hessian, score.
 
 A loss is a snapshot: a function of the weights ``α`` ``(m,)`` given the samples seen so far. Its
-gradient is written as the values of a tangent plane at the m vertices: ``gradient·β ≤ loss(β)`` for
-every mixture β, with equality at β = α. On the simplex that is the gradient up to a constant, and it
-makes the certificate one line: ``gap = value − min(gradient)``. Where a loss has infinite slope the
-plane touches a little below it, so that the inequality, and with it the gap, always holds.
+gradient is the values of a tangent plane at the m vertices: ``gradient·β ≤ loss(β)`` for every mixture
+β, with equality at β = α. On the simplex that is the gradient up to a constant, and it makes the
+certificate one line: ``gap = value − min(gradient)``. Where a loss has infinite slope, the plane
+touches a little below it, so the inequality, and with it the gap, always holds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from genmix.core.arrays import Vector
 
 EPS = float(np.finfo(float).eps)
 
+Matrix = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -29,44 +31,44 @@ class Expansion:
 
     value: float
     gradient: Vector
-    bend: Callable[[], NDArray[np.float64]]
-    """Computes the Hessian, which often is not needed."""
+    compute_hessian: Callable[[], Matrix]
+    """Computes the Hessian, which is often not needed."""
     noise: float
-    """How far rounding may have put the value and the plane apart."""
-    unit: float
-    """The magnitude that a tolerance is relative to: what of the value the weights can change."""
-    lost: float = 0.0
-    """What directions at the level of rounding, taken as zero, may have added to the loss."""
+    """How far rounding may have moved the value and the plane apart."""
+    magnitude: float
+    """The part of the value that depends on the weights; tolerances are relative to it."""
+    truncation: float = 0.0
+    """How much the directions that were treated as zero, at the level of rounding, may add to the loss."""
 
-    lower: NDArray[np.float64] | None = None
+    lower_planes: Matrix | None = None
     """Other planes ``(k, m)`` below the loss everywhere; they need not touch it at α."""
-    foresee: Callable[[Vector], Vector] | None = None
-    """Estimates the gradient after a step ``(m,)``, up to a constant, better than the Hessian does."""
+    gradient_predictor: Callable[[Vector], Vector] | None = None
+    """Predicts the gradient after a step ``(m,)``, up to a constant, better than the Hessian does."""
 
     @cached_property
-    def hessian(self) -> NDArray[np.float64]:
-        return self.bend()
+    def hessian(self) -> Matrix:
+        return self.compute_hessian()
 
-    def ahead(self, moved: Vector) -> Vector:
+    def predict_gradient(self, step: Vector) -> Vector:
         """The best estimate of the gradient after a step, up to a constant."""
-        if self.foresee is not None:
-            return self.foresee(moved)
-        estimate: Vector = self.gradient + self.hessian @ moved
+        if self.gradient_predictor is not None:
+            return self.gradient_predictor(step)
+        estimate: Vector = self.gradient + self.hessian @ step
         return estimate
 
     @property
-    def planes(self) -> NDArray[np.float64]:
+    def planes(self) -> Matrix:
         """All planes below the loss, ``(k, m)`` or ``(1, m)``."""
-        return self.gradient[None, :] if self.lower is None else self.lower
+        return self.gradient[None, :] if self.lower_planes is None else self.lower_planes
 
     @property
     def gap(self) -> float:
-        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap, and the rounding in it."""
-        return max(self.value - self.bound, 0.0) + self.noise + self.lost
+        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap plus its rounding error."""
+        return max(self.value - self.bound, 0.0) + self.noise + self.truncation
 
     @property
     def bound(self) -> float:
-        """What no mixture's loss is below, up to rounding: the highest of the planes' minima."""
+        """Lower bound of the loss of every mixture, up to rounding: the highest of the planes' minima."""
         return float(np.max(np.min(self.planes, axis=1)))
 
 
@@ -75,37 +77,43 @@ class Loss(ABC):
 
     size: int
     scale: float = 1.0
-    """Magnitude of the numbers that go into the value, to which its rounding is relative."""
-    steep: bool = False
+    """Magnitude of the numbers that enter the value; its rounding error is relative to this."""
+    singular_boundary: bool = False
     """Whether slope or curvature is infinite at the boundary of the simplex."""
     smooth: bool = True
-    """Whether it is differentiable; if not, ``blur > 0`` asks for a smooth neighbour of it."""
-    patience: float = 0.0
-    """A Hessian is used again, mended by the steps seen, if the step it gave left at most this share
-    of the gap; 0 where a new one costs next to nothing."""
+    """Whether the loss is differentiable; if not, ``smoothing > 0`` asks for a smooth approximation."""
+    hessian_reuse_ratio: float = 0.0
+    """Reuse a Hessian, with a quasi-Newton update, if its step left at most this fraction of the gap.
+
+    0 where computing a new Hessian costs next to nothing.
+    """
 
     @abstractmethod
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         """The loss of a mixture."""
 
     @abstractmethod
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        """Value and derivatives; the value and the plane are those of the loss itself, not blurred."""
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
+        """Value and derivatives.
 
+        The value and the plane are those of the loss itself; only the Hessian and the choice of the
+        plane depend on ``smoothing``.
+        """
+
+    @abstractmethod
     def score(self, alpha: Vector) -> float:
-        """What people read: the loss in the units of the objective."""
-        return self.value(alpha)
+        """The score of a mixture: the loss in the units of the objective."""
 
     def inflation(self, alpha: Vector) -> float:
-        """n times by how much n samples of a mixture have a larger loss than the mixture itself.
+        """n times the expected excess loss of n samples of a mixture over the mixture itself.
 
-        To first order in 1/n: half of what the curvature makes of one sample's deviation from the
-        mixture. 0 where the loss is linear, or where this is not known.
+        To first order in 1/n it is half the trace of the loss's curvature times the covariance of one
+        sample. 0 where the loss is linear, or where it is not known.
         """
         return 0.0
 
     def face(self, arms: Sequence[int]) -> Loss:
-        """The same loss with weight on these arms only."""
+        """The same loss as a function of the weights of these arms only."""
         return FaceLoss(self, arms)
 
     def singles(self) -> Vector:
@@ -113,33 +121,60 @@ class Loss(ABC):
         return np.array([self.value(vertex) for vertex in np.eye(self.size)])
 
 
-class FaceLoss(Loss):
+class RestrictedLoss(Loss):
+    """A loss on the mixtures of some points ``(k, m)`` of the simplex: ``L(α @ points)``."""
+
+    def __init__(self, loss: Loss, points: Matrix) -> None:
+        self._loss, self._points = loss, points
+        self.size = len(points)
+        self.scale, self.smooth = loss.scale, loss.smooth
+        self.singular_boundary = loss.singular_boundary
+        self.hessian_reuse_ratio = loss.hessian_reuse_ratio
+
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
+        return self._loss.value(alpha @ self._points, smoothing)
+
+    def score(self, alpha: Vector) -> float:
+        return self._loss.score(alpha @ self._points)
+
+    def inflation(self, alpha: Vector) -> float:
+        return self._loss.inflation(alpha @ self._points)
+
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
+        here = self._loss.expand(alpha @ self._points, smoothing)
+        return replace(
+            here,
+            gradient=self._at_points(here.gradient),
+            compute_hessian=lambda: self._at_points(self._at_points(here.hessian).T),
+            lower_planes=self._at_points(here.planes),
+            gradient_predictor=None,
+        )
+
+    def _at_points(self, planes: Any) -> Any:
+        """Values ``(..., m)`` of linear functions at the vertices as their values at the points."""
+        return planes @ self._points.T
+
+
+class FaceLoss(RestrictedLoss):
     """A loss on the mixtures that give no weight to some arms."""
 
     def __init__(self, loss: Loss, arms: Sequence[int]) -> None:
-        self._loss, self._arms = loss, list(arms)
-        self.size = len(self._arms)
-        self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
-        self.patience = loss.patience
+        super().__init__(loss, np.eye(loss.size)[list(arms)])
+        self._arms = list(arms)
 
-    def _padded(self, alpha: Vector) -> Vector:
-        whole = np.zeros(self._loss.size)
-        whole[self._arms] = alpha
-        return whole
+    def _at_points(self, planes: Any) -> Any:
+        return planes[
+            ..., self._arms
+        ]  # a product would turn infinite slopes of other arms into NaN
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return self._loss.value(self._padded(alpha), blur)
 
-    def inflation(self, alpha: Vector) -> float:
-        return self._loss.inflation(self._padded(alpha))
+class SliceLoss(RestrictedLoss):
+    """A loss on the mixtures that give one arm a fixed weight: a function of the others' shares."""
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        here = self._loss.expand(self._padded(alpha), blur)
-        grid = np.ix_(self._arms, self._arms)
-        plane, lower = here.gradient[self._arms], here.planes[:, self._arms]
-        return replace(
-            here, gradient=plane, bend=lambda: here.hessian[grid], lower=lower, foresee=None
-        )
+    def __init__(self, loss: Loss, arm: int, weight: float) -> None:
+        points = (1 - weight) * np.delete(np.eye(loss.size), arm, 0)
+        points[:, arm] = weight
+        super().__init__(loss, points)
 
 
 class LinearLoss(Loss):
@@ -150,20 +185,23 @@ class LinearLoss(Loss):
         self.size = len(slopes)
         self.scale = float(np.max(np.abs(slopes)))
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return float(self.slopes @ alpha)
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+    def score(self, alpha: Vector) -> float:
+        return self.value(alpha)
+
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         sizes = np.abs(self.slopes)
         noise = 4 * EPS * float(sizes @ alpha + sizes[np.argmin(self.slopes)])
-        return Expansion(self.value(alpha), self.slopes, self._flat, noise, np.ptp(self.slopes))
-
-    def _flat(self) -> NDArray[np.float64]:
-        return np.zeros((self.size, self.size))
+        zeros = np.zeros((self.size, self.size))
+        return Expansion(
+            self.value(alpha), self.slopes, lambda: zeros, noise, float(np.ptp(self.slopes))
+        )
 
 
 class MeanLoss(LinearLoss):
-    """``sign · θ·α``: the mean of a number over the mixture, which is also its score."""
+    """``sign · θ·α``, whose score is the mean ``θ·α`` itself."""
 
     def __init__(self, means: Vector, sign: float) -> None:
         super().__init__(sign * means)
@@ -176,15 +214,11 @@ class MeanLoss(LinearLoss):
 class QuadraticLoss(Loss):
     """``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
-    ``own``: where K is of mean kernel values, the mean of a sample's value with itself, by arm.
+    If K holds mean kernel values, ``own`` ``(m,)`` is each arm's mean value of a sample with itself.
     """
 
     def __init__(
-        self,
-        matrix: NDArray[np.float64],
-        linear: Vector,
-        constant: float,
-        own: Vector | None = None,
+        self, matrix: Matrix, linear: Vector, constant: float, own: Vector | None = None
     ) -> None:
         self.own = own
         self.matrix = (matrix + matrix.T) / 2
@@ -193,15 +227,18 @@ class QuadraticLoss(Loss):
         self.size = len(linear)
         self.scale = float(max(np.max(np.abs(matrix)), abs(constant)))
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
+
+    def score(self, alpha: Vector) -> float:
+        return self.value(alpha)
 
     def inflation(self, alpha: Vector) -> float:
         if self.own is None:
             return 0.0
         return max(float(self.own @ alpha - alpha @ self.matrix @ alpha), 0.0)
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         half = self.matrix @ alpha
         plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
         sizes = np.abs(self.matrix) @ alpha + np.abs(self.linear)
@@ -211,117 +248,87 @@ class QuadraticLoss(Loss):
 
 
 class LogMeanLoss(Loss):
-    """``−log(q·α)`` for ``q ≥ 0``; if every q is 0, the constant ``worthless``: no arm is preferred."""
+    """``−log(q·α)`` for ``q ≥ 0``.
 
-    steep = True
+    If every q is 0, the loss is the constant ``value_if_zero``, so no arm is preferred. The score is
+    ``q·α``.
+    """
 
-    def __init__(self, means: Vector, worthless: float = 0.0) -> None:
+    singular_boundary = True
+
+    def __init__(self, means: Vector, value_if_zero: float = 0.0) -> None:
         self.means = means
         self.size = len(means)
-        self._worthless = worthless
+        self._value_if_zero = value_if_zero
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         if not self.means.any():
-            return self._worthless
+            return self._value_if_zero
         with np.errstate(divide="ignore"):
             return float(-np.log(self.means @ alpha))
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+    def score(self, alpha: Vector) -> float:
+        return float(self.means @ alpha)
+
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         if not self.means.any():
-            flat = np.zeros((self.size, self.size))
-            return Expansion(self._worthless, flat[0], lambda: flat, 0.0, 0.0)
-        # Where every arm in use has quality 0 the value is infinite; the plane is taken just inside.
+            zeros = np.zeros((self.size, self.size))
+            return Expansion(self._value_if_zero, zeros[0], lambda: zeros, 0.0, 0.0)
+        # Where every arm in use has quality 0, the value is infinite; the plane touches just inside.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
         plane = 1 - np.log(mean) - slope
-        unit = max(1.0, abs(float(np.log(mean))))
-        bend = np.outer(slope, slope)
-        return Expansion(self.value(alpha), plane, lambda: bend, 16 * EPS * unit, unit)
+        magnitude = max(1.0, abs(float(np.log(mean))))
+        hessian = np.outer(slope, slope)
+        return Expansion(self.value(alpha), plane, lambda: hessian, 16 * EPS * magnitude, magnitude)
 
     def face(self, arms: Sequence[int]) -> LogMeanLoss:
-        return LogMeanLoss(self.means[list(arms)], np.inf if self.means.any() else self._worthless)
-
-
-class PooledLoss(Loss):
-    """One mixture of another loss, seen as a single arm."""
-
-    size = 1
-
-    def __init__(self, loss: Loss, shares: Vector) -> None:
-        self._loss, self._shares = loss, shares
-        self.scale = loss.scale
-
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return self._loss.value(self._shares, blur)
-
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        value = self.value(alpha)
-        return Expansion(value, np.array([value]), lambda: np.zeros((1, 1)), 0.0, abs(value))
-
-    def score(self, alpha: Vector) -> float:
-        return self._loss.score(self._shares)
+        value_if_zero = np.inf if self.means.any() else self._value_if_zero
+        return LogMeanLoss(self.means[list(arms)], value_if_zero)
 
 
 class SumLoss(Loss):
-    """``Σ_k w_k loss_k`` with weights that keep it convex."""
+    """``Σ_k w_k loss_k`` with weights that keep it convex.
+
+    A sum has no units of its own: its score is its value.
+    """
 
     def __init__(self, terms: Sequence[tuple[float, Loss]]) -> None:
         self.terms = tuple(terms)
         self.size = terms[0][1].size
         self.scale = sum(abs(w) * term.scale for w, term in terms)
-        self.steep = any(term.steep for _, term in terms)
+        self.singular_boundary = any(term.singular_boundary for _, term in terms)
         self.smooth = all(term.smooth for _, term in terms)
-        self.patience = max(term.patience for _, term in terms)
+        self.hessian_reuse_ratio = max(term.hessian_reuse_ratio for _, term in terms)
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return sum(w * term.value(alpha, blur) for w, term in self.terms)
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
+        return sum(w * term.value(alpha, smoothing) for w, term in self.terms)
+
+    def score(self, alpha: Vector) -> float:
+        return self.value(alpha)
 
     def inflation(self, alpha: Vector) -> float:
         return sum(w * term.inflation(alpha) for w, term in self.terms)
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        parts = [(w, term.expand(alpha, blur)) for w, term in self.terms]
-        value = sum(w * part.value for w, part in parts)
-        plane: Any = sum(w * part.gradient for w, part in parts)
-        noise = sum(abs(w) * part.noise for w, part in parts)
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
+        parts = [(w, term.expand(alpha, smoothing)) for w, term in self.terms]
 
-        def bend() -> Any:
-            return sum(w * part.hessian for w, part in parts)
+        def predict(step: Vector) -> Any:
+            return sum(w * part.predict_gradient(step) for w, part in parts)
 
-        unit = sum(abs(w) * part.unit for w, part in parts)
-        lost = sum(abs(w) * part.lost for w, part in parts)
+        has_predictor = any(part.gradient_predictor is not None for _, part in parts)
+        gradient: Any = sum(w * part.gradient for w, part in parts)
         lower: Any = sum(w * part.planes for w, part in parts)
-
-        def foresee(moved: Vector) -> Any:
-            return sum(w * part.ahead(moved) for w, part in parts)
-
-        known = any(part.foresee is not None for _, part in parts)
-        return Expansion(value, plane, bend, noise, unit, lost, lower, foresee if known else None)
+        return Expansion(
+            value=sum(w * part.value for w, part in parts),
+            gradient=gradient,
+            compute_hessian=lambda: sum(w * part.hessian for w, part in parts),  # type: ignore[arg-type, return-value]
+            noise=sum(abs(w) * part.noise for w, part in parts),
+            magnitude=sum(abs(w) * part.magnitude for w, part in parts),
+            truncation=sum(abs(w) * part.truncation for w, part in parts),
+            lower_planes=lower,
+            gradient_predictor=predict if has_predictor else None,
+        )
 
     def face(self, arms: Sequence[int]) -> SumLoss:
         return SumLoss([(w, term.face(arms)) for w, term in self.terms])
-
-
-class SliceLoss(Loss):
-    """A loss on the mixtures that give one arm a fixed weight: a function of the others' shares."""
-
-    def __init__(self, loss: Loss, arm: int, weight: float) -> None:
-        self._loss = loss
-        self._corners: NDArray[np.float64] = (1 - weight) * np.delete(np.eye(loss.size), arm, 0)
-        self._corners[:, arm] = weight
-        self.size = loss.size - 1
-        self.scale, self.steep, self.smooth = loss.scale, loss.steep, loss.smooth
-        self.patience = loss.patience
-
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
-        return self._loss.value(alpha @ self._corners, blur)
-
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
-        here, corners = self._loss.expand(alpha @ self._corners, blur), self._corners
-        return replace(
-            here,
-            gradient=corners @ here.gradient,
-            bend=lambda: corners @ here.hessian @ corners.T,
-            lower=here.planes @ corners.T,
-            foresee=None,
-        )

@@ -1,12 +1,12 @@
 """The eigenbasis of a mixture's second moment, from the arms' rows or from their moments.
 
-    Z_α = Σ_i α_i T_i              with T_i the second moment of arm i's rows, or, if centred,
-    Z_α = Σ_i α_i (Σ_i + y_i y_iᵀ)  with Σ_i its covariance and y_i its mean less the mixture's:
+    Z_α = Σ_i α_i T_i              with T_i the second moment of arm i's rows, or, if centered,
+    Z_α = Σ_i α_i (Σ_i + y_i y_iᵀ)  with Σ_i its covariance and y_i its mean minus the mixture's.
 
-a sum of positive terms, where second moments less a mean would cancel.
+The centered form is a sum of positive terms; subtracting a mean from second moments would cancel digits.
 
-Matrices stay in the library and on the device of the samples. Spectra are vectors of numpy: there is
-much to do with them that is little work, and on a GPU each bit of it would cost a launch.
+Matrices stay in the library and on the device of the samples. Spectra are numpy vectors: they need many
+small operations, and on a GPU each would cost a kernel launch.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from genmix.core.arrays import (
 from genmix.solvers.loss import EPS
 
 TINY = 1e-100
-"""The level of rounding of a spectrum that is zero throughout."""
+"""The level of rounding of a spectrum that is all zeros."""
 
-WELL = 1e-10
-"""Least eigenvalue over largest from which on a moment's eigenvalues are as good as singular values."""
+WELL_CONDITIONED = 1e-10
+"""Smallest over largest eigenvalue above which a moment's eigenvalues are as good as singular values."""
 
 
-class Frame(ABC):
+class Eigenbasis(ABC):
     """The eigenbasis of one mixture."""
 
     values: Vector
-    """Eigenvalues ``(r,)``, those at the level of rounding put to zero."""
+    """Eigenvalues ``(r,)``; those at the level of rounding are zero."""
     noise: float
-    """Eigenvalues up to here are rounding."""
+    """Eigenvalues up to this level are rounding."""
     errors: Vector
-    """By how much rounding may have moved each eigenvalue."""
+    """How far rounding may have moved each eigenvalue."""
     means: Array | None = None
-    """``y_i`` in the basis, ``(m, r)``, if centred."""
+    """``y_i`` in the basis, ``(m, r)``, if centered."""
     dropped: Vector
-    """Magnitudes of the eigenvalues that were taken for rounding and put to zero."""
+    """Magnitudes of the eigenvalues that were treated as rounding and set to zero."""
 
     def rounding(self, arm: int, slope: Vector) -> float:
-        """By how much rounding may have moved ``weigh(slope)`` of an arm."""
+        """How far rounding may have moved ``weigh(slope)`` of an arm."""
         return 0.0
 
     @abstractmethod
@@ -69,38 +69,38 @@ class Frame(ABC):
 
 
 class MixtureMoments(ABC):
-    """The second moments of m arms, of which a mixture's is the weighted mean."""
+    """The second moments of m arms; a mixture's moment is their weighted mean."""
 
     size: int
     on_gpu: bool
 
     @abstractmethod
     def of(self, arms: Sequence[int]) -> MixtureMoments:
-        """The moments of these arms alone."""
+        """The moments of these arms only."""
 
     @abstractmethod
     def spectrum(self, alpha: Vector) -> Vector:
-        """The mixture's eigenvalues, those at the level of rounding put to zero."""
+        """The mixture's eigenvalues; those at the level of rounding are zero."""
 
     @abstractmethod
-    def frame(self, alpha: Vector) -> Frame:
+    def eigenbasis(self, alpha: Vector) -> Eigenbasis:
         """The mixture's eigenbasis."""
 
 
 class FactorMoments(MixtureMoments):
-    """Moments kept as the samples themselves: exact while there are fewer samples than dimensions.
+    """Moments stored as the samples themselves: exact while there are fewer samples than dimensions.
 
-    Where the moment is ill conditioned its eigenvalues are only good to the square root of rounding;
-    singular values of the weighted rows, which are good to rounding, take over there.
+    The eigenvalues of an ill-conditioned moment are accurate only to the square root of rounding. There
+    the singular values of the weighted rows are used, which are accurate to rounding.
     """
 
-    def __init__(self, groups: Sequence[Array], centred: bool, spanned: bool = False) -> None:
-        """``spanned``: the rows are known to have as many directions as columns."""
+    def __init__(self, groups: Sequence[Array], centered: bool, spanned: bool = False) -> None:
+        """``spanned`` says that the rows span all their columns."""
         xp = namespace(groups[0])
         counts = [int(g.shape[0]) for g in groups]
         ends = np.cumsum(counts)
         self.size = len(groups)
-        self.centred = centred
+        self.centered = centered
         self.counts = np.array(counts)
         self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
         self.on_gpu = is_on_gpu(groups[0])
@@ -109,34 +109,34 @@ class FactorMoments(MixtureMoments):
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
         self.averages = like(shares, self._rows)
-        """``(m, n)``: times rows, it gives the arms' means."""
+        """``(m, n)``: its product with the rows is the arms' means."""
         self._means = self.averages @ self._rows
 
     def _spanned(self, rows: Array) -> Array:
-        """The rows in coordinates of the directions that they have; nothing else changes."""
+        """The rows in coordinates of the directions that they span."""
         xp = namespace(rows)
-        if self.centred:
+        if self.centered:
             rows = rows - rows[:1, :]
-        others = rows[1:, :] if self.centred else rows  # the first is the origin then
+        others = rows[1:, :] if self.centered else rows  # if centered, the first is the origin
         tall = others.shape[0] > others.shape[1]
         if others.shape[0] == 0:
             return rows[:, :0]
         triangle = triangle_of(others if tall else others.mT)
         if _has_no_null_direction(triangle):
             return (
-                rows if tall else xp.concat([xp.zeros_like(triangle[: self.centred]), triangle.mT])
+                rows if tall else xp.concat([xp.zeros_like(triangle[: self.centered]), triangle.mT])
             )
         _, roots, basis = xp.linalg.svd(rows, full_matrices=False)
         held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
         return rows @ basis[held, :].mT
 
     def of(self, arms: Sequence[int]) -> FactorMoments:
-        return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centred)
+        return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centered)
 
     def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
         xp = namespace(self._rows)
         each = like(np.repeat(np.sqrt(alpha / self.counts), self.counts), self._rows)
-        rows = self._rows - like(alpha, self._rows) @ self._means if self.centred else self._rows
+        rows = self._rows - like(alpha, self._rows) @ self._means if self.centered else self._rows
         return rows, xp.multiply(each[:, None], rows)
 
     def spectrum(self, alpha: Vector) -> Vector:
@@ -145,14 +145,14 @@ class FactorMoments(MixtureMoments):
         values: Vector = to_numpy(xp.linalg.eigvalsh(symmetric(weighted.mT @ weighted)))
         if _well_conditioned(values):
             return values
-        return _squared(to_numpy(xp.linalg.svdvals(weighted)), len(weighted))[0]
+        return _squares(to_numpy(xp.linalg.svdvals(weighted)), len(weighted))[0]
 
-    def frame(self, alpha: Vector) -> Frame:
-        return FactorFrame(self, *self._weighted(alpha))
+    def eigenbasis(self, alpha: Vector) -> Eigenbasis:
+        return FactorEigenbasis(self, *self._weighted(alpha))
 
 
-class FactorFrame(Frame):
-    """The eigenbasis from weighted rows."""
+class FactorEigenbasis(Eigenbasis):
+    """The eigenbasis, from weighted rows."""
 
     def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
@@ -165,11 +165,11 @@ class FactorFrame(Frame):
         else:
             _, singular, turn = xp.linalg.svd(weighted, full_matrices=False)
             basis, roots = turn.mT, to_numpy(singular)
-            self.values, self.noise = _squared(roots, len(weighted))
+            self.values, self.noise = _squares(roots, len(weighted))
             self.errors = 4 * EPS * float(roots.max()) * roots if len(roots) else roots
         self._turned = rows @ basis
         self.dropped = values[:0]
-        if moments.centred:
+        if moments.centered:
             self.means = self._averages @ self._turned
 
     def weigh(self, slope: Vector) -> Vector:
@@ -186,11 +186,10 @@ class FactorFrame(Frame):
 
 
 class DenseMoments(MixtureMoments):
-    """Moments kept as matrices, with the directions that no arm has taken out once that matters.
+    """Moments stored as matrices; null directions common to all arms are removed once that matters.
 
-    ``sums`` ``(m, d, d)`` over ``counts`` samples are of second order, about the arms' means if those
-    are given ``(m, d)``. ``roots`` ``(d,)`` stretch the coordinates of the sums; the means are stretched
-    already.
+    ``sums`` ``(m, d, d)`` are second-order sums over ``counts`` samples, about the arms' means ``(m, d)``
+    if those are given. ``roots`` ``(d,)`` scale the coordinates of the sums; the means are scaled already.
     """
 
     def __init__(
@@ -213,20 +212,20 @@ class DenseMoments(MixtureMoments):
         return traces
 
     def _reduce(self) -> None:
-        """Take out the directions that no arm has."""
+        """Remove the directions in which no arm varies."""
         xp = namespace(self.sums)
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
         values, basis = xp.linalg.eigh(middle)
         held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
         self.dropped = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
         basis = basis[:, xp.nonzero(held)[0]]
-        stretched = self.stretched(basis)
-        self.sums = stretched.mT @ self.sums @ stretched
+        scaled = self.scaled(basis)
+        self.sums = scaled.mT @ self.sums @ scaled
         self.means = None if self.means is None else self.means @ basis
         self.roots, self._is_reduced = None, True
 
-    def stretched(self, basis: Array) -> Array:
-        """Vectors of the stretched coordinates, as those of the sums."""
+    def scaled(self, basis: Array) -> Array:
+        """Vectors in scaled coordinates, converted to the coordinates of the sums."""
         return basis if self.roots is None else self.roots[:, None] * basis
 
     def of(self, arms: Sequence[int]) -> DenseMoments:
@@ -236,7 +235,7 @@ class DenseMoments(MixtureMoments):
         return DenseMoments(sums, self.counts[list(arms)], means, self.roots)
 
     def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
-        """The mixture's moment (its lower triangle counts) and the arms' means about its mean."""
+        """The mixture's moment (valid in its lower triangle) and the arms' means minus its mean."""
         xp = namespace(self.sums)
         flat = xp.reshape(self.sums, (self.size, -1))
         mixed = xp.reshape(like(alpha / self.counts, flat) @ flat, self.sums.shape[1:])
@@ -254,37 +253,37 @@ class DenseMoments(MixtureMoments):
         mixed = self.mixture(alpha)[0]
         values: Vector = to_numpy(namespace(mixed).linalg.eigvalsh(mixed))
         if self._is_reduced or _is_clear_of_rounding(values):
-            return _cleaned(values)[0]
+            return _without_rounding(values)[0]
         self._reduce()
         return self.spectrum(alpha)
 
-    def frame(self, alpha: Vector) -> Frame:
+    def eigenbasis(self, alpha: Vector) -> Eigenbasis:
         mixed, offsets = self.mixture(alpha)
         found, basis = namespace(mixed).linalg.eigh(mixed)
         values: Vector = to_numpy(found)
         if self._is_reduced or _is_clear_of_rounding(values):
-            return DenseFrame(self, values, basis, offsets)
+            return DenseEigenbasis(self, values, basis, offsets)
         self._reduce()
-        return self.frame(alpha)
+        return self.eigenbasis(alpha)
 
 
-class DenseFrame(Frame):
-    """The eigenbasis from moments."""
+class DenseEigenbasis(Eigenbasis):
+    """The eigenbasis, from moments."""
 
     def __init__(
         self, moments: DenseMoments, values: Vector, basis: Array, offsets: Array | None
     ) -> None:
-        self.values, self.noise = _cleaned(values)
+        self.values, self.noise = _without_rounding(values)
         self.errors = np.full_like(values, 4 * EPS * float(values.max()) if len(values) else 0.0)
         self.dropped = np.concatenate([moments.dropped, np.abs(values[values <= self.noise])])
         self._sums, self._counts, self._traces = moments.sums, moments.counts, moments.traces
-        self._basis = moments.stretched(basis)
-        """Takes the sums to the eigenbasis."""
+        self._basis = moments.scaled(basis)
+        """Maps the sums to the eigenbasis."""
         if offsets is not None:
             self.means = offsets @ basis
 
     def weigh(self, slope: Vector) -> Vector:
-        # Tr(f'(Z) T_i) with f'(Z) formed once: one product of matrices instead of one an arm.
+        # Tr(f'(Z) T_i) with f'(Z) formed once: one matrix product instead of one per arm.
         xp = namespace(self._basis)
         flat = xp.reshape(self._sums, (len(self._counts), -1))
         weighed: Vector = to_numpy(flat @ xp.reshape(self._function(slope), (-1,))) / self._counts
@@ -293,8 +292,8 @@ class DenseFrame(Frame):
         return weighed
 
     def _function(self, values: Vector) -> Array:
-        """The matrix that has these eigenvalues in the basis, in the coordinates of the sums."""
-        if np.all(values <= 0):  # then half of the product is enough, by symmetry
+        """The matrix with these eigenvalues in the basis, in the coordinates of the sums."""
+        if np.all(values <= 0):  # then a symmetric product takes half the work
             half = self._basis * like(np.sqrt(-values), self._basis)
             function = half @ half.mT
             function *= -1.0
@@ -321,33 +320,33 @@ class DenseFrame(Frame):
 
 
 def _has_no_null_direction(triangle: Array) -> bool:
-    """A hint, not a bound: where it errs, the frames see an ill-conditioned spectrum and take care."""
+    """A hint, not a bound: where it is wrong, the eigenbasis sees an ill-conditioned spectrum."""
     xp = namespace(triangle)
     diagonal = xp.abs(xp.linalg.diagonal(triangle))
     return float(xp.min(diagonal)) > 1e-10 * float(xp.max(diagonal))
 
 
 def _well_conditioned(values: Vector) -> bool:
-    return len(values) > 0 and float(values.min()) > WELL * float(values.max()) > 0
+    return len(values) > 0 and float(values.min()) > WELL_CONDITIONED * float(values.max()) > 0
 
 
 def _is_clear_of_rounding(values: Vector) -> bool:
     return len(values) > 0 and bool(values.min() > len(values) * EPS * np.sum(np.abs(values)))
 
 
-def _squared(roots: Vector, count: int) -> tuple[Vector, float]:
-    """Eigenvalues from singular values, and the level of their rounding."""
+def _squares(roots: Vector, count: int) -> tuple[Vector, float]:
+    """Eigenvalues from singular values, and their level of rounding."""
     noise = max(count * EPS * float(roots.max()), TINY) if len(roots) else TINY
     return np.where(roots > noise, roots, 0.0) ** 2, noise**2
 
 
-def _cleaned(values: Vector) -> tuple[Vector, float]:
+def _without_rounding(values: Vector) -> tuple[Vector, float]:
     noise = max(len(values) * EPS * float(values.max()), TINY) if len(values) else TINY
     return np.where(values > noise, values, 0.0), noise
 
 
 def is_full_rank(matrix: Array) -> bool:
-    """Whether every eigenvalue is clearly above rounding, by a Cholesky factorisation."""
+    """Whether every eigenvalue is clearly above rounding, by a Cholesky factorization."""
     xp = namespace(matrix)
     trace = float(xp.sum(xp.linalg.diagonal(matrix)))
     shift = matrix.shape[0] * EPS * trace

@@ -10,31 +10,52 @@ import numpy as np
 
 from genmix.core.arrays import Vector, to_numpy
 from genmix.errors import InputError, number
-from genmix.objectives.base import Objective
 from genmix.objectives.frechet import FrechetDistance, FrechetTally
-from genmix.policies.base import (
-    Decision,
-    Policy,
-    Situation,
-    exploration,
-    nonnegative,
-    vertex,
-)
-from genmix.solvers.simplex import uniform
+from genmix.objectives.objective import Objective
+from genmix.policies.policy import Decision, Policy, Situation, exploration, nonnegative
+from genmix.solvers.simplex import uniform, vertex
+
+
+def _least(losses: Vector) -> Decision:
+    """All weight on the arm with the least loss."""
+    return Decision(vertex(len(losses), int(np.argmin(losses))))
 
 
 @dataclass(frozen=True, eq=False)
 class OneArmGreedy(Policy):
-    """The arm whose own loss is least."""
+    """Draw the arm with the least loss of its own, ``argmin_i L̂(e_i)``.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> gx.Selector(["a", "b"], gx.Vendi(), policy=gx.OneArmGreedy())
+    <Selector: OneArmGreedy for vendi, 2 arms, 0 samples>
+    """
 
     def decide(self, situation: Situation) -> Decision:
-        losses = situation.loss.singles()
-        return Decision(vertex(len(losses), int(np.argmin(losses))))
+        return _least(situation.loss.singles())
 
 
 @dataclass(frozen=True, eq=False)
 class EpsilonGreedy(Policy):
-    """The arm whose own loss is least, and with probability ε any arm."""
+    """Draw the arm with the least loss of its own, or with probability ε any arm.
+
+    Parameters
+    ----------
+    epsilon : float, default 0.1
+        Probability of a uniform draw.
+
+    Raises
+    ------
+    InputError
+        If ``epsilon`` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> gx.EpsilonGreedy(0.2)
+    EpsilonGreedy(epsilon=0.2)
+    """
 
     epsilon: float = 0.1
 
@@ -48,7 +69,26 @@ class EpsilonGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class OneArmUCB(Policy):
-    """The arm with the least ``own loss − δ_L sqrt(β log t / (2 n_i))``."""
+    """Draw the arm with the best optimistic loss, ``argmin_i L̂(e_i) − δ_L sqrt(β log t / (2 n_i))``.
+
+    Parameters
+    ----------
+    delta : float, default 0.6
+        δ_L, the coefficient of the confidence bonus.
+    beta : float, default 1.0
+        β.
+
+    Raises
+    ------
+    InputError
+        If a parameter is negative.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> gx.OneArmUCB()
+    OneArmUCB(delta=0.6, beta=1.0)
+    """
 
     delta: float = 0.6
     beta: float = 1.0
@@ -58,16 +98,42 @@ class OneArmUCB(Policy):
 
     def decide(self, situation: Situation) -> Decision:
         bonus = self.delta * exploration(situation, self.beta / 2)
-        losses = situation.loss.singles() - bonus
-        return Decision(vertex(len(losses), int(np.argmin(losses))))
+        return _least(situation.loss.singles() - bonus)
 
 
 @dataclass(frozen=True, eq=False)
 class FrechetUCB(Policy):
-    """FD-UCB (Hu et al. 2025), as published: the arm with the least ``FD_i − bonus_i``.
+    """FD-UCB: draw the arm with the best optimistic Fréchet distance, ``argmin_i FD_i − bonus_i``.
 
-    It is no valid bound. ``threshold > 0`` first zeroes the entries of the covariance below
-    ``threshold · sqrt(2 Σ_ii Σ_jj log d / n)``.
+    The bonus is as published, and the policy is labeled so: it is not a valid confidence bound. Works
+    only with :class:`FrechetDistance`.
+
+    Parameters
+    ----------
+    delta : float, default 0.05
+        Confidence level δ, between 0 and 1.
+    kappa : float, default 1.0
+        κ, the sub-Gaussian constant.
+    threshold : float, default 0.0
+        If positive, entries of an arm's covariance below ``threshold · sqrt(2 Σ_ii Σ_jj log d / n)`` are
+        set to zero first.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    References
+    ----------
+    Hu, X., Leung, H., & Farnia, F. (2025). A multi-armed bandit approach to online selection and
+    evaluation of generative models. AISTATS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> gx.FrechetUCB().label(gx.FrechetDistance(np.eye(3)))
+    'FrechetUCB (as published)'
     """
 
     delta: float = 0.05
@@ -81,7 +147,7 @@ class FrechetUCB(Policy):
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         if not isinstance(objective, FrechetDistance):
             raise InputError(
-                "FrechetUCB works with FrechetDistance alone: use OneArmUCB() instead."
+                "FrechetUCB works only with FrechetDistance; use OneArmUCB() with other objectives."
             )
 
     def remark(self, objective: Objective) -> str:
@@ -90,9 +156,8 @@ class FrechetUCB(Policy):
     def decide(self, situation: Situation) -> Decision:
         tally = situation.tally
         assert isinstance(tally, FrechetTally)
-        losses = situation.loss.singles()
         bonuses = [self._bonus(tally, arm) for arm in situation.indices]
-        return Decision(vertex(len(losses), int(np.argmin(losses - np.array(bonuses)))))
+        return _least(situation.loss.singles() - np.array(bonuses))
 
     def _bonus(self, tally: FrechetTally, arm: int) -> float:
         n = tally.counts[arm]

@@ -1,0 +1,118 @@
+"""Objectives that are means over samples, and two of them: quality and cost."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Array, Vector
+from genmix.errors import InputError
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Batch, Tally, added
+from genmix.solvers.loss import MeanLoss
+
+
+class MeanObjective(Objective):
+    """``minimize ∓ θ·α`` with ``θ_i`` the mean of ψ over arm i's samples."""
+
+    linear = True
+    quadratic = True
+
+    def tally(self, arms: int, sample: Array) -> MeanTally:
+        return MeanTally(self, arms, sample)
+
+    @abstractmethod
+    def measure(self, sample: Array) -> Any:
+        """ψ as a function of a batch, prepared for embeddings like ``sample``."""
+
+
+class MeanTally(Tally):
+    """The sum of ψ over each arm's samples."""
+
+    STATE = ("totals",)
+
+    def __init__(self, objective: MeanObjective, arms: int, sample: Array) -> None:
+        super().__init__(arms, sample)
+        self._sign = -1.0 if objective.maximise else 1.0
+        self._measure = objective.measure(sample)
+        self.totals: list[float] = [0.0] * arms
+
+    def _add(self, arm: int, batch: Batch) -> None:
+        self.totals[arm] += float(np.sum(self._measure(batch)))
+
+    def _merge(self, other: MeanTally) -> None:
+        self.totals = added(self.totals, other.totals)
+
+    def _grow(self) -> None:
+        self.totals.append(0.0)
+
+    def means(self, arms: Sequence[int]) -> Vector:
+        return np.array([self.totals[arm] / self.counts[arm] for arm in arms])
+
+    def loss(self, arms: Sequence[int]) -> MeanLoss:
+        return MeanLoss(self.means(arms), self._sign)
+
+
+@dataclass(frozen=True, eq=False)
+class Quality(MeanObjective):
+    """Mean quality ↑, where quality is any number that you attach to a sample.
+
+    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the mean quality of arm i. Usually it is
+    one term of a sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"a": np.eye(3)[:1], "b": np.eye(3)[1:]}
+    >>> objective = gx.Vendi() + gx.Quality()
+    >>> mix = gx.optimal_mixture(arms, objective, quality={"a": 1.0, "b": [0.2, 0.4]})
+    >>> round(mix.weights["a"], 4)
+    0.5017
+    """
+
+    name = "quality"
+    maximise = True
+    fidelity = 1.0
+
+    def check(self, batch: Batch, where: str) -> None:
+        if batch.quality is None:
+            raise InputError(
+                f"{where}: the objective needs a quality; pass quality= with the sample."
+            )
+
+    def measure(self, sample: Array) -> Any:
+        return lambda batch: batch.quality
+
+
+@dataclass(frozen=True, eq=False)
+class Cost(MeanObjective):
+    """Mean cost ↓ of a sample.
+
+    The weights minimize ``c·α`` over the simplex, with ``c_i`` the mean cost of arm i. Usually it is one
+    term of a sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"a": np.eye(4)[:2], "b": np.eye(4)[2:]}
+    >>> objective = gx.Vendi() + 0.5 * gx.Cost()
+    >>> mix = gx.optimal_mixture(arms, objective, cost={"a": 3.0, "b": 1.0})
+    >>> round(mix.weights["b"], 4)
+    0.7311
+    """
+
+    name = "cost"
+    maximise = False
+
+    def check(self, batch: Batch, where: str) -> None:
+        if batch.cost is None:
+            raise InputError(f"{where}: the objective needs a cost; pass cost= with the sample.")
+
+    def measure(self, sample: Array) -> Any:
+        return lambda batch: batch.cost

@@ -1,0 +1,68 @@
+"""Scores: numbers that state their name, their direction and what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Vector
+
+
+class Score(float):
+    """A float that states what it measures.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    name : str
+        Name of the objective, e.g. ``"vendi"``.
+    maximise : bool
+        Whether larger is better.
+    details : dict
+        What the number depends on: kernel, number of samples, encoder and so on.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> score = gx.Score(31.2, "vendi", True, {"n": 500})
+    >>> score
+    vendi 31.2 ↑ (n 500)
+    >>> score + 1
+    32.2
+    """
+
+    name: str
+    maximise: bool
+    details: dict[str, Any]
+
+    def __new__(cls, value: float, name: str, maximise: bool, details: dict[str, Any]) -> Score:
+        score = super().__new__(cls, value)
+        score.name, score.maximise, score.details = name, maximise, details
+        return score
+
+    def __repr__(self) -> str:
+        arrow = "↑" if self.maximise else "↓"
+        details = ", ".join(f"{key} {value}" for key, value in self.details.items())
+        return f"{self.name} {float(self):.6g} {arrow} ({details})"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Score, (float(self), self.name, self.maximise, self.details)
+
+
+Scores = Score | dict[str, Score]
+"""One score, or the scores of a sum's terms by name."""
+
+
+def score_context(alpha: Vector, counts: Sequence[int], encoder: str | None) -> dict[str, Any]:
+    """What a score depends on besides its objective: n, the effective n of the weights, the encoder."""
+    used = alpha > 0
+    effective = round(1 / float(np.sum(alpha[used] ** 2 / np.asarray(counts)[used])))
+    n: dict[str, Any] = {"n": int(sum(counts))}
+    if effective != n["n"]:
+        n["effective n"] = effective
+    return n | {"encoder": encoder or "unstated"}

@@ -1,0 +1,189 @@
+"""Streaming statistics of m arms: samples go in, a loss on the simplex comes out."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from genmix.core.arrays import Array, Rows, Vector, is_torch, like, to_numpy
+from genmix.solvers.loss import Loss, RestrictedLoss, SumLoss
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of one arm: embeddings ``(n, d)``, and quality and cost ``(n,)`` if they are given."""
+
+    embeddings: Array
+    quality: Vector | None = None
+    cost: Vector | None = None
+
+    def __len__(self) -> int:
+        return int(self.embeddings.shape[0])
+
+
+class Tally(ABC):
+    """Streaming float64 statistics of m arms: additive, mergeable, and read as a loss."""
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+    """Attributes that make up the saved state: arrays, Rows, tallies, plain values, or lists of them.
+
+    Arrays are replaced and never changed in place, because forks share them.
+    """
+
+    def __init__(self, arms: int, sample: Array) -> None:
+        self.sample = sample[:0, :]
+        """An empty array that carries the library, the device and the dimension."""
+        self.counts: list[int] = [0] * arms
+
+    @property
+    def dimension(self) -> int:
+        return int(self.sample.shape[1])
+
+    def add(self, arm: int, batch: Batch) -> None:
+        """Add a batch of one arm."""
+        self._add(arm, batch)
+        self.counts[arm] += len(batch)
+
+    def flush(self) -> None:  # noqa: B027 - most tallies have nothing to do
+        """Do deferred work now, so that reading changes nothing."""
+
+    def merge(self, other: Tally) -> None:
+        """Add another part of the same stream; the result is the tally of the whole."""
+        self._merge(other)
+        self.counts = added(self.counts, other.counts)
+
+    def grow(self) -> None:
+        """Add one more arm, without samples."""
+        self._grow()
+        self.counts.append(0)
+
+    @abstractmethod
+    def _add(self, arm: int, batch: Batch) -> None: ...
+
+    @abstractmethod
+    def _merge(self, other: Any) -> None: ...
+
+    @abstractmethod
+    def _grow(self) -> None: ...
+
+    @abstractmethod
+    def loss(self, arms: Sequence[int]) -> Loss:
+        """The loss as a function of the weights of these arms, each with at least one sample."""
+
+    def pooled(self) -> Loss:
+        """The loss of all samples as one set: a function of the single weight 1."""
+        arms = [i for i, count in enumerate(self.counts) if count]
+        shares = self.counts_of(arms) / sum(self.counts)
+        return RestrictedLoss(self.loss(arms), shares[None, :])
+
+    def fork(self) -> Tally:
+        """A copy that shares arrays with this tally; only one of the two may receive more samples."""
+        fork = copy.copy(self)
+        fork.counts = list(self.counts)
+        for key in self.STATE:
+            setattr(fork, key, _copied(getattr(self, key)))
+        return fork
+
+    def state_dict(self) -> dict[str, Any]:
+        """The statistics as plain numpy arrays."""
+        return {"counts": list(self.counts)} | {k: _pack(getattr(self, k)) for k in self.STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.counts = [int(n) for n in state["counts"]]
+        for key in self.STATE:
+            setattr(self, key, _unpack(state[key], getattr(self, key), self.sample))
+
+    def counts_of(self, arms: Sequence[int]) -> Any:
+        return np.array([self.counts[arm] for arm in arms], dtype=np.int64)
+
+    def zeros(self, *shape: int) -> Array:
+        """Zeros in the library and on the device of the samples."""
+        return like(np.zeros(shape), self.sample)
+
+    def rows(self, columns: int | None = None) -> Rows:
+        """An empty, growing matrix in the library and on the device of the samples."""
+        return Rows(self.sample, self.dimension if columns is None else columns)
+
+
+def added(mine: Iterable[Any], theirs: Iterable[Any]) -> list[Any]:
+    """Two lists added arm by arm."""
+    return [a + b for a, b in zip(mine, theirs, strict=True)]
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Rows | Tally):
+        return value.fork()
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _pack(value: Any) -> Any:
+    if isinstance(value, Rows):
+        return np.array(to_numpy(value.array))
+    if isinstance(value, Tally):
+        return value.state_dict()
+    if isinstance(value, list):
+        return [_pack(item) for item in value]
+    return np.array(to_numpy(value)) if isinstance(value, np.ndarray) or is_torch(value) else value
+
+
+def _unpack(plain: Any, now: Any, sample: Array) -> Any:
+    if isinstance(now, Rows):
+        rows = Rows(sample, now.array.shape[1])
+        rows.append(like(plain, sample))
+        return rows
+    if isinstance(now, Tally):
+        now.load_state_dict(plain)
+        return now
+    if isinstance(now, list) and now and isinstance(now[0], Tally):
+        return [_unpack(item, tally, sample) for item, tally in zip(plain, now, strict=True)]
+    if isinstance(now, list):
+        kind = now[0] if now else None
+        return [_unpack(item, kind, sample) for item in plain]
+    return like(plain.copy(), sample) if isinstance(plain, np.ndarray) else plain
+
+
+class CompositeTally(Tally):
+    """Several tallies of the same stream, named in ``STATE``."""
+
+    parts: list[Tally]
+
+    def _add(self, arm: int, batch: Batch) -> None:
+        for part in self.parts:
+            part.add(arm, batch)
+
+    def _merge(self, other: CompositeTally) -> None:
+        for mine, theirs in zip(self.parts, other.parts, strict=True):
+            mine.merge(theirs)
+
+    def _grow(self) -> None:
+        for part in self.parts:
+            part.grow()
+
+    def flush(self) -> None:
+        for part in self.parts:
+            part.flush()
+
+
+class SumTally(CompositeTally):
+    """The tallies of a sum's terms."""
+
+    STATE = ("parts",)
+
+    def __init__(self, terms: Sequence[tuple[float, Tally]], arms: int, sample: Array) -> None:
+        super().__init__(arms, sample)
+        self.weights = [weight for weight, _ in terms]
+        self.parts = [part for _, part in terms]
+
+    def loss(self, arms: Sequence[int]) -> SumLoss:
+        return self._sum([part.loss(arms) for part in self.parts])
+
+    def pooled(self) -> SumLoss:
+        return self._sum([part.pooled() for part in self.parts])
+
+    def _sum(self, losses: Sequence[Loss]) -> SumLoss:
+        return SumLoss(list(zip(self.weights, losses, strict=True)))

@@ -1,0 +1,122 @@
+"""Convex functions of an eigenvalue, whose sums over a spectrum are the spectral losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from genmix.core.arrays import Array, Vector, namespace
+
+
+class TraceFunction(ABC):
+    """A convex ``f`` of an eigenvalue and its derivatives; f(0) = 0."""
+
+    singular = True
+    """Whether f' or f'' is infinite at 0."""
+    has_slope_near = False
+    """Whether :meth:`slope_near` is defined."""
+
+    @abstractmethod
+    def total(self, values: Vector) -> float:
+        """``Σ_k f(λ_k)``."""
+
+    @abstractmethod
+    def slope(self, values: Array) -> Array:
+        """``f'``, for an array of any library."""
+
+    @abstractmethod
+    def differences(self, values: Array) -> Array:
+        """Divided differences ``h_kl`` of f', ``(r, r)``."""
+
+    def slope_near(self, values: Array, change: Array) -> Array:
+        """``f'(diag(values) + change)`` to second order, from products of matrices alone."""
+        raise NotImplementedError
+
+
+def divided_differences(values: Array, slope: Array, curvature: Callable[[Array], Array]) -> Array:
+    """``(f'(λ_k) − f'(λ_l)) / (λ_k − λ_l)``, or f'' at the midpoint of two that are too close."""
+    xp = namespace(values)
+    apart = values[:, None] - values[None, :]
+    middle = (values[:, None] + values[None, :]) / 2
+    close = xp.abs(apart) <= 1e-4 * middle
+    safe = xp.where(close, xp.ones_like(apart), apart)
+    return xp.where(close, curvature(middle), (slope[:, None] - slope[None, :]) / safe)
+
+
+class Entropy(TraceFunction):
+    """``λ log λ``."""
+
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
+        return float(np.sum(safe * np.log(safe)))
+
+    def slope(self, values: Array) -> Array:
+        return namespace(values).log(values) + 1
+
+    def differences(self, values: Array) -> Array:
+        return divided_differences(values, self.slope(values), lambda middle: 1 / middle)
+
+
+class Power(TraceFunction):
+    """``λ^q / (q−1)``."""
+
+    def __init__(self, order: float) -> None:
+        self.order = order
+        self.singular = order < 2
+
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
+        powers = np.where(values > 0, safe**self.order, 0.0)
+        return float(np.sum(powers)) / (self.order - 1)
+
+    def slope(self, values: Array) -> Array:
+        return self.order / (self.order - 1) * values ** (self.order - 1)
+
+    def differences(self, values: Array) -> Array:
+        order = self.order
+        return divided_differences(
+            values, self.slope(values), lambda middle: order * middle ** (order - 2)
+        )
+
+
+class NearEntropy(Power):
+    """``(λ^q − λ) / (q−1)``, which tends to ``λ log λ`` and is accurate for q near 1."""
+
+    def total(self, values: Vector) -> float:
+        safe = np.where(values > 0, values, 1.0)
+        excess = self.order - 1
+        return float(np.sum(safe * np.expm1(excess * np.log(safe)))) / excess
+
+    def slope(self, values: Array) -> Array:
+        xp = namespace(values)
+        excess = self.order - 1
+        return 1 + self.order / excess * xp.expm1(excess * xp.log(values))
+
+
+class Root(TraceFunction):
+    """``−2 √λ``."""
+
+    has_slope_near = True
+
+    def total(self, values: Vector) -> float:
+        return -2 * float(np.sum(np.sqrt(values)))
+
+    def slope(self, values: Array) -> Array:
+        return -1 / namespace(values).sqrt(values)
+
+    def differences(self, values: Array) -> Array:
+        roots = namespace(values).sqrt(values)
+        return 1 / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
+
+    def slope_near(self, values: Array, change: Array) -> Array:
+        # (R + X)² = R² + change gives the root, and the series of its inverse the slope.
+        xp = namespace(values)
+        roots = xp.sqrt(values)
+        sums = roots[:, None] + roots[None, :]
+        first = change / sums
+        second = first - (first @ first) / sums
+        halved = first / roots[:, None]
+        corrected = second / (roots[:, None] * roots[None, :])
+        return corrected - (halved @ halved) / roots - xp.diag(1 / roots)

@@ -1,0 +1,305 @@
+"""The Vendi score of every order, and the quality-weighted Vendi score.
+
+With ``C_i = E φφᵀ`` over arm i (unit trace, since ``k(x, x) = 1``) the mixture has
+``C_α = Σ α_i C_i``, and its eigenvalues are those of the normalized kernel matrix. Gradient and Hessian
+are in ``trace_loss``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Array, Vector, namespace, symmetric
+from genmix.errors import InputError, positive
+from genmix.kernels.kernels import Cosine, Kernel, with_unit_diagonal
+from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, is_full_rank
+from genmix.objectives.moments import MomentTally
+from genmix.objectives.objective import Objective
+from genmix.objectives.quality_cost import MeanTally, Quality
+from genmix.objectives.tally import Batch, CompositeTally, Tally
+from genmix.objectives.trace_functions import Entropy, NearEntropy, Power
+from genmix.objectives.trace_loss import LargestEigenvalueLoss, TraceLoss
+from genmix.solvers.loss import EPS, LogMeanLoss, Loss, SumLoss
+
+LARGE_ORDER = 4.0
+"""Order above which the loss omits its constant: ``Tr C^q`` would vanish beside ``1/(q−1)``."""
+
+EXACT_LIMIT = 4000
+"""Largest number of samples N for which an N×N eigenproblem of an exact kernel is allowed."""
+
+
+class KernelObjective(Objective):
+    """An objective with one kernel of unit diagonal."""
+
+    kernel: Any
+
+    def _set_kernel(self) -> None:
+        object.__setattr__(self, "kernel", with_unit_diagonal(self.kernel, type(self).__name__))
+
+    def fix_bandwidths(self, groups: Sequence[Array]) -> Objective:
+        return replace(self, kernel=self.kernel.fix_bandwidths(groups))  # type: ignore[type-var]
+
+    def check(self, batch: Batch, where: str) -> None:
+        super().check(batch, where)
+        self.kernel.check(batch.embeddings, where)
+
+    def details(self) -> dict[str, Any]:
+        return {"kernel": self.kernel}
+
+
+@dataclass(frozen=True, eq=False)
+class Vendi(KernelObjective):
+    """Vendi score ↑: the effective number of distinct samples.
+
+    With ``C = Σ α_i C_i`` and ``C_i = E φφᵀ`` the kernel covariance of arm i, the weights minimize::
+
+        Tr C log C                (q = 1)
+        (Tr C^q − 1) / (q − 1)    (other q)
+        λ_max(C)                  (q = ∞)
+
+    over the simplex. The score is ``exp(−Tr C log C)``, ``(Tr C^q)^(1/(1−q))`` or ``1/λ_max``. Above order
+    4 the loss is ``Tr C^q / (q−1)``, because the constant would swamp it.
+
+    Parameters
+    ----------
+    order : float, default 1.0
+        The order q > 0, possibly infinite. Small orders count rare modes, large orders only common ones.
+    kernel : Kernel or callable, default Cosine()
+        A kernel on embeddings; it is normalized to ``k(x, x) = 1``.
+
+    Raises
+    ------
+    InputError
+        If the order is not positive, or the kernel cannot be normalized.
+
+    References
+    ----------
+    Friedman, D., & Dieng, A. B. (2023). The Vendi score: A diversity evaluation metric for machine
+    learning. TMLR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"a": np.eye(3)[:1], "b": np.eye(3)[1:]}
+    >>> mix = gx.optimal_mixture(arms, gx.Vendi())
+    >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+    {'a': 0.3333, 'b': 0.6667}
+    >>> round(float(mix.score), 4)
+    3.0
+    """
+
+    order: float = 1.0
+    kernel: Any = Cosine()  # noqa: RUF009 - immutable
+    name = "vendi"
+    maximise = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", positive(self.order, "order", infinite=True))
+        self._set_kernel()
+
+    def check_total(self, total: int) -> None:
+        check_exact_limit(self.kernel, total)
+
+    def tally(self, arms: int, sample: Array) -> Tally:
+        return spectral_tally(self.kernel, self.order, arms, sample)
+
+    def details(self) -> dict[str, Any]:
+        return {"order": self.order} | super().details()
+
+
+@dataclass(frozen=True, eq=False)
+class QualityVendi(KernelObjective):
+    """Quality-weighted Vendi score ↑: mean quality × Vendi score of order 1.
+
+    The weights minimize ``Tr C log C − log(q·α)`` over the simplex, with ``q_i ≥ 0`` the mean quality of
+    arm i. As long as no sample has positive quality, only diversity counts.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable, default Cosine()
+        A kernel on embeddings; it is normalized to ``k(x, x) = 1``.
+
+    References
+    ----------
+    Nguyen, Q., & Dieng, A. B. (2024). Quality-weighted Vendi scores and their application to diverse
+    experimental design. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"a": np.eye(3)[:1], "b": np.eye(3)[1:]}
+    >>> mix = gx.optimal_mixture(arms, gx.QualityVendi(), quality={"a": 0.9, "b": 0.9})
+    >>> round(float(mix.score), 4)
+    2.7
+    """
+
+    kernel: Any = Cosine()  # noqa: RUF009 - immutable
+    name = "quality_vendi"
+    maximise = True
+
+    def __post_init__(self) -> None:
+        self._set_kernel()
+
+    def check(self, batch: Batch, where: str) -> None:
+        super().check(batch, where)
+        Quality().check(batch, where)
+        if batch.quality is not None and np.min(batch.quality) < 0:
+            raise InputError(
+                f"{where}, sample {int(np.argmin(batch.quality))}: the quality "
+                f"{np.min(batch.quality):g} is negative, and quality-weighted Vendi multiplies by it; "
+                "pass numbers of at least 0."
+            )
+
+    def check_total(self, total: int) -> None:
+        check_exact_limit(self.kernel, total)
+
+    def tally(self, arms: int, sample: Array) -> Tally:
+        return QualityVendiTally(self.kernel, arms, sample)
+
+
+def check_exact_limit(kernel: Kernel, total: int) -> None:
+    # Any dimension will do: only whether there is a feature map matters.
+    if total > EXACT_LIMIT and kernel.columns(1) is None:
+        raise InputError(
+            f"an exact kernel needs the {total}×{total} eigenproblem, and the limit is {EXACT_LIMIT}; "
+            "use Gaussian(features=512) or Cosine()."
+        )
+
+
+def spectral_tally(kernel: Kernel, order: float, arms: int, sample: Array) -> Tally:
+    columns = kernel.columns(sample.shape[1])
+    if columns is None:
+        return GramTally(kernel, order, arms, sample)
+    return FeatureTally(kernel, order, columns, arms, sample)
+
+
+def spectral_loss(moments: MixtureMoments, order: float) -> Loss:
+    return LargestEigenvalueLoss(moments) if order == math.inf else VendiLoss(moments, order)
+
+
+class VendiLoss(TraceLoss):
+    """Negative (Tsallis) entropy of the spectrum."""
+
+    def __init__(self, moments: MixtureMoments, order: float) -> None:
+        self.order = order
+        if order == 1:
+            super().__init__(moments, Entropy())
+        elif abs(order - 1) < 0.5:
+            super().__init__(moments, NearEntropy(order))
+        else:
+            constant = -1 / (order - 1) if order <= LARGE_ORDER else 0.0
+            super().__init__(moments, Power(order), constant=constant)
+
+    def score(self, alpha: Vector) -> float:
+        excess = self.order - 1
+        if abs(excess) < 0.5:
+            value = self.value(alpha)
+            return math.exp(-(math.log1p(excess * value) / excess if excess else value))
+        # In logarithms, because the q-th powers of many small eigenvalues underflow.
+        spectrum = self.moments.spectrum(alpha)
+        logs = np.log(spectrum[spectrum > 0])
+        top = self.order * logs.max()
+        return math.exp(-(top + math.log(np.exp(self.order * logs - top).sum())) / excess)
+
+
+class FeatureTally(MomentTally):
+    """Second moments of a kernel's features, in fixed memory."""
+
+    def __init__(
+        self, kernel: Kernel, order: float, columns: int, arms: int, sample: Array
+    ) -> None:
+        super().__init__(arms, sample, columns)
+        self.kernel, self.order = kernel, order
+
+    def transform(self, embeddings: Array) -> Array:
+        return self.kernel.feature_map(embeddings)
+
+    def loss(self, arms: Sequence[int]) -> Loss:
+        return spectral_loss(self.mixture_moments(arms), self.order)
+
+
+class GramTally(Tally):
+    """An exact kernel: the samples are kept and their kernel matrix is factored at each loss."""
+
+    STATE = ("kept",)
+
+    def __init__(self, kernel: Kernel, order: float, arms: int, sample: Array) -> None:
+        super().__init__(arms, sample)
+        self.kernel, self.order = kernel, order
+        self.kept: list[Any] = [self.rows() for _ in range(arms)]
+
+    def _add(self, arm: int, batch: Batch) -> None:
+        self.kept[arm].append(batch.embeddings)
+
+    def _merge(self, other: GramTally) -> None:
+        for mine, theirs in zip(self.kept, other.kept, strict=True):
+            mine.append(theirs.array)
+
+    def _grow(self) -> None:
+        self.kept.append(self.rows())
+
+    def loss(self, arms: Sequence[int]) -> Loss:
+        xp = namespace(self.sample)
+        counts = self.counts_of(arms)
+        check_exact_limit(self.kernel, int(counts.sum()))
+        points = xp.concat([self.kept[arm].array for arm in arms], axis=0)
+        rows = gram_factor(self.kernel(points, points))
+        ends = np.cumsum(counts).tolist()
+        groups = [rows[a:b, :] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+        return spectral_loss(FactorMoments(groups, centered=False, spanned=True), self.order)
+
+
+def gram_factor(gram: Array) -> Array:
+    """Rows Y with ``Y Yᵀ`` the kernel matrix, without its null directions."""
+    xp = namespace(gram)
+    gram = symmetric(gram)
+    if is_full_rank(gram):
+        return xp.linalg.cholesky(gram)
+    values, basis = xp.linalg.eigh(gram)
+    top = float(xp.max(values))
+    if float(xp.min(values)) < -1e-7 * top:
+        raise InputError(
+            "the kernel is not positive semidefinite on these samples; "
+            "use a positive semidefinite kernel."
+        )
+    held = xp.nonzero(values > gram.shape[0] * EPS * top)[0]
+    return basis[:, held] * xp.sqrt(values[held])
+
+
+class QualityVendiTally(CompositeTally):
+    """Statistics of the Vendi score of order 1, and the mean quality of each arm."""
+
+    STATE = ("diversity", "quality")
+
+    def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
+        super().__init__(arms, sample)
+        self.diversity = spectral_tally(kernel, 1.0, arms, sample)
+        self.quality: MeanTally = Quality().tally(arms, sample)
+
+    @property
+    def parts(self) -> list[Tally]:  # type: ignore[override]
+        return [self.diversity, self.quality]
+
+    def loss(self, arms: Sequence[int]) -> Loss:
+        return QualityVendiLoss(self.diversity.loss(arms), LogMeanLoss(self.quality.means(arms)))
+
+
+class QualityVendiLoss(SumLoss):
+    """``Tr C log C − log(q·α)``, whose score is mean quality × Vendi."""
+
+    def __init__(self, diversity: Loss, quality: Loss) -> None:
+        super().__init__([(1.0, diversity), (1.0, quality)])
+        self._diversity, self._quality = diversity, quality
+
+    def score(self, alpha: Vector) -> float:
+        return self._quality.score(alpha) * self._diversity.score(alpha)
+
+    def face(self, arms: Sequence[int]) -> QualityVendiLoss:
+        return QualityVendiLoss(self._diversity.face(arms), self._quality.face(arms))

@@ -1,0 +1,164 @@
+"""What a policy is: from the losses and counts seen so far to the weights of the next draw."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.core.arrays import Vector
+from genmix.core.description import Description
+from genmix.errors import number
+from genmix.objectives.objective import Objective
+from genmix.objectives.tally import Tally
+from genmix.solvers.loss import Loss
+from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
+
+
+class Decision(NamedTuple):
+    """The weights to draw from, and anything else that the policy knows."""
+
+    weights: Vector
+    """One weight per active arm."""
+    gap: float = UNKNOWN_GAP
+    """The certified gap of the mixture; ∞ if the policy does not know it."""
+    curvature: NDArray[np.float64] | None = None
+    """The solver's last Hessian, for the next warm start."""
+    mixture: Vector | None = None
+    """The best mixture according to the policy, if the draws follow other weights."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything a policy may look at; weights and counts are those of the active arms."""
+
+    arms: tuple[str, ...]
+    indices: tuple[int, ...]
+    """Positions of the active arms in the tally."""
+    objective: Objective
+    tally: Tally
+    counts: NDArray[np.int64]
+    total: int
+    """t: the number of told samples, including the warm start and retired arms."""
+    start: Vector
+    """The weights of the last decision, for a warm start."""
+    solver: Solver
+    curvature: NDArray[np.float64] | None = None
+    """The Hessian of the last solve, for a warm start."""
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The empirical loss of a mixture of the active arms."""
+        return self.tally.loss(self.indices)
+
+    @property
+    def shares(self) -> Vector:
+        """The fraction of the active arms' samples that comes from each arm."""
+        shares: Vector = self.counts / self.counts.sum()
+        return shares
+
+    def solve(self, loss: Loss) -> Solution:
+        """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
+        known = () if self.curvature is None else (self.curvature,)
+        if isinstance(self.solver, WarmSolver):
+            return self.solver.resolve(loss, self.start, *known)
+        return self.solver.solve(loss, self.start, *known)
+
+
+class Policy(Description):
+    """Base class of the policies.
+
+    A policy maps a situation (losses and counts of the active arms) to the weights from which the next
+    arm is drawn. It is immutable and has no state; all state lives in the selector.
+
+    A subclass is a frozen dataclass of parameters and defines :meth:`decide`.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> gx.MixtureUCB().label(gx.Vendi())
+    'MixtureUCB (extended)'
+    """
+
+    def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
+        """Reject arms or an objective that the policy cannot work with.
+
+        Parameters
+        ----------
+        known : sequence of str
+            Labels of all arms, including retired ones.
+        active : sequence of str
+            Labels of the arms that are still drawn from.
+        objective : Objective
+            The objective of the selector.
+
+        Raises
+        ------
+        InputError
+            If the policy cannot work with them.
+        """
+
+    def remark(self, objective: Objective) -> str:
+        """Return what must be said beside the policy's name.
+
+        Parameters
+        ----------
+        objective : Objective
+            The objective it is used with.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
+        return ""
+
+    def label(self, objective: Objective) -> str:
+        """Return the policy's name with its remark.
+
+        Parameters
+        ----------
+        objective : Objective
+            The objective it is used with.
+
+        Returns
+        -------
+        str
+        """
+        return label_of(type(self).__name__, self.remark(objective))
+
+    @abstractmethod
+    def decide(self, situation: Situation) -> Decision:
+        """Choose the weights from which the next arm is drawn.
+
+        Parameters
+        ----------
+        situation : Situation
+            Losses and counts of the active arms.
+
+        Returns
+        -------
+        Decision
+        """
+
+
+def label_of(name: str, remark: str) -> str:
+    """A policy's name as tables show it."""
+    return f"{name} ({remark})" if remark else name
+
+
+def nonnegative(policy: Policy, *fields: str) -> None:
+    """Reject parameters that are not finite numbers of at least 0."""
+    for field in fields:
+        object.__setattr__(policy, field, number(getattr(policy, field), field, 0.0))
+
+
+def exploration(situation: Situation, beta: float) -> Vector:
+    """``sqrt(β log t / n_i)``."""
+    bonus: Vector = np.sqrt(beta * np.log(situation.total) / situation.counts)
+    return bonus

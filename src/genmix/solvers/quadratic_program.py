@@ -1,0 +1,79 @@
+"""The quadratic program of a Newton step, solved exactly by an active-set method (DAQP)."""
+
+from __future__ import annotations
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.core.arrays import Vector
+from genmix.solvers.simplex import feasible
+
+RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
+"""Curvature added to a singular quadratic program, relative to its largest."""
+
+EQUALITY = 5
+"""DAQP's mark of a constraint that always holds with equality."""
+
+
+def quadratic_program(
+    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector
+) -> Vector:
+    """``argmin g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
+
+    H may be singular, e.g. for two identical arms. The ridge is a proximal term about α, so it does
+    not move the limit of repeated steps. It grows until the Frank–Wolfe gap of the answer is small
+    compared with the decrease of the model.
+    """
+    # The fallback is the Frank–Wolfe vertex, which always gives a descent direction.
+    best = floor.copy()
+    best[int(np.argmin(gradient))] += 1 - floor.sum()
+    least = np.inf
+    for ridge in RIDGES:
+        found = _regularized_program(gradient, hessian, alpha, floor, ridge)
+        if found is None:
+            continue
+        step = found - alpha
+        slope = gradient + hessian @ step
+        change = float((gradient + slope) @ step) / 2
+        if change < least:
+            best, least = found, change
+        gap = float(slope @ (found - floor) - (1 - floor.sum()) * slope.min())
+        if gap <= 0.1 * abs(change):
+            break
+    return best
+
+
+def _regularized_program(
+    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector, ridge: float
+) -> Vector | None:
+    """Solve the program in ``x = (β−α)/s``; None if DAQP fails.
+
+    The scale s is the inverse root of H's diagonal, so a weight of 1e-9 next to a weight of 1 leaves
+    the program well conditioned. The ridge is relative to each arm's own curvature; otherwise the
+    steepest arm would freeze all others.
+    """
+    if not np.all(np.isfinite(hessian)):
+        return None
+    slope = gradient - gradient.min()
+    diagonal = np.diag(hessian)
+    added = ridge * np.maximum(diagonal, max(float(slope.max()), 1e-300))
+    scale = 1 / np.sqrt(diagonal + added)
+    scale /= scale.max()
+    quadratic = (hessian + np.diag(added)) * np.outer(scale, scale)
+    linear = slope * scale
+    unit = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()))
+    sense = np.zeros(len(alpha) + 1, dtype=np.int32)
+    sense[-1] = EQUALITY  # the last row: the weights sum to 1
+    x, _, flag, _ = daqp.solve(
+        np.ascontiguousarray(quadratic / unit),
+        np.ascontiguousarray(linear / unit),
+        np.ascontiguousarray(scale[None, :]),
+        np.append((1 - alpha) / scale, 0.0),
+        np.append((floor - alpha) / scale, 0.0),
+        sense,
+        primal_tol=1e-11,
+    )
+    if flag < 1 or not np.all(np.isfinite(x)):
+        return None
+    return feasible(np.maximum(alpha + scale * x, floor))
