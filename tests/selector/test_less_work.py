@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 from genmix.objectives.frechet import FrechetTally
-from genmix.objectives.trace import TraceLoss
-from genmix.selector import selector as selector_module
-from genmix.solvers.simplex import Newton, _secant
+from genmix.objectives.trace_loss import TraceLoss
+from genmix.selector import learner as learner_module
+from genmix.solvers.newton import Newton, bfgs_update
 from tests.support.conformance import assert_same_bits
 from tests.support.helpers import Matrix, gaussian_arms, loss_of
 
@@ -85,7 +85,7 @@ def test_gaps_that_nobody_reads_cost_nothing_and_reading_them_changes_nothing(
 def test_a_gap_is_that_of_the_last_solve_also_after_a_block_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("genmix.selector.selector.MOST_PENDING", 16)
+    monkeypatch.setattr("genmix.selector.learner.MOST_PENDING", 16)
     rng = np.random.default_rng(0)
     rows = iter(rng.normal(size=(500, 6)))
     runs = [gx.Selector(["a", "b"], gx.Vendi(), resolve_growth=0.5) for _ in range(2)]
@@ -105,7 +105,7 @@ def test_a_mended_hessian_has_the_curvature_seen_and_stays_positive() -> None:
         step = rng.normal(size=4)
         step -= step.mean()
         change = true @ step + rng.normal()  # a tangent plane's values, up to a constant
-        new = _secant(old, step, change)
+        new = bfgs_update(old, step, change)
         expected = change - change.mean()
         if step @ change > 1e-3 * step @ old @ step:
             assert new @ step == pytest.approx(expected, abs=1e-9 * np.abs(expected).max())
@@ -115,11 +115,11 @@ def test_a_mended_hessian_has_the_curvature_seen_and_stays_positive() -> None:
 
 
 def test_a_hessian_that_no_longer_fits_is_not_mended() -> None:
-    bend = np.eye(3)
+    hessian = np.eye(3)
     step = np.array([1.0, -1.0, 0.0])
-    assert _secant(bend, step, np.zeros(3)) is bend
-    assert _secant(bend, step, -step) is bend
-    assert _secant(bend, 0 * step, step) is bend
+    assert bfgs_update(hessian, step, np.zeros(3)) is hessian
+    assert bfgs_update(hessian, step, -step) is hessian
+    assert bfgs_update(hessian, 0 * step, step) is hessian
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -197,7 +197,7 @@ def told(run: gx.Selector, rows: Matrix) -> None:
 
 
 def test_samples_waiting_for_a_solve_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector_module, "MOST_PENDING", 8)
+    monkeypatch.setattr(learner_module, "MOST_PENDING", 8)
     rows = np.random.default_rng(7).normal(size=(100, 3))
     run = gx.Selector(["a", "b"], gx.Vendi(), warm_start=2, seed=0, resolve_growth=1000.0)
     waiting = []
@@ -237,7 +237,7 @@ def test_reading_ahead_adds_every_sample_once(counted: Callable[[type, str], lis
     run = gx.Selector(["a", "b"], gx.Vendi(), warm_start=3, seed=0, resolve_growth=100.0)
     told(run, rows[:10])
     assert run.pooled_score is not None
-    adds = counted(type(run._tally), "add")
+    adds = counted(type(run._learner.tally), "add")
     for row in rows[10:]:
         told(run, row[None, :])
         assert run.pooled_score is not None
@@ -254,7 +254,7 @@ def test_a_read_ahead_does_not_survive_a_solve_that_failed(monkeypatch: pytest.M
     (ticket,) = run.ask()
     with monkeypatch.context() as patch:
         patch.setattr(Newton, "resolve", lambda *args: 1 / 0)
-        patch.setattr(run, "_growth", 0.0)
+        patch.setattr(run._learner, "growth", 0.0)
         with pytest.raises(ZeroDivisionError):
             run.tell(ticket, 100 * rows[11])
     run._pooled = None
@@ -266,10 +266,10 @@ def test_the_gradient_foreseen_is_right_to_second_order(rows: int) -> None:
     rng = np.random.default_rng(11)
     arms = gaussian_arms(rng, [rows] * 4, 18)
     loss = loss_of(gx.FrechetDistance(rng.normal(size=(60, 18))), arms)
-    loss.patience = 0.0
+    loss.hessian_reuse_ratio = 0.0
     alpha = np.array([0.3, 0.2, 0.4, 0.1])
     here = loss.expand(alpha)
-    assert here.foresee is not None
+    assert here.gradient_predictor is not None
     step = np.array([0.02, -0.03, 0.015, -0.005])
     errors, rough = [], []
     for size in (1.0, 0.5):
@@ -290,9 +290,9 @@ def test_a_gradient_is_not_foreseen_where_hessians_are_dear() -> None:
     rng = np.random.default_rng(12)
     arms = gaussian_arms(rng, [9] * 3, 5)
     uniform = np.full(3, 1 / 3)
-    assert loss_of(gx.FrechetDistance(rng.normal(size=(60, 5))), arms).patience > 0
+    assert loss_of(gx.FrechetDistance(rng.normal(size=(60, 5))), arms).hessian_reuse_ratio > 0
     for objective in (gx.FrechetDistance(rng.normal(size=(60, 5))), gx.Vendi()):
-        assert loss_of(objective, arms).expand(uniform).foresee is None
+        assert loss_of(objective, arms).expand(uniform).gradient_predictor is None
 
 
 @pytest.mark.parametrize("total", [False, True], ids=["alone", "in a sum"])
@@ -305,9 +305,9 @@ def test_foresight_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> No
     start = Newton(tolerance=1e-13).solve(loss, np.full(4, 0.25)).weights
     start = 0.97 * start + 0.03 * np.array([1.0, 0, 0, 0])
     plain = Newton().solve(loss, start)
-    far.patience = 0.0
+    far.hessian_reuse_ratio = 0.0
     if total:
-        loss.patience = loss.terms[1][1].patience = 0.0
+        loss.hessian_reuse_ratio = loss.terms[1][1].hessian_reuse_ratio = 0.0
     foreseen = Newton().solve(loss, start)
     assert foreseen.iterations < plain.iterations
     assert foreseen.loss == pytest.approx(plain.loss, rel=1e-12)
@@ -336,7 +336,7 @@ def test_kernel_sums_of_arms_far_apart_are_those_of_differences(far: float) -> N
 
 
 def test_a_score_between_solves_is_of_the_samples_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector_module, "MOST_PENDING", 8)
+    monkeypatch.setattr(learner_module, "MOST_PENDING", 8)
     rows = np.random.default_rng(15).normal(size=(40, 3))
     run = gx.Selector(["a", "b"], gx.RKE(gx.Gaussian(2.0)), warm_start=2, resolve_growth=1000.0)
     told(run, rows[:30])
@@ -350,7 +350,7 @@ def test_a_score_between_solves_is_of_the_samples_it_names(monkeypatch: pytest.M
 def test_reading_between_full_blocks_changes_no_bit(
     objective: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selector_module, "MOST_PENDING", 16)
+    monkeypatch.setattr(learner_module, "MOST_PENDING", 16)
     rows = np.random.default_rng(16).normal(size=(300, 3))
     read = gx.Selector(["a", "b"], objective, warm_start=3, seed=1, resolve_growth=3.0)
     left = gx.Selector(["a", "b"], objective, warm_start=3, seed=1, resolve_growth=3.0)

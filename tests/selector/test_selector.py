@@ -756,6 +756,69 @@ def test_tickets_of_before_an_arm_was_added_stay_good() -> None:
     assert selector.gap < math.inf
 
 
+# -- all or nothing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Breaking(gx.Policy):
+    """Uniform weights, or an error while ``error`` is set."""
+
+    error: ClassVar[type[BaseException] | None] = None
+
+    def decide(self, situation: Situation) -> Decision:
+        if self.error is not None:
+            raise self.error
+        return Decision(np.array(list(shares(situation.arms).values())))
+
+
+def tell_two_and_break(selector: gx.Selector) -> None:
+    """The second sample is asked for and told in the middle, and then the samples break off."""
+
+    def samples() -> Iterator[tuple[Any, Any, float, float]]:
+        yield selector.in_flight[0], np.ones(DIMENSION), 1.0, 1.0
+        assert selector.pooled_score is not None
+        yield selector.ask()[0], np.ones(DIMENSION), 1.0, 1.0
+        raise Breaking.error or RuntimeError
+
+    selector.tell_all(samples())
+
+
+ACTIONS: dict[str, Callable[[gx.Selector], None]] = {
+    "tell": lambda s: s.tell(s.in_flight[0], np.ones(DIMENSION), 1.0, 1.0),
+    "tell_all": tell_two_and_break,
+    "retire an arm": lambda s: s.retire_arm("a"),
+    "bring an arm back": lambda s: s.add_arm("c"),
+}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_what_fails_in_the_middle_leaves_no_trace(
+    action: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = gx.Vendi() + 0.1 * gx.Quality()
+    selector = gx.Selector(ARMS, objective, Breaking(), warm_start=3, resolve_growth=0.0)
+    source = Source(objective)
+    run(selector, 12, source)
+    selector.retire_arm("c")
+    selector.ask(2)
+    rng_before = copy.deepcopy(selector._rng)
+    before = copy.deepcopy(selector.state_dict())
+    records = copy.deepcopy(selector._learner.arms)
+    readings = copy.deepcopy((selector.weights, selector.score, selector.pooled_score))
+    with monkeypatch.context() as patch:
+        patch.setattr(Breaking, "error", error)
+        with pytest.raises(error):
+            ACTIONS[action](selector)
+    selector._rng = rng_before  # a ticket that was drawn in the middle has used it
+    assert_same_bits(selector.state_dict(), before)
+    assert selector._learner.arms == records
+    assert (selector.weights, selector.score, selector.pooled_score) == readings
+    again, copied = gx.Selector.from_state_dict(before), copy.deepcopy(source)
+    assert run(selector, 10, source) == run(again, 10, copied)
+    assert_same_bits(selector.state_dict(), again.state_dict())
+
+
 # -- torch -------------------------------------------------------------------------------------------
 
 
@@ -889,7 +952,7 @@ def test_a_state_of_another_version_is_refused(version: Any) -> None:
 
 def test_something_that_is_no_state_is_refused() -> None:
     for nothing in ({}, [1, 2], None):
-        with pytest.raises(gx.InputError, match="no state of a selector"):
+        with pytest.raises(gx.InputError, match="not a saved selector state"):
             gx.Selector.from_state_dict(nothing)
 
 
@@ -964,7 +1027,7 @@ def test_a_file_that_is_no_state_is_refused(tmp_path: Path) -> None:
     junk.write_bytes(b"junk")
     np.savez(tmp_path / "other.npz", reps=np.ones(3))
     for path in (junk, tmp_path / "other.npz", tmp_path / "missing"):
-        with pytest.raises(gx.InputError, match="holds no saved state"):
+        with pytest.raises(gx.InputError, match="is not a saved state"):
             gx.Selector.load(path)
 
 

@@ -1,5 +1,6 @@
-"""The selector: ask for tickets, tell their samples, and re-solve the mixture in between."""
+"""Decide which generator to draw from next: ask for tickets, tell their samples, re-solve the mixture."""
 
-from genmix.selector.selector import Selector, Ticket
+from genmix.selector.selector import Selector
+from genmix.selector.tickets import Ticket
 
 __all__ = ["Selector", "Ticket"]

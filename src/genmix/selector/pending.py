@@ -1,4 +1,4 @@
-"""Told samples that wait for the statistics, which take them in blocks."""
+"""Samples that were told but are not in the statistics yet, which take them in blocks."""
 
 from __future__ import annotations
 
@@ -8,54 +8,83 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, like, namespace, to_numpy
-from genmix.objectives.base import Batch, Tally
+from genmix.core.arrays import Array, as_row, like, namespace, to_numpy
+from genmix.errors import InputError
+from genmix.objectives import Batch, Tally
+from genmix.objectives.validation import check_number
 
 
 @dataclass(frozen=True)
-class Told:
-    """A told sample that the statistics do not hold yet."""
+class PendingSample:
+    """A told sample that is not in the statistics yet."""
 
     arm: int
     row: Array
+    """The embedding, ``(1, d)``."""
     quality: float | None
     cost: float | None
 
+    @classmethod
+    def validated(
+        cls,
+        arm: int,
+        embedding: Array,
+        quality: float | None,
+        cost: float | None,
+        template: Array | None,
+        where: str,
+    ) -> PendingSample:
+        """The sample on the device of ``template``, or an error that starts with ``where``."""
+        row = as_row(embedding, where)
+        if template is not None:
+            if row.shape[1] != template.shape[1]:
+                raise InputError(
+                    f"{where}: the embedding has dimension {row.shape[1]} but earlier ones have "
+                    f"{template.shape[1]}; use the same encoder for all samples."
+                )
+            row = like(row, template)
+        return cls(
+            arm,
+            row,
+            None if quality is None else check_number(quality, "quality", where),
+            None if cost is None else check_number(cost, "cost", where),
+        )
 
-def stacked(rows: Sequence[Array]) -> Array:
+
+def stack_rows(rows: Sequence[Array]) -> Array:
     return namespace(rows[0]).concat(list(rows), axis=0)
 
 
-def batch_of(told: Sequence[Told]) -> Batch:
-    quality = [t.quality for t in told]
-    cost = [t.cost for t in told]
+def to_batch(samples: Sequence[PendingSample]) -> Batch:
+    quality = [sample.quality for sample in samples]
+    cost = [sample.cost for sample in samples]
     return Batch(
-        stacked([t.row for t in told]),
+        stack_rows([sample.row for sample in samples]),
         None if None in quality else np.array(quality, dtype=np.float64),
         None if None in cost else np.array(cost, dtype=np.float64),
     )
 
 
-def add_all(tally: Tally, told: Sequence[Told]) -> None:
-    """One block an arm."""
-    for arm in sorted({t.arm for t in told}):
-        tally.add(arm, batch_of([t for t in told if t.arm == arm]))
+def add_all(tally: Tally, samples: Sequence[PendingSample]) -> None:
+    """Add the samples to the statistics, one block per arm."""
+    for arm in sorted({sample.arm for sample in samples}):
+        tally.add(arm, to_batch([sample for sample in samples if sample.arm == arm]))
 
 
-def packed(told: Sequence[Told]) -> dict[str, Any]:
-    """Plain arrays and JSON values, from which ``unpacked`` makes them again."""
+def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
+    """The samples as plain arrays and JSON values; :func:`unpack` reads them back."""
     return {
-        "arms": [t.arm for t in told],
-        "rows": [np.array(to_numpy(t.row[0, :])) for t in told],
-        "quality": [t.quality for t in told],
-        "cost": [t.cost for t in told],
+        "arms": [sample.arm for sample in samples],
+        "rows": [np.array(to_numpy(sample.row[0, :])) for sample in samples],
+        "quality": [sample.quality for sample in samples],
+        "cost": [sample.cost for sample in samples],
     }
 
 
-def unpacked(plain: Mapping[str, Any], sample: Array) -> list[Told]:
-    """Told samples whose rows live where ``sample`` does."""
-    parts = (plain["arms"], plain["rows"], plain["quality"], plain["cost"])
+def unpack(packed: Mapping[str, Any], template: Array) -> list[PendingSample]:
+    """Packed samples, moved to the library and device of ``template``."""
+    columns = (packed["arms"], packed["rows"], packed["quality"], packed["cost"])
     return [
-        Told(arm, like(np.asarray(row)[None, :], sample), quality, cost)
-        for arm, row, quality, cost in zip(*parts, strict=True)
+        PendingSample(arm, like(np.asarray(row)[None, :], template), quality, cost)
+        for arm, row, quality, cost in zip(*columns, strict=True)
     ]

@@ -1,0 +1,67 @@
+"""One record per arm, and the rules that choose which arm to draw next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from genmix.core.arrays import Vector
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """What the selector knows about one arm besides its samples. Records are replaced, never modified."""
+
+    index: int
+    """Position of the arm in the statistics."""
+    label: str
+    active: bool = True
+    """False once the arm is retired."""
+    told: int = 0
+    failed: int = 0
+    in_flight: int = 0
+
+    @property
+    def asked(self) -> int:
+        """Samples told or still expected."""
+        return self.told + self.in_flight
+
+
+def draw_iid(weights: Vector, rng: np.random.Generator) -> tuple[int, float]:
+    """A random position with probability proportional to its weight, and that weight."""
+    edges = np.cumsum(weights)
+    chosen = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
+    return chosen, float(weights[chosen])
+
+
+def draw_tracking(arms: Sequence[ArmRecord], weights: Vector) -> tuple[int, float]:
+    """The position whose count lags its weight most."""
+    asked = np.array([arm.asked for arm in arms])
+    return int(np.argmax(weights * (asked.sum() + 1) - asked)), 1.0
+
+
+def draw_warm_start(
+    arms: Sequence[ArmRecord],
+    warm_start: int,
+    previous: Mapping[str, float],
+    rng: np.random.Generator,
+) -> tuple[int, float]:
+    """Round-robin over the arms that still need tickets for their warm start.
+
+    If no arm needs more tickets, or the ones that do keep failing, drawing continues: round-robin, or
+    with the ``previous`` weights if there was a mixture before a new arm was added. In that case an even
+    share goes to the arms whose warm start is incomplete.
+    """
+    lacking = [k for k, arm in enumerate(arms) if max(arm.asked, arm.failed) < warm_start]
+    if lacking:
+        return min(lacking, key=lambda k: arms[k].asked), 1.0
+    weights = np.array([previous.get(arm.label, 0.0) for arm in arms])
+    if not weights.any():
+        return int(np.argmin([arm.asked + arm.failed for arm in arms])), 1.0
+    incomplete = np.array([arm.told < warm_start for arm in arms], dtype=float)
+    share = 1 / len(arms)
+    return draw_iid(
+        (1 - share) * weights / weights.sum() + share * incomplete / incomplete.sum(), rng
+    )

@@ -1,0 +1,318 @@
+"""What a selector learns: the statistics of the told samples and the mixture last solved from them.
+
+Samples are pending until the statistics take them in blocks. The mixture is re-solved only when the number
+of told samples has grown by a given fraction. Reading never changes anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.core.arrays import Array, Vector, empty_at, like, place
+from genmix.core.description import from_plain, to_plain
+from genmix.errors import InputError, number, whole
+from genmix.objectives import Objective, Tally
+from genmix.objectives.validation import check_objective
+from genmix.policies import Policy, Situation
+from genmix.selector.arms import ArmRecord
+from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
+from genmix.selector.tickets import Ticket
+from genmix.solvers.loss import Loss
+from genmix.solvers.simplex import on_simplex, uniform
+from genmix.solvers.solve import UNKNOWN_GAP, Solver, certify
+
+MOST_PENDING = 512
+"""The statistics take in pending samples when there are this many, even if no solve is due."""
+
+
+class Learner:
+    """Statistics of the told samples, and the mixture of the last solve.
+
+    Every attribute is either replaced when it changes or a dict or list of immutable values. A shallow
+    copy of those containers is therefore an exact snapshot.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        objective: Objective,
+        policy: Policy,
+        solver: Solver,
+        warm_start: int,
+        growth: float,
+    ) -> None:
+        check_objective(objective)
+        if not isinstance(policy, Policy):
+            raise InputError(f"{policy!r} is not a policy; pass one, e.g. MixtureGreedy().")
+        policy.check(labels, labels, objective)
+        if isinstance(solver, type) or not hasattr(solver, "solve"):
+            raise InputError(f"{solver!r} is not a solver; pass one, e.g. Newton().")
+        self.described = objective
+        self.policy, self.solver = policy, solver
+        self.warm_start = whole(warm_start, "warm_start", objective.least_samples)
+        self.growth = number(growth, "resolve_growth", 0.0)
+        self.arms = {label: ArmRecord(i, label) for i, label in enumerate(labels)}
+        self.template: Array | None = None
+        """An empty ``(0, d)`` array on the library and device of the samples."""
+        self.pending: list[PendingSample] = []
+        self.resolved: Objective | None = None
+        """The objective with its bandwidths fixed."""
+        self.tally: Tally | None = None
+        self.previous_weights: dict[str, float] = {}
+        """The weights before an arm was added whose warm start is incomplete."""
+        self.solved_at = 0
+        self._lookahead: tuple[Tally, Tally, int] | None = None
+        """The statistics, a fork with pending samples added, and how many of them it holds."""
+        self._forget_solution()
+
+    def _forget_solution(self) -> None:
+        self._loss: Loss | None = None
+        self.alpha: Vector | None = None
+        """The weights that arms are drawn from; None before the first solve."""
+        self._mixture: Vector | None = None
+        """The policy's mixture, if it differs from the weights."""
+        self.curvature: NDArray[np.float64] | None = None
+        self._gap = UNKNOWN_GAP
+        self._gap_is_due = False
+        """Whether the policy left the gap of its mixture to be computed when it is first read."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that :meth:`roll_back` needs."""
+        return {
+            key: value.copy() if isinstance(value, dict | list) else value
+            for key, value in vars(self).items()
+        }
+
+    def roll_back(self, snapshot: Mapping[str, Any]) -> None:
+        vars(self).update(snapshot)
+        self._lookahead = None  # it may share rows with a fork that was not completed
+
+    # -- readings --------------------------------------------------------------------------------
+
+    @property
+    def objective(self) -> Objective:
+        return self.resolved or self.described
+
+    @property
+    def active(self) -> list[ArmRecord]:
+        return [arm for arm in self.arms.values() if arm.active]
+
+    @property
+    def active_labels(self) -> tuple[str, ...]:
+        return tuple(arm.label for arm in self.active)
+
+    @property
+    def indices(self) -> list[int]:
+        return [arm.index for arm in self.active]
+
+    @property
+    def total(self) -> int:
+        return sum(arm.told for arm in self.arms.values())
+
+    @property
+    def weights(self) -> Vector:
+        return uniform(len(self.active)) if self.alpha is None else self.alpha
+
+    @property
+    def mixture(self) -> Vector:
+        return self.weights if self._mixture is None else self._mixture
+
+    @property
+    def statistics(self) -> Tally:
+        assert self.tally is not None
+        return self.tally
+
+    @property
+    def loss(self) -> Loss:
+        if self._loss is None:
+            self._loss = self.statistics.loss(self.indices)
+        return self._loss
+
+    @property
+    def gap(self) -> float:
+        self._compute_gap()
+        return self._gap
+
+    def _compute_gap(self) -> None:
+        if self._gap_is_due:
+            self._gap, self._gap_is_due = certify(self.loss, self.mixture).gap, False
+
+    def by_label(self, weights: Vector) -> dict[str, float]:
+        return dict(zip(self.active_labels, weights.tolist(), strict=True))
+
+    def statistics_with_pending(self) -> Tally:
+        """The statistics of all told samples. Pending samples are added to a fork, each only once."""
+        if not self.pending:
+            return self.statistics
+        base, tally, added = self._lookahead or (None, None, 0)
+        if base is not self.tally or tally is None:
+            tally, added = self.statistics.fork(), 0
+        self._lookahead = None
+        add_all(tally, self.pending[added:])
+        self._lookahead = (self.statistics, tally, len(self.pending))
+        return tally
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def validated(
+        self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
+    ) -> PendingSample:
+        """The sample of a ticket, checked; an error names the arm and the ticket."""
+        arm, where = self.arms[ticket.arm].index, f"arm {ticket.arm!r}, ticket {ticket.id}"
+        sample = PendingSample.validated(arm, embedding, quality, cost, self.template, where)
+        self.described.check(to_batch([sample]), where)
+        self.described.check_total(self.total + 1)
+        return sample
+
+    def append(self, sample: PendingSample) -> None:
+        self.pending.append(sample)
+        self.template = sample.row[:0, :]
+
+    def update(self) -> None:
+        """After new samples: fix the bandwidths, and solve if a solve is due."""
+        self._fix_objective()
+        if self._is_due():
+            self._solve()
+        elif self.resolved is not None and len(self.pending) >= MOST_PENDING:
+            self._compute_gap()  # while the loss that it belongs to still exists
+            self._flush()
+
+    def add_arm(self, label: str) -> None:
+        self.previous_weights = (
+            self.previous_weights if self.alpha is None else self.by_label(self.alpha)
+        )
+        if label in self.arms:
+            self.arms[label] = replace(self.arms[label], active=True, failed=0)
+        else:
+            self.arms[label] = ArmRecord(len(self.arms), label)
+            if self.tally is not None:
+                self.tally = self.tally.fork()
+                self.tally.grow()
+        self._arms_changed({})
+
+    def retire_arm(self, label: str) -> None:
+        before = self.by_label(self.weights)
+        self.arms[label] = replace(self.arms[label], active=False)
+        self._arms_changed(before)
+
+    def _arms_changed(self, before: Mapping[str, float]) -> None:
+        """Solve again from the weights ``before``, or wait for the warm start of a new arm."""
+        start = np.array([before.get(label, 0.0) for label in self.active_labels])
+        self._forget_solution()
+        if not self._has_warm_start:
+            return
+        self._fix_objective()
+        if start.sum() > 0:
+            self.alpha = start / start.sum()
+        self._solve()
+
+    @property
+    def _has_warm_start(self) -> bool:
+        return all(arm.told >= self.warm_start for arm in self.active)
+
+    def _fix_objective(self) -> None:
+        """Fix the bandwidths as soon as every arm has its warm start."""
+        if self.resolved is None and self._has_warm_start:
+            rows = [[s.row for s in self.pending if s.arm == index] for index in self.indices]
+            self.resolved = self.described.fix_bandwidths([stack_rows(group) for group in rows])
+
+    def _is_due(self) -> bool:
+        if not self._has_warm_start:
+            return False
+        grown = self.total - self.solved_at
+        return self.alpha is None or grown >= max(1.0, self.growth * self.solved_at)
+
+    def _flush(self) -> None:
+        """Move the pending samples into the statistics."""
+        if self.tally is None:
+            assert self.resolved is not None
+            self.tally = self.resolved.tally(len(self.arms), self.template)
+        self.tally = self.tally.fork()
+        add_all(self.tally, self.pending)
+        self.tally.flush()
+        self.pending, self._loss = [], None
+
+    def _solve(self) -> None:
+        self._flush()
+        active = self.active
+        situation = Situation(
+            arms=self.active_labels,
+            indices=tuple(self.indices),
+            objective=self.objective,
+            tally=self.statistics,
+            counts=np.array([arm.told for arm in active]),
+            total=self.total,
+            start=self.weights,
+            solver=self.solver,
+            curvature=self.curvature,
+        )
+        decision = self.policy.decide(situation)
+        self._loss = situation.loss
+        self.alpha = on_simplex(decision.weights, len(active), "the policy's weights")
+        self._mixture = decision.mixture
+        if self._mixture is not None:
+            self._mixture = on_simplex(self._mixture, len(active), "the mixture's weights")
+        self._gap, self._gap_is_due = decision.gap, decision.gap == UNKNOWN_GAP
+        self.curvature = decision.curvature
+        self.solved_at = situation.total
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        arms = self.arms.values()
+        return {
+            "arms": [arm.label for arm in arms],
+            "active": [arm.active for arm in arms],
+            "told": [arm.told for arm in arms],
+            "failed": [arm.failed for arm in arms],
+            "former": to_plain(self.previous_weights),
+            "objective": to_plain(self.described),
+            "resolved": to_plain(self.resolved),
+            "policy": to_plain(self.policy),
+            "solver": to_plain(self.solver),
+            "warm_start": self.warm_start,
+            "resolve_growth": self.growth,
+            "place": None if self.template is None else place(self.template),
+            "dimension": None if self.template is None else int(self.template.shape[1]),
+            "pending": pack(self.pending),
+            "tally": None if self.tally is None else self.tally.state_dict(),
+            "weights": _copied(self.alpha),
+            "mixture": _copied(self._mixture),
+            "curvature": _copied(self.curvature),
+            "gap": to_plain(float(self.gap)),
+            "solved_at": self.solved_at,
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
+        in_flight = Counter(ticket["arm"] for ticket in saved["in_flight"])
+        columns = (saved["arms"], saved["active"], saved["told"], saved["failed"])
+        self.arms = {
+            label: ArmRecord(index, label, active, told, failed, in_flight[label])
+            for index, (label, active, told, failed) in enumerate(zip(*columns, strict=True))
+        }
+        self.previous_weights = from_plain(saved["former"])
+        self.resolved, self.solved_at = resolved, saved["solved_at"]
+        self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
+        self._mixture = _floats(saved.get("mixture"))  # older states do not have it
+        self._gap = from_plain(saved["gap"])
+        if saved["place"] is None:
+            return
+        self.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
+        self.pending = unpack(saved["pending"], self.template)
+        if saved["tally"] is not None and resolved is not None:
+            self.tally = resolved.tally(len(self.arms), self.template)
+            self.tally.load_state_dict(saved["tally"])
+
+
+def _copied(array: Vector | None) -> Vector | None:
+    return None if array is None else array.copy()
+
+
+def _floats(saved: Any) -> Vector | None:
+    return None if saved is None else np.array(saved, dtype=np.float64)

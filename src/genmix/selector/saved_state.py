@@ -1,0 +1,63 @@
+"""Checks on a saved state before it is trusted: version, objective, random generator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from genmix.core.description import from_plain, graft, has_missing
+from genmix.errors import InputError
+from genmix.objectives import Objective
+
+STATE_VERSION = 2
+
+
+def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]:
+    """The objective as it was passed and with its bandwidths fixed.
+
+    A state cannot hold functions, such as a custom kernel; these come from ``objective``.
+    """
+    if not isinstance(saved, Mapping) or "version" not in saved:
+        raise InputError("this is not a saved selector state; pass what state_dict() returned.")
+    if saved["version"] != STATE_VERSION:
+        raise InputError(
+            f"the state has version {saved['version']!r}, but this version of genmix reads only "
+            f"{STATE_VERSION}; resume with the genmix version that wrote it."
+        )
+    described, resolved = from_plain(saved["objective"]), from_plain(saved["resolved"])
+    if objective is not None:
+        described, resolved = graft(described, objective), graft(resolved, objective)
+    missing = has_missing(described)
+    if missing is not None:
+        raise InputError(
+            f"the state was saved with your function {missing}, which it cannot contain; "
+            "pass the same objective= again, including that function."
+        )
+    if objective is not None and described != objective:
+        raise InputError(
+            f"the state was saved with {described!r}; pass that objective, or leave it out."
+        )
+    return described, resolved
+
+
+def generator_from_seed(seed: int | np.random.Generator) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"seed is {seed!r}; pass a whole number of at least 0 or a numpy Generator."
+        ) from error
+
+
+def generator_from_state(state: Mapping[str, Any]) -> np.random.Generator:
+    kind = getattr(np.random, state["bit_generator"], None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise InputError(
+            f"the state's random generator {state['bit_generator']!r} is unknown; "
+            "resume with the numpy version that wrote it."
+        )
+    bits = kind()
+    bits.state = dict(state)
+    return np.random.Generator(bits)
