@@ -11,9 +11,9 @@ import pytest
 
 import genmix as gx
 from genmix.callbacks import Logger, MLflow, TensorBoard, WandB
-from genmix.callbacks.mlflow import _renamed
+from genmix.callbacks.mlflow import _valid_names
 from genmix.errors import InputError
-from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader
 from tests.support.report_runs import feature_run
 
 
@@ -73,7 +73,7 @@ def test_every_so_many_samples(tmp_path: Path) -> None:
 def test_a_tool_that_is_away_does_not_stop_the_run(tmp_path: Path) -> None:
     kept, other = Kept(breaks_at=20), Kept()
     with pytest.warns(
-        RuntimeWarning, match="Kept logs no more of this run: the server is away"
+        RuntimeWarning, match="Kept stopped logging this run: the server is away"
     ) as told:
         run = play(tmp_path, kept, other)
     assert len(told) == 1
@@ -102,7 +102,7 @@ def test_an_end_that_fails_is_told_and_nothing_else(tmp_path: Path) -> None:
     run = feature_run(tmp_path, 60, callbacks=[Rude()], note=notes.append)
     assert run.status == "finished"
     assert [line for line in notes if "no end" in line] == [
-        "after the run: no end; the run itself is whole"
+        "after the run: no end; the run itself is complete"
     ]
 
 
@@ -113,12 +113,14 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in [m for m in sys.modules if m == module or m.startswith(f"{module}.")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(InputError, match=rf"needs the package {module}: pip install {module}"):
+        with pytest.raises(
+            InputError, match=rf"needs the package {module}; install it with pip install {module}"
+        ):
             make()
 
 
 def test_names_that_mlflow_takes() -> None:
-    found = _renamed({"weight/a<b": 1.0, "weight/a/b": 2.0, "samples": 3.0, "x" * 300: 4.0})
+    found = _valid_names({"weight/a<b": 1.0, "weight/a/b": 2.0, "samples": 3.0, "x" * 300: 4.0})
     assert found == {"weight/a_b": 1.0, "weight/a_b 2": 2.0, "samples": 3.0, "x" * 250: 4.0}
 
 
@@ -175,6 +177,5 @@ def test_wandb_keeps_it_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_the_timeline_needs_is_in_the_journal(tmp_path: Path) -> None:
     run = play(tmp_path, Kept(), samples=40)
-    journal = Journal.open(run.folder, readonly=True)
-    assert json.loads(json.dumps(journal.timeline())) == journal.timeline()
-    journal.close()
+    with JournalReader.open(run.folder) as journal:
+        assert json.loads(json.dumps(journal.timeline())) == journal.timeline()

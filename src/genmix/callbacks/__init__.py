@@ -1,4 +1,4 @@
-"""Callbacks that tell a running study to other tools: a flat dict of numbers, now and then."""
+"""Callbacks that log a running study to TensorBoard, MLflow or Weights & Biases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow: metrics of a run, with the study as parameters."""
+"""Logging to MLflow."""
 
 from __future__ import annotations
 
@@ -7,23 +7,43 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.core.optional import need
+from genmix.core.optional import require
 
 if TYPE_CHECKING:
-    from genmix.runs.run import Live
+    from genmix.runs.timeline import Live
 
-NOT_ALLOWED = re.compile(r"[^\w\-. ]", re.ASCII)
-"""What MLflow does not take in the name of a metric; a slash would make a folder in its file store."""
+INVALID_CHARACTERS = re.compile(r"[^\w\-. ]", re.ASCII)
+"""Not allowed in metric names; a slash would create a folder in MLflow's file store."""
 
-LONGEST = 250
-AT_ONCE = 1000
+MAX_NAME = 250
+MAX_BATCH = 1000
 
 
 class MLflow(Logger):
-    """Logs into the active MLflow run, or into one of its own, named after the study.
+    """Log to the active MLflow run, or to a new one named after the study.
 
-    ``experiment`` is the name of the experiment that a run of its own goes to; ``tracking_uri`` where
-    MLflow keeps it, by default what MLflow was told.
+    Weights, counts, costs and scores become metrics; policy, seed and objective become tags.
+
+    Parameters
+    ----------
+    experiment : str, optional
+        Name of the experiment for a new run. It is created if it does not exist. Default: MLflow's
+        default experiment.
+    tracking_uri : str, optional
+        Where MLflow stores the run. Default: MLflow's current tracking URI.
+    every : int, optional
+        Log every so many samples. By default, log whenever the timeline has a new entry.
+
+    Raises
+    ------
+    InputError
+        If the package mlflow is not installed.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> from genmix.callbacks import MLflow
+    >>> gx.run("study.yaml", callbacks=[MLflow("cities")])  # doctest: +SKIP
     """
 
     def __init__(
@@ -33,10 +53,10 @@ class MLflow(Logger):
         every: int | None = None,
     ) -> None:
         super().__init__(every)
-        self._mlflow = need("mlflow", extra="mlflow", what="MLflow()")
+        self._mlflow = require("mlflow", extra="mlflow", what="MLflow()")
         self._client: Any = self._mlflow.MlflowClient(tracking_uri=tracking_uri)
         self._experiment = experiment
-        # The active run belongs to a thread, and the study may run in another than this one.
+        # MLflow's active run is per thread, and the study may run in another thread than this one.
         active = self._mlflow.active_run()
         self._active: str | None = None if active is None else active.info.run_id
         self._run: str = ""
@@ -45,14 +65,14 @@ class MLflow(Logger):
         if self._active is not None:
             self._run = self._active
         else:
-            made = self._client.create_run(self._place(), run_name=live.study.name)
-            self._run = made.info.run_id
-        settings = {"policy": live.study.policy.name, "seed": live.study.seed}
-        settings["objective"] = repr(live.selector.objective)[:500]
-        for name, value in settings.items():
+            created = self._client.create_run(self._experiment_id(), run_name=live.study.name)
+            self._run = created.info.run_id
+        tags = {"policy": live.study.policy.kind, "seed": live.study.seed}
+        tags["objective"] = repr(live.selector.objective)[:500]
+        for name, value in tags.items():
             self._client.set_tag(self._run, f"genmix.{name}", str(value))
 
-    def _place(self) -> str:
+    def _experiment_id(self) -> str:
         if self._experiment is None:
             return "0"
         found = self._client.get_experiment_by_name(self._experiment)
@@ -63,23 +83,23 @@ class MLflow(Logger):
     def log(self, numbers: dict[str, float], step: int) -> None:
         now = int(1000 * time.time())
         metric = self._mlflow.entities.Metric
-        told = [metric(n, float(v), now, step) for n, v in _renamed(numbers).items()]
-        for first in range(0, len(told), AT_ONCE):
-            self._client.log_batch(self._run, metrics=told[first : first + AT_ONCE])
+        metrics = [metric(n, float(v), now, step) for n, v in _valid_names(numbers).items()]
+        for first in range(0, len(metrics), MAX_BATCH):
+            self._client.log_batch(self._run, metrics=metrics[first : first + MAX_BATCH])
 
     def close(self) -> None:
         if self._active is None:
             self._client.set_terminated(self._run)
 
 
-def _renamed(numbers: dict[str, float]) -> dict[str, float]:
-    """Names that MLflow takes; two that become alike get a number."""
+def _valid_names(numbers: dict[str, float]) -> dict[str, float]:
+    """Replace characters that MLflow does not allow, and number names that become equal."""
     found: dict[str, float] = {}
     for name, value in numbers.items():
-        what, slash, whose = name.partition("/")
-        plain = base = f"{what}{slash}{NOT_ALLOWED.sub('_', whose)}"[:LONGEST]
+        kind, slash, label = name.partition("/")
+        valid = base = f"{kind}{slash}{INVALID_CHARACTERS.sub('_', label)}"[:MAX_NAME]
         count = 2
-        while plain in found:
-            plain, count = f"{base[: LONGEST - 6]} {count}", count + 1
-        found[plain] = value
+        while valid in found:
+            valid, count = f"{base[: MAX_NAME - 6]} {count}", count + 1
+        found[valid] = value
     return found

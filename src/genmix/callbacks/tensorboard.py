@@ -1,4 +1,4 @@
-"""TensorBoard: event files that `tensorboard --logdir` reads; needs the package tensorboard alone."""
+"""Logging to TensorBoard event files; needs only the package tensorboard."""
 
 from __future__ import annotations
 
@@ -7,20 +7,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.core.optional import need
+from genmix.core.optional import require
 
 if TYPE_CHECKING:
-    from genmix.runs.run import Live
+    from genmix.runs.timeline import Live
 
 
 class TensorBoard(Logger):
-    """Writes scalars into ``folder``; by default ``tensorboard`` in the run folder."""
+    """Write scalars to a folder that ``tensorboard --logdir`` reads.
+
+    Parameters
+    ----------
+    folder : str or path, optional
+        Where to write. Default: ``tensorboard`` in the run folder.
+    every : int, optional
+        Log every so many samples. By default, log whenever the timeline has a new entry.
+
+    Raises
+    ------
+    InputError
+        If the package tensorboard is not installed.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> from genmix.callbacks import TensorBoard
+    >>> gx.run("study.yaml", callbacks=[TensorBoard("logs")])  # doctest: +SKIP
+    """
 
     def __init__(
         self, folder: str | os.PathLike[str] | None = None, every: int | None = None
     ) -> None:
         super().__init__(every)
-        self._summary = need("tensorboard.summary", extra="tensorboard", what="TensorBoard()")
+        self._summary = require("tensorboard.summary", extra="tensorboard", what="TensorBoard()")
         self._folder = None if folder is None else Path(folder)
         self._writer: Any = None
 

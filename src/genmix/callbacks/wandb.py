@@ -1,22 +1,41 @@
-"""Weights & Biases: one W&B run for each run."""
+"""Logging to Weights & Biases."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from genmix.callbacks.base import Logger
-from genmix.core.optional import need
+from genmix.core.optional import require
 
 if TYPE_CHECKING:
-    from genmix.runs.run import Live
+    from genmix.runs.timeline import Live
 
 
 class WandB(Logger):
-    """Logs into a W&B run; ``options`` go to ``wandb.init``, such as ``project``, ``mode`` or ``dir``."""
+    """Log to a new Weights & Biases run, with the study as its config.
+
+    Parameters
+    ----------
+    every : int, optional
+        Log every so many samples. By default, log whenever the timeline has a new entry.
+    **options
+        Passed to ``wandb.init``, e.g. ``project``, ``mode`` or ``dir``.
+
+    Raises
+    ------
+    InputError
+        If the package wandb is not installed.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> from genmix.callbacks import WandB
+    >>> gx.run("study.yaml", callbacks=[WandB(project="cities")])  # doctest: +SKIP
+    """
 
     def __init__(self, every: int | None = None, **options: Any) -> None:
         super().__init__(every)
-        self._wandb = need("wandb", extra="wandb", what="WandB()")
+        self._wandb = require("wandb", extra="wandb", what="WandB()")
         self._options, self._run = options, None  # type: tuple[dict[str, Any], Any]
 
     def open(self, live: Live) -> None:
