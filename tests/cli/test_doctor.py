@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
+from genmix.cli.doctor import Finding, examine, packages
 from genmix.encoders import ENCODER_KINDS
 from genmix.generators import ARM_KINDS, ArmSettings, Context, Generator
 from genmix.study.study import StudyError
-from genmix.cli.doctor import Finding, examine, packages
 from genmix.study.template import write_example
 
 runner = CliRunner()
@@ -78,7 +78,7 @@ class LackingArm(ArmSettings):
 
 
 def test_a_package_that_is_not_there_comes_with_its_pip_line() -> None:
-    words = "not installed: pip install genmix-needs-this (for lacking)"
+    words = "not installed; run: pip install genmix-needs-this (for lacking)"
     assert packages([LackingArm], "note") == [Finding("genmix_needs_this", "note", words)]
     (finding,) = packages([LackingArm, LackingArm], "missing")
     assert finding.is_missing
@@ -102,20 +102,20 @@ def test_what_a_study_lacks_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
     assert told == {
         "openai": ("ok", f"{version('openai')} (for openai)"),
         "$GENMIX_TEST_KEY": ("ok", "set (arm 'remote' and arm 'program')"),
-        "$OTHER_KEY": ("missing", "not set: put the secret into it (arm 'program')"),
-        "reference": ("missing", f"there is no {tmp_path}/real.npz: check the path"),
+        "$OTHER_KEY": ("missing", "not set; put the secret in it (arm 'program')"),
+        "reference": ("missing", f"{tmp_path}/real.npz does not exist; check the path"),
         "prompts_file of arm 'remote'": (
             "missing",
-            f"there is no {tmp_path}/prompts.txt: check the path",
+            f"{tmp_path}/prompts.txt does not exist; check the path",
         ),
         "path of arm 'files'": ("ok", "features.npz"),
         "function of arm 'own'": (
             "missing",
-            f"there is no module nowhere_to_be_found in {tmp_path}, and none is installed",
+            f"there is no module nowhere_to_be_found, neither in {tmp_path} nor installed",
         ),
         "command of arm 'program'": (
             "missing",
-            "there is no program no-such-program-here: install it, or mend the name",
+            "there is no program no-such-program-here; install it, or correct its name",
         ),
         "command of arm 'shell'": ("ok", f"{tmp_path}/tool.sh"),
     }

@@ -1,4 +1,4 @@
-"""What is installed here, what a study needs that is not, and how to get it."""
+"""``genmix doctor``: what is installed, what a study still needs, and how to get it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from rich.text import Text
 from genmix import __version__
 from genmix.core.optional import package_of
 from genmix.core.text import listed
-from genmix.encoders import ENCODER_KINDS
-from genmix.generators import ARM_KINDS
-from genmix.study.study import Study, read_study
-from genmix.study.components import reference_paths
+from genmix.encoders import encoder_kinds, encoder_plugins
+from genmix.generators import arm_kinds, arm_plugins
+from genmix.study.components import objective_plugins, policy_plugins, reference_paths
 from genmix.study.messages import kinds_of
+from genmix.study.study import Study, read_study
 
-State = Literal["ok", "missing", "note"]
-STYLES = {"ok": "green", "missing": "red", "note": "dim"}
+State = Literal["ok", "missing", "broken", "note"]
+STYLES = {"ok": "green", "missing": "red", "broken": "red", "note": "dim"}
 FILE_KEYS = ("path", "file", "folder")
 TOOLS = {
     "altair": "charts of reports, comparisons and the paper",
@@ -43,15 +43,15 @@ TOOLS = {
     "mlflow": "the callback MLflow",
     "wandb": "the callback WandB",
 }
-"""What commands need, whatever the study."""
+"""Modules that commands need, whatever the study."""
 
 FULL = 100 * 2**20
-"""Free bytes below which the disk counts as full."""
+"""The disk counts as full below this number of free bytes."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: State
@@ -66,10 +66,10 @@ class Finding:
 
 
 def examine(study: str | Path | None = None) -> list[Finding]:
-    """What is here; with a study, all that it needs and nothing else."""
+    """Check this machine; with a study, check everything that it needs and nothing else."""
     found = list(_base())
     if study is None:
-        found += packages([*ARM_KINDS, *ENCODER_KINDS], "note")
+        found += packages([*arm_kinds(), *encoder_kinds()], "note")
         found += [_finding(module, f"for {purpose}", "note") for module, purpose in TOOLS.items()]
     else:
         plan, folder = read_study(study), Path(study).resolve().parent
@@ -77,7 +77,7 @@ def examine(study: str | Path | None = None) -> list[Finding]:
         found += packages([type(each) for each in settings.values()], "missing")
         found += _variables(settings)
         found += _files(plan, settings, folder)
-    return [*found, _disk()]
+    return [*found, *_plugins(), _disk()]
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
@@ -98,7 +98,7 @@ def _base() -> Iterator[Finding]:
 
 
 def _threads() -> str:
-    """How many threads linear algebra uses."""
+    """The number of threads that linear algebra uses."""
     if _is_installed("threadpoolctl"):
         pools = importlib.import_module("threadpoolctl").threadpool_info()
         counts = {pool["num_threads"] for pool in pools if pool.get("user_api") == "blas"}
@@ -112,7 +112,9 @@ def _disk() -> Finding:
     free = shutil.disk_usage(here).free
     words = f"{free / 2**30:.1f} GiB free in {here}"
     if free < FULL:
-        return Finding("disk", "missing", f"{words}: make room, a run writes there.")
+        return Finding(
+            "disk", "missing", f"{words}; free some space, because runs are written there."
+        )
     return Finding("disk", "ok", words)
 
 
@@ -120,7 +122,7 @@ def _disk() -> Finding:
 
 
 def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
-    """One finding for every module that some kind needs, and the GPU if torch is among them."""
+    """One finding per module that these kinds need, and one for the GPU if torch is among them."""
     users: dict[str, list[type[Any]]] = {}
     for kind in dict.fromkeys(kinds):
         for module in kind.needs:
@@ -129,6 +131,17 @@ def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
     if "torch" in users and _is_installed("torch"):
         found.append(_gpu(absent))
     return found
+
+
+def _plugins() -> Iterator[Finding]:
+    """One finding per plugin of an installed package."""
+    plugins = (*arm_plugins(), *encoder_plugins(), *objective_plugins(), *policy_plugins())
+    for plugin in plugins:
+        what = f"{plugin.group}: {plugin.name}"
+        if plugin.problem is None:
+            yield Finding(what, "ok", f"from {plugin.package}")
+        else:
+            yield Finding(what, "broken", plugin.problem)
 
 
 def _is_installed(module: str) -> bool:
@@ -145,7 +158,7 @@ def _package(module: str, users: list[type[Any]], absent: State) -> Finding:
 
 def _finding(module: str, purpose: str, absent: State) -> Finding:
     if not _is_installed(module):
-        how = f"not installed: pip install {package_of(module)} ({purpose})"
+        how = f"not installed; run: pip install {package_of(module)} ({purpose})"
         return Finding(module, absent, how)
     names = metadata.packages_distributions().get(module, [])
     version = metadata.version(names[0]) if names else "installed"
@@ -156,7 +169,7 @@ def _gpu(absent: State) -> Finding:
     try:
         torch = importlib.import_module("torch")
         if not torch.cuda.is_available():
-            return Finding("GPU", "note", "no CUDA device: models run on the CPU")
+            return Finding("GPU", "note", "no CUDA device; models run on the CPU")
         name, total = (
             torch.cuda.get_device_name(0),
             torch.cuda.get_device_properties(0).total_memory,
@@ -166,17 +179,17 @@ def _gpu(absent: State) -> Finding:
     return Finding("GPU", "ok", f"{name}, {total / 2**30:.0f} GiB")
 
 
-# -- what a study names ------------------------------------------------------------------------------
+# -- what a study needs ------------------------------------------------------------------------------
 
 
 def _settings(study: Study) -> dict[str, BaseModel]:
-    """The settings of arms and encoder by what they are called."""
+    """The settings of the arms and the encoder, by the names that findings use."""
     found: dict[str, BaseModel] = {f"arm {label!r}": arm for label, arm in study.arms.items()}
     return found if study.encoder is None else found | {"encoder": study.encoder}
 
 
 def _variables(settings: Mapping[str, BaseModel]) -> list[Finding]:
-    """Environment variables that are named, and whether they are set; never what they hold."""
+    """Whether the environment variables that the study names are set; never their values."""
     users: dict[str, list[str]] = {}
     for owner, each in settings.items():
         for key, value in each.model_dump().items():
@@ -189,11 +202,11 @@ def _variables(settings: Mapping[str, BaseModel]) -> list[Finding]:
 def _variable(name: str, users: list[str]) -> Finding:
     if os.environ.get(name):
         return Finding(f"${name}", "ok", f"set ({listed(users)})")
-    return Finding(f"${name}", "missing", f"not set: put the secret into it ({listed(users)})")
+    return Finding(f"${name}", "missing", f"not set; put the secret in it ({listed(users)})")
 
 
 def _files(study: Study, settings: Mapping[str, BaseModel], folder: Path) -> list[Finding]:
-    """Files, folders, programs and modules that are named."""
+    """Whether the files, folders, programs and modules that the study names exist."""
     found = [_file("reference", path, folder) for path in reference_paths(study)]
     for owner, each in settings.items():
         for key, value in each.model_dump().items():
@@ -208,7 +221,7 @@ def _files(study: Study, settings: Mapping[str, BaseModel], folder: Path) -> lis
 
 
 def _is_path(key: str, value: Any) -> bool:
-    if key == "model":  # which may also be a name at a hub or an endpoint
+    if key == "model":  # it may also be a name on a hub or at an endpoint
         return str(value).startswith(("./", "../", "/", "~"))
     return isinstance(value, str) and (key in FILE_KEYS or key.endswith("_file"))
 
@@ -217,18 +230,20 @@ def _file(what: str, path: str, folder: Path) -> Finding:
     place = (folder / Path(path).expanduser()).resolve()
     if place.exists():
         return Finding(what, "ok", path)
-    return Finding(what, "missing", f"there is no {place}: check the path")
+    return Finding(what, "missing", f"{place} does not exist; check the path")
 
 
 def _module(what: str, function: str, folder: Path) -> Finding:
     top = function.partition(":")[0].partition(".")[0]
     if any(place.exists() for place in (folder / f"{top}.py", folder / top)) or _is_installed(top):
         return Finding(what, "ok", function)
-    return Finding(what, "missing", f"there is no module {top} in {folder}, and none is installed")
+    return Finding(what, "missing", f"there is no module {top}, neither in {folder} nor installed")
 
 
 def _program(what: str, program: str, folder: Path) -> Finding:
     found = shutil.which(folder / program if os.sep in program else program)
     if found is not None:
         return Finding(what, "ok", str(found))
-    return Finding(what, "missing", f"there is no program {program}: install it, or mend the name")
+    return Finding(
+        what, "missing", f"there is no program {program}; install it, or correct its name"
+    )

@@ -1,1 +1,1 @@
-"""Studies: a validated file, a journal of everything that was paid for, and the loop between them."""
+"""A study: a YAML file or a dict, validated."""

@@ -1,98 +1,114 @@
-"""From what pydantic finds to sentences: where it stands, what it is, what to write instead."""
+"""From pydantic's errors to sentences: which key is wrong, what it holds, and what to write instead."""
 
 from __future__ import annotations
 
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from genmix.core.text import listed
-from genmix.study.problems import Faults, Path, did_you_mean, nearest, shown, subject
+from genmix.study.problems import KeyPath, Problems, did_you_mean, nearest, shown, subject
 
-Report = Callable[[Path, str], None]
-"""Takes what is wrong with a path."""
+IMPERATIVES = ("give ", "name ", "pass ", "put ", "set ", "use ", "write ")
+"""How a validator's message begins if it only says what to do, not what is wrong."""
 
 
 def add_errors(
-    faults: Faults,
+    problems: Problems,
     error: ValidationError,
     model: type[BaseModel],
     data: Any,
-    origin: Callable[[Path], Path] = lambda path: path,
+    origin: Callable[[KeyPath], KeyPath],
 ) -> None:
-    """The sentences for all errors of one validation of ``data``; ``origin`` says where it stood."""
-    groups: dict[Path, list[Any]] = {}
+    """Add a sentence for every error of a validation; ``origin`` maps paths in ``data`` to the file."""
+    groups: dict[KeyPath, list[Any]] = {}
     for details in error.errors(include_url=False):
         path = _path_in(data, model, details)
         if details["type"].startswith("union_tag"):
             path = (*path, "kind")
         groups.setdefault(origin(path), []).append(details)
     for path, errors in groups.items():
-        faults.add(path, _sentence(path, errors, model))
+        problems.add(path, _sentence(path, errors, model))
 
 
-def _path_in(data: Any, annotation: Any, error: Any) -> Path:
-    """The location of an error without pydantic's own names of kinds and alternatives."""
+def _path_in(data: Any, annotation: Any, error: Any) -> KeyPath:
+    """The location of an error, without the kinds and union members that pydantic adds."""
     path: list[Any] = []
     for part in error["loc"]:
         is_kind = len(_models(annotation)) > 1
-        annotation, _ = _behind(annotation, [part])
-        if not is_kind and _holds(data, part):
+        annotation, _ = _type_at(annotation, [part])
+        if not is_kind and _contains(data, part):
             data = data[part]
             path.append(part)
     if error["type"] == "missing":
         path.append(error["loc"][-1])
+    elif "error" in error.get("ctx", {}) and isinstance(data, dict):
+        key = _first_word(error)  # "order is -1; …" is about the key 'order'
+        path += [key] if key in data else []
     return tuple(path)
 
 
-def _holds(data: Any, part: Any) -> bool:
+def _first_word(error: Any) -> str:
+    return str(error["ctx"]["error"]).removeprefix("the ").partition(" ")[0]
+
+
+def _contains(data: Any, part: Any) -> bool:
     if isinstance(data, list):
         return isinstance(part, int) and part < len(data)
     return isinstance(data, dict) and part in data
 
 
-def _sentence(path: Path, errors: Sequence[Any], model: type[BaseModel]) -> str:
+def _sentence(path: KeyPath, errors: Sequence[Any], model: type[BaseModel]) -> str:
     first = errors[0]
     if first["type"] == "missing":
-        _, field = _behind(model, first["loc"])
-        return f"{subject(path[:-1])} lacks {path[-1]!r}: add it{_purpose(field)}."
+        _, field = _type_at(model, first["loc"])
+        return f"{subject(path[:-1])} has no {path[-1]!r}; add it{_purpose(field)}."
     if first["type"] == "extra_forbidden":
-        known = _keys(model, first["loc"][:-1])
-        if path[0] == "arms" and len(path) == 3:
-            known.append("variants")
-        advice = did_you_mean(path[-1], known, f"the keys are {listed(known)}")
-        return f"unknown key {shown(path[-1])} in {subject(path[:-1])}: {advice}"
+        return _unknown_key(path, _keys(model, first["loc"][:-1]))
     if first["type"].startswith("union_tag"):
-        return _kind_sentence(subject(path[:-1]), first, _kinds(model, first["loc"]))
+        return _unknown_kind(subject(path[:-1]), first, _kinds(model, first["loc"]))
     own = next((each for each in errors if "error" in each.get("ctx", {})), None)
     if own is None:
-        return f"{subject(path)} is {shown(first['input'])}: give {expected(errors, model)}."
-    return _own_words(path, own)
+        return f"{subject(path)} is {shown(first['input'])}; use {_expected(errors, model)}."
+    return _validator_sentence(path, own)
 
 
-def _own_words(path: Path, error: Any) -> str:
-    """A sentence that the settings wrote themselves, with what they left out."""
-    words, key = str(error["ctx"]["error"]).rstrip("."), str(path[-1]) if path else ""
-    if key and words.startswith(f"{key} "):
-        return f"{subject(path[:-1])}: {words}."
-    is_said = not words.startswith("give ") or isinstance(error["input"], dict)
-    if is_said or key.endswith("env"):
-        return f"{subject(path)}: {words}."
-    return f"{subject(path)} is {shown(error['input'])}: {words}."
+def _unknown_key(path: KeyPath, known: list[str]) -> str:
+    if path[0] in ("objective", "policy"):
+        known = [key for key in known if key != "kind"]
+    elif path[0] == "arms" and len(path) == 3:
+        known.append("variants")
+    several = "the keys are" if len(known) > 1 else "the only key is"
+    otherwise = f"{several} {listed(known)}" if known else "it has no parameters"
+    advice = did_you_mean(path[-1], known, otherwise)
+    return f"unknown key {shown(path[-1])} in {subject(path[:-1])}; {advice}"
 
 
-def _kind_sentence(owner: str, error: Any, kinds: Sequence[str]) -> str:
+def _validator_sentence(path: KeyPath, error: Any) -> str:
+    """A sentence from the message of one of our own validators."""
+    words = str(error["ctx"]["error"]).rstrip(".")
+    key = str(path[-1]) if path else ""
+    if key and _first_word(error) == key:
+        owner = subject(path[:-1])
+        return f"{words}." if not path[:-1] or f" {owner} " in words else f"{owner}: {words}."
+    is_advice = words.startswith(IMPERATIVES) and not isinstance(error["input"], dict)
+    if is_advice and not key.endswith("env"):  # the value may be a secret
+        return f"{subject(path)} is {shown(error['input'])}; {words}."
+    return f"{subject(path)}: {words}."
+
+
+def _unknown_kind(owner: str, error: Any, kinds: Sequence[str]) -> str:
     kind = error["input"].get("kind") if isinstance(error["input"], dict) else None
     if kind is None:
-        return f"{owner} lacks 'kind': give one of {listed(kinds, 'or')}."
+        return f"{owner} has no 'kind'; use one of {listed(kinds, 'or')}."
     close = nearest(kind, kinds)
     if close is None:
-        return f"unknown kind {shown(kind)} of {owner}: use one of {listed(kinds, 'or')}."
+        return f"unknown kind {shown(kind)} in {owner}; use one of {listed(kinds, 'or')}."
     others = listed([each for each in kinds if each != close], "or")
-    return f"unknown kind {shown(kind)} of {owner}: did you mean {close!r} (or {others})?"
+    return f"unknown kind {shown(kind)} in {owner}; did you mean {close!r} (or {others})?"
 
 
 def _purpose(field: Any) -> str:
@@ -104,7 +120,7 @@ def _purpose(field: Any) -> str:
     return f" ({first}{words[1:].rstrip('.')})"
 
 
-# -- what to give instead ----------------------------------------------------------------------------
+# -- what to write instead ---------------------------------------------------------------------------
 
 PHRASES = {
     "int_": "a whole number",
@@ -115,60 +131,59 @@ PHRASES = {
     "list_": "a list",
     "tuple_": "a list",
     "set_": "a list",
-    "dict_": "a map of keys and values",
-    "mapping_": "a map of keys and values",
-    "model_": "a map of keys and values",
+    "dict_": "a mapping of keys and values",
+    "mapping_": "a mapping of keys and values",
+    "model_": "a mapping of keys and values",
     "path_": "a path",
     "none_required": "nothing",
 }
-"""By how pydantic's names of errors begin."""
+"""By the prefix of pydantic's error types."""
+
+BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
-def expected(errors: Sequence[Any], model: Any = None) -> str:
-    """What to give instead, over all alternatives."""
-    phrases = [_phrase(each, _behind(model, each["loc"])[1]) for each in errors]
+def _expected(errors: Sequence[Any], model: Any) -> str:
+    """What to write instead, over all members of a union."""
+    phrases = [_phrase(each, _type_at(model, each["loc"])[1]) for each in errors]
     return listed(dict.fromkeys(phrases), "or")
 
 
 def _phrase(error: Any, field: Any) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind.startswith(("greater_than", "less_than")):
-        whole = field is not None and int in _alternatives(field.annotation)
-        return ("a whole number" if whole else "a number") + _bounds(field, context)
+        is_integer = field is not None and int in _members(field.annotation)
+        return ("a whole number" if is_integer else "a number") + _bounds(field, context)
     if kind == "literal_error":
         return str(context["expected"])
     if kind == "string_pattern_mismatch":
-        return f"text of another form{_purpose(field)}"
+        return f"another format{_purpose(field)}"
     if kind == "string_type" and isinstance(error["input"], int | float):
         return "text in quotes"
     if kind == "too_short":
-        return f"at least {context['min_length']}".replace("least 1", "least one")
-    for start, phrase in PHRASES.items():
-        if kind.startswith(start):
+        return f"at least {context['min_length']} {'entry' if context['min_length'] == 1 else 'entries'}"
+    for prefix, phrase in PHRASES.items():
+        if kind.startswith(prefix):
             return phrase + (_bounds(field, {}) if "number" in phrase else "")
     words = str(error["msg"])
     return f"another value ({words[:1].lower()}{words[1:]})"
 
 
-def _bounds(field: Any, passed: Mapping[str, Any]) -> str:
-    """`` of at least 1``: the field's own limits, or else the one that was passed."""
-    limits = dict(passed)
+def _bounds(field: Any, exceeded: Mapping[str, Any]) -> str:
+    """`` of at least 1``: the bounds of the field, or else the one that was exceeded."""
+    limits = {name: value for name, value in exceeded.items() if name in BOUNDS}
     for rule in getattr(field, "metadata", ()):
-        limits |= {name: getattr(rule, name) for name in LIMITS if hasattr(rule, name)}
+        limits |= {name: getattr(rule, name) for name in BOUNDS if hasattr(rule, name)}
     if "ge" in limits and "le" in limits:
         return f" between {limits['ge']:g} and {limits['le']:g}"
-    parts = [f"{LIMITS[name]} {limits[name]:g}" for name in LIMITS if name in limits]
+    parts = [f"{BOUNDS[name]} {limits[name]:g}" for name in BOUNDS if name in limits]
     return f" {' and '.join(parts)}" if parts else ""
 
 
-LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+# -- the types behind a location ---------------------------------------------------------------------
 
 
-# -- the settings behind a location ------------------------------------------------------------------
-
-
-def _behind(annotation: Any, location: Iterable[Any]) -> tuple[Any, Any]:
-    """The type at the end of a location of pydantic, and the field if it ends in one."""
+def _type_at(annotation: Any, location: Iterable[Any]) -> tuple[Any, Any]:
+    """The type at a location of pydantic's, and its field if it has one."""
     field = None
     for part in location:
         annotation, field = _step(annotation, part)
@@ -177,43 +192,42 @@ def _behind(annotation: Any, location: Iterable[Any]) -> tuple[Any, Any]:
 
 def _step(annotation: Any, part: Any) -> tuple[Any, Any]:
     settings = _models(annotation)
-    if len(settings) > 1:  # a union, where pydantic names the kind
+    if len(settings) > 1:  # a union, in which pydantic names the kind
         return next((each for each in settings if part in kinds_of(each)), None), None
     for each in settings:
         if part in each.model_fields:
             return each.model_fields[part].annotation, each.model_fields[part]
-    for each in _alternatives(annotation):
+    for each in _members(annotation):
         if get_origin(each) in (dict, list, tuple):
             return get_args(each)[-1 if get_origin(each) is dict else 0], None
     return None, None
 
 
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the one thing that it is."""
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the single type."""
     if get_origin(annotation) is Annotated:
-        return _alternatives(get_args(annotation)[0])
+        return _members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(each for member in get_args(annotation) for each in _alternatives(member))
+        return tuple(each for member in get_args(annotation) for each in _members(member))
     return (annotation,)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The classes of settings among the alternatives."""
-    found = [each for each in _alternatives(annotation) if isinstance(each, type)]
+    """The pydantic models among the members of a union."""
+    found = [each for each in _members(annotation) if isinstance(each, type)]
     return [each for each in found if issubclass(each, BaseModel)]
 
 
 def _keys(model: Any, location: Sequence[Any]) -> list[str]:
-    """The keys of the settings that a location leads to."""
-    return [key for each in _models(_behind(model, location)[0]) for key in each.model_fields]
+    return [key for each in _models(_type_at(model, location)[0]) for key in each.model_fields]
 
 
 def _kinds(model: Any, location: Sequence[Any]) -> list[str]:
-    return [kind for each in _models(_behind(model, location)[0]) for kind in kinds_of(each)]
+    return [kind for each in _models(_type_at(model, location)[0]) for kind in kinds_of(each)]
 
 
 def kinds_of(settings: type[BaseModel]) -> tuple[str, ...]:
-    """The values of ``kind`` that a class of settings stands for."""
+    """The values of ``kind`` that a settings class stands for."""
     field = settings.model_fields.get("kind")
     return get_args(field.annotation) if field is not None else ()
 
@@ -224,10 +238,12 @@ NUMBER = re.compile(r"\s*[-+]?(\.[0-9]+|[0-9]{1,40}(\.[0-9]*)?)([eE][-+]?[0-9]+)
 INFINITE = re.compile(r"\s*[-+]?(inf|infinity|nan)\s*", re.IGNORECASE)
 
 
-def with_numbers(annotation: Any, value: Any, report: Report, path: Path = ()) -> Any:
-    """``value`` with 1e3 a number where one is wanted, also in quotes.
+def with_numbers(
+    annotation: Any, value: Any, report: Callable[[KeyPath, str], None], path: KeyPath = ()
+) -> Any:
+    """``value`` with text such as ``"1e3"`` as a number wherever the type is a number.
 
-    What pydantic would take for a number besides, true and false and inf, is reported.
+    Reports values that pydantic would wrongly accept as numbers: true, false and inf.
     """
     if isinstance(value, dict):
         if len(_models(annotation)) > 1:
@@ -241,18 +257,20 @@ def with_numbers(annotation: Any, value: Any, report: Report, path: Path = ()) -
             with_numbers(_step(annotation, i)[0], part, report, (*path, i))
             for i, part in enumerate(value)
         ]
-    wanted = set(_alternatives(annotation))
+    wanted = set(_members(annotation))
+    if Literal["inf"] in wanted and re.fullmatch(r"\+?inf(inity)?", str(value).strip(), re.I):
+        return "inf"
     if wanted & {int, float} and not wanted & {bool, str}:
         return _number(value, "a whole number" if int in wanted else "a number", report, path)
     return value
 
 
-def _number(value: Any, words: str, report: Report, path: Path) -> Any:
+def _number(value: Any, words: str, report: Callable[[KeyPath, str], None], path: KeyPath) -> Any:
     if isinstance(value, str) and NUMBER.fullmatch(value):
         number = int(value) if value.strip().lstrip("+-").isdigit() else float(value)
         if abs(number) < 2**63:
             return number
     elif not isinstance(value, bool) and not (isinstance(value, str) and INFINITE.fullmatch(value)):
         return value
-    report(path, f"is {shown(value)}: give {words}.")
+    report(path, f"is {shown(value)}; use {words}.")
     return value

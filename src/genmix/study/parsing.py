@@ -1,7 +1,7 @@
-"""From the text of a study to plain data that remembers where it stood.
+"""From the text of a study file to plain data that remembers its line numbers.
 
-YAML is read as version 1.2 means it: only true and false are booleans, only decimal digits are
-numbers. Tags are refused, so that no text can make anything but plain values.
+YAML is read as version 1.2 defines it: only ``true`` and ``false`` are booleans, and only decimal
+digits are numbers. Tags are refused, so a file can hold nothing but plain values.
 """
 
 from __future__ import annotations
@@ -11,312 +11,306 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from genmix.study.problems import Faults, Path, StudyError, readable, shown, subject
+from genmix.core.text import quotable
+from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.secrets import ADVICE, lines_with_secrets
 
-LARGEST_FILE = 2**20
-MOST_VALUES = 100_000
-DEEPEST = 50
+MAX_BYTES = 2**20
+MAX_VALUES = 100_000
+MAX_DEPTH = 50
 
 
-class Place(NamedTuple):
-    """Where something stands in a file, both counted from 1."""
+class Position(NamedTuple):
+    """A position in a file; line and column count from 1."""
 
     line: int
     column: int
 
+    @classmethod
+    def of(cls, mark: Any) -> Position:
+        return cls(1, 1) if mark is None else cls(mark.line + 1, mark.column + 1)
+
 
 @dataclass(frozen=True)
-class Source:
-    """A study as it was written."""
+class StudyFile:
+    """The content of a study file."""
 
     name: str
-    """What errors call the file."""
+    """What error messages call the file."""
     text: str
     data: dict[str, Any]
-    places: dict[Path, Place] = field(default_factory=dict)
-    """Of every key, and of every item of a list."""
+    positions: dict[KeyPath, Position] = field(default_factory=dict)
+    """The position of every key and every list item."""
 
-    def place(self, path: Path) -> Place:
-        """Of the path, or of what it would belong into."""
-        while path and path not in self.places:
+    def position(self, path: KeyPath) -> Position:
+        """The position of a key path, or of the closest parent that is in the file."""
+        while path and path not in self.positions:
             path = path[:-1]
-        return self.places.get(path, Place(1, 1))
+        return self.positions.get(path, Position(1, 1))
 
-    def raise_by_line(self, faults: Faults) -> None:
-        """Every sentence with its line, first line first."""
-        found = [(self.place(path), words) for path, words in faults.found.items()]
-        lines = {place.line for place, _ in found}
+    def raise_if_any(self, problems: Problems) -> None:
+        """Raise a ``StudyError`` with a line number for every problem, in the order of the lines."""
+        found = [(self.position(path), words) for path, words in problems.by_path.items()]
+        lines = {position.line for position, _ in found}
         for line in lines_with_secrets(self.text):
-            if line not in lines:  # a comment, or within a text
-                found.append((Place(line, 1), f"the line holds a secret: {ADVICE}."))
+            if line not in lines:  # in a comment or inside a longer text
+                found.append((Position(line, 1), f"this line contains a secret; {ADVICE}."))
         if found:
-            told = [f"{self.name}, line {place.line}: {words}" for place, words in sorted(found)]
-            raise StudyError(told)
+            raise _error(self.name, found)
 
 
-def read_source(path: str | os.PathLike[str]) -> Source:
-    """The content of a study file."""
-    text = _read_text(File(path))
-    name = readable(str(path))
-    root = _Reader(name, text).read()
-    unfolded = _Unfolded(name)
-    data = unfolded.value(root, ())
-    return Source(name, text, data, unfolded.places)
+def parse_study_file(path: str | os.PathLike[str]) -> StudyFile:
+    """Read and parse a study file; anything but a plain YAML mapping raises ``StudyError``."""
+    text = _read_text(Path(path))
+    name = quotable(path)
+    root = _compose(name, text)
+    builder = _Builder(name)
+    data = builder.build(root)
+    return StudyFile(name, text, data, builder.positions)
 
 
-def _read_text(path: File) -> str:
+def _read_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise StudyError([f"there is no study {path}: 'genmix init' writes an example."]) from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise StudyError(
+            [f"there is no study {path}; check the path, or write an example with 'genmix init'."]
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         why = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or error
-        raise StudyError([f"{readable(str(path))} cannot be read ({why}): name a file."]) from None
-    if len(content) > LARGEST_FILE:
-        advice = f"keep a study below {LARGEST_FILE}, and long lists in files of their own"
-        raise StudyError([f"{path} has {len(content)} bytes: {advice}."])
+        raise StudyError([f"cannot read {quotable(path)} ({why}); pass a study file."]) from None
+    if len(content) > MAX_BYTES:
+        advice = f"keep a study below {MAX_BYTES} bytes and put long lists in separate files"
+        raise StudyError([f"{path} has {len(content)} bytes; {advice}."])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise StudyError(
-            [f"{path}, line {line}: this is not UTF-8 text: save it as UTF-8."]
-        ) from None
+        position = Position(content.count(b"\n", 0, error.start) + 1, 1)
+        raise _error(str(path), [(position, "this is not UTF-8 text; save it as UTF-8.")]) from None
+
+
+def _error(name: str, found: Iterable[tuple[Position, str]]) -> StudyError:
+    return StudyError(
+        [f"{name}, line {position.line}: {words}" for position, words in sorted(found)]
+    )
+
+
+def _too_large(name: str, node: Any) -> StudyError:
+    words = f"the study expands to more than {MAX_VALUES} values; use fewer aliases and merges."
+    return _error(name, [(Position.of(node.start_mark), words)])
 
 
 # -- YAML --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A value of the text: a scalar, a list of nodes, or a map from key to where it stands and node."""
-
-    place: Place
-    value: Any
-    merge: bool = False
-    """Whether it is the key ``<<``."""
-
-
-class _Reader:
-    """Builds nodes from the events of the YAML parser; faults are collected by line."""
+class _Loader(yaml.SafeLoader):
+    """Composes YAML nodes; refuses tags, deep nesting, too many values and undefined aliases."""
 
     def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
-        self.events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
-        self.anchors: dict[str, _Node] = {}
-        self.faults: list[tuple[Place, str]] = []
-        self.count = 0
+        super().__init__(text)
+        self.study, self.count, self.depth = name, 0, 0
+        self.errors: list[tuple[Position, str]] = []
 
-    def read(self) -> _Node:
-        """The one document, which is a map."""
-        try:
-            root = self._document()
-        except StudyError:
-            raise
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = Place(1, 1) if mark is None else _place(mark)
-            raise self._error([(place, _yaml_words(error))]) from None
-        except yaml.reader.ReaderError as error:
-            line = self.text.count("\n", 0, error.position) + 1
-            words = f"the character {error.character:#x} is not allowed: leave it out."
-            raise self._error([(Place(line, 1), words)]) from None
-        except (ValueError, OverflowError):  # an escape such as \\UFFFFFFFF
-            words = "an escaped character does not exist: mend the text after the backslash."
-            raise self._error([(self._place_of_escape(), words)]) from None
-        if self.faults:
-            raise self._error(self.faults)
-        return root
+    def add_error(self, event: Any, words: str) -> None:
+        self.errors.append((Position.of(event.start_mark), words))
 
-    def _place_of_escape(self) -> Place:
-        escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", self.text)
-        bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
-        return Place(self.text.count("\n", 0, bad) + 1, 1)
-
-    def _error(self, faults: list[tuple[Place, str]]) -> StudyError:
-        return StudyError([f"{self.name}, line {p.line}: {words}" for p, words in sorted(faults)])
-
-    def _document(self) -> _Node:
-        root = None
-        for event in self.events:
-            if isinstance(event, yaml.DocumentStartEvent) and root is not None:
-                self._fault(
-                    event, "a second document begins: a study is one, write no '---' in it."
-                )
-            elif isinstance(event, yaml.NodeEvent):
-                root = self._node(event, 0)
-        if root is None or root.value is None:
-            raise StudyError([f"{self.name} is empty: 'genmix init' writes an example."])
-        if not isinstance(root.value, dict):
-            what = "a list" if isinstance(root.value, list) else "text"
-            self.faults.append(
-                (root.place, f"the study is {what}: write keys and values, such as 'seed: 0'.")
-            )
-        return root
-
-    def _fault(self, event: Any, words: str) -> None:
-        self.faults.append((_place(event.start_mark), words))
-
-    def _count(self, event: Any, more: int = 1) -> None:
-        self.count += more
-        if self.count > MOST_VALUES:
-            _too_much(self.name, _place(event.start_mark))
-
-    def _node(self, event: Any, depth: int) -> _Node:
-        self._count(event)
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise _too_large(self.study, event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            return self._compose_alias(event, parent, index)
         if event.tag is not None:
-            self._fault(event, f"the tag {readable(event.tag)} is not allowed: leave it out.")
-        if depth > DEEPEST:
-            place = _place(event.start_mark)
-            raise self._error([(place, f"values are nested more than {DEEPEST} deep: write less.")])
-        if isinstance(event, yaml.ScalarEvent):
-            node = self._scalar(event)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            items = [self._node(each, depth + 1) for each in self._until(yaml.SequenceEndEvent)]
-            node = _Node(_place(event.start_mark), items)
-        else:
-            node = self._map(event, depth)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = node
+            self.add_error(event, f"the tag {quotable(event.tag)} is not allowed; remove it.")
+        if self.depth > MAX_DEPTH:
+            words = f"values are nested more than {MAX_DEPTH} levels deep; use fewer levels."
+            raise _error(self.study, [(Position.of(event.start_mark), words)])
+        self.anchors.pop(event.anchor, None)  # YAML 1.2 allows redefining an anchor
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
         return node
 
-    def _until(self, end: type) -> Iterator[Any]:
-        for event in self.events:
-            if isinstance(event, end):
-                return
-            yield event
-
-    def _alias(self, event: Any) -> _Node:
-        if event.anchor not in self.anchors:
-            name = readable(event.anchor)
-            self._fault(
-                event, f"*{name} has no &{name} above it: define it, or put the text in quotes."
-            )
-        return self.anchors.get(event.anchor, _Node(_place(event.start_mark), None))
-
-    def _scalar(self, event: Any) -> _Node:
-        place = _place(event.start_mark)
-        if not event.implicit[0]:  # in quotes, or a block of text
-            return _Node(place, event.value)
-        value = plain_scalar(event.value)
-        if value is not None and not isinstance(value, str | bool) and not _is_usable(value):
-            self._fault(event, f"{event.value[:40]} is no number that a study can hold: {FINITE}")
-        return _Node(place, value, merge=event.value == "<<")
-
-    def _map(self, event: Any, depth: int) -> _Node:
-        own: dict[str, tuple[Place, _Node]] = {}
-        merged: list[_Node] = []
-        for each in self._until(yaml.MappingEndEvent):
-            key = self._node(each, depth + 1)
-            value = self._node(next(self.events), depth + 1)
-            if key.merge and not isinstance(each, yaml.AliasEvent):
-                merged += value.value if isinstance(value.value, list) else [value]
-            elif not isinstance(key.value, str):
-                self._fault(each, _key_words(key.value))
-            elif key.value in own:
-                first = own[key.value][0].line
-                words = f"the key {shown(key.value)} is in line {first} already: leave one out."
-                self._fault(each, words)
-            else:
-                own[key.value] = (key.place, value)
-        for other in merged:
-            if not isinstance(other.value, dict):
-                self._fault(event, "<< merges a map, and this is none: give *name of a map.")
-                continue
-            self._count(event, len(other.value))
-            own = own | {key: entry for key, entry in other.value.items() if key not in own}
-        return _Node(_place(event.start_mark), own)
+    def _compose_alias(self, event: Any, parent: Any, index: Any) -> Any:
+        target = self.anchors.get(event.anchor)
+        if (
+            target is not None and target.end_mark is not None
+        ):  # None: the alias is inside its target
+            return super().compose_node(parent, index)
+        self.get_event()  # type: ignore[no-untyped-call]
+        name = quotable(event.anchor)
+        words = f"*{name} refers to no &{name} above it; define it, or put the text in quotes."
+        self.add_error(event, words)
+        return yaml.ScalarNode("", "", event.start_mark, event.end_mark)
 
 
-class _Unfolded:
-    """Nodes as plain values, aliases written out, with the place of everything."""
+def _compose(name: str, text: str) -> Any:
+    """The root of the only document, which must be a mapping."""
+    try:
+        loader: Any = _Loader(name, text)
+        root = loader.get_node() if loader.check_node() else None
+        if loader.check_node():
+            words = "a second document begins here; a study is one document, so remove the '---'."
+            loader.add_error(loader.peek_event(), words)
+    except StudyError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _error(name, [(Position.of(mark), _yaml_words(error))]) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        words = f"the character {error.character:#x} is not allowed; remove it."
+        raise _error(name, [(Position(line, 1), words)]) from None
+    except (ValueError, OverflowError):
+        words = "an escaped character does not exist; correct what follows the backslash."
+        raise _error(name, [(_position_of_escape(text), words)]) from None
+    if root is None or (isinstance(root, yaml.ScalarNode) and _scalar(root) is None):
+        raise StudyError([f"{name} is empty; write an example with 'genmix init'."])
+    if not isinstance(root, yaml.MappingNode):
+        what = "a list" if isinstance(root, yaml.SequenceNode) else "text"
+        loader.add_error(root, f"the study is {what}; write keys and values, e.g. 'seed: 0'.")
+    if loader.errors:
+        raise _error(name, loader.errors)
+    return root
+
+
+def _position_of_escape(text: str) -> Position:
+    """The first escape such as ``\\UFFFFFFFF``, which stands for no character."""
+    escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", text)
+    bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
+    return Position(text.count("\n", 0, bad) + 1, 1)
+
+
+class _Builder:
+    """Builds plain values from YAML nodes; expands aliases and merges, and records positions."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.count = name, 0
-        self.places: dict[Path, Place] = {}
+        self.name, self.count, self.merged = name, 0, 0
+        self.positions: dict[KeyPath, Position] = {}
+        self.errors: set[tuple[Position, str]] = set()
+        self.entries: dict[int, dict[str, tuple[Any, Any]]] = {}
+        """Key node and value node by key, for every mapping node by its id."""
 
-    def value(self, node: _Node, path: Path) -> Any:
+    def build(self, root: Any) -> Any:
+        try:
+            data = self._value(root, ())
+        except RecursionError:  # a very long chain of merges
+            raise _too_large(self.name, root) from None
+        if self.errors:
+            raise _error(self.name, self.errors)
+        return data
+
+    def _value(self, node: Any, path: KeyPath) -> Any:
         self.count += 1
-        if self.count > MOST_VALUES or len(path) > 2 * DEEPEST:
-            _too_much(self.name, node.place)
-        if isinstance(node.value, list):
-            entries: list[tuple[Any, Place, _Node]] = [
-                (position, item.place, item) for position, item in enumerate(node.value)
-            ]
-            return [self._entry(path, *entry) for entry in entries]
-        if isinstance(node.value, dict):
-            found = node.value.items()
-            return {key: self._entry(path, key, place, item) for key, (place, item) in found}
-        return node.value
+        if self.count > MAX_VALUES or len(path) > 2 * MAX_DEPTH:
+            raise _too_large(self.name, node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._child(path, i, item, item) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            entries = self._entries(node).items()
+            return {key: self._child(path, key, where, item) for key, (where, item) in entries}
+        value = _scalar(node)
+        if isinstance(value, int | float) and not _is_usable(value):
+            self._add_error(node, f"{node.value[:40]} is out of range; {FINITE}")
+        return value
 
-    def _entry(self, path: Path, key: str | int, place: Place, node: _Node) -> Any:
-        self.places[(*path, key)] = place
-        return self.value(node, (*path, key))
+    def _child(self, path: KeyPath, key: str | int, where: Any, node: Any) -> Any:
+        self.positions[(*path, key)] = Position.of(where.start_mark)
+        return self._value(node, (*path, key))
+
+    def _add_error(self, node: Any, words: str) -> None:
+        self.errors.add((Position.of(node.start_mark), words))
+
+    def _entries(self, node: Any) -> dict[str, tuple[Any, Any]]:
+        """The entries of a mapping: its own, then those it merges with ``<<``."""
+        if id(node) in self.entries:
+            return self.entries[id(node)]
+        own: dict[str, tuple[Any, Any]] = {}
+        merged: list[Any] = []
+        for key_node, value in node.value:
+            key = _scalar(key_node)
+            if key == "<<" and key_node.style is None:
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+            elif not isinstance(key, str):
+                self._add_error(key_node, _key_words(key_node, key))
+            elif key in own:
+                line = Position.of(own[key][0].start_mark).line
+                words = f"the key {shown(key)} is already on line {line}; remove one of them."
+                self._add_error(key_node, words)
+            else:
+                own[key] = (key_node, value)
+        for other in merged:
+            if not isinstance(other, yaml.MappingNode):
+                self._add_error(node, "<< needs a mapping; write *name of one.")
+                continue
+            entries = self._entries(other)
+            self.merged += len(entries)
+            if self.merged > MAX_VALUES:
+                raise _too_large(self.name, node)
+            own = own | {key: entry for key, entry in entries.items() if key not in own}
+        return self.entries.setdefault(id(node), own)
 
 
-def _too_much(name: str, place: Place) -> None:
-    words = f"the study unfolds to more than {MOST_VALUES} values: use fewer aliases and merges."
-    raise StudyError([f"{name}, line {place.line}: {words}"])
-
-
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
-
-
-def _key_words(key: Any) -> str:
+def _key_words(node: Any, key: Any) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        what = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+        return f"a key is {what}; use text."
     if key is None:
-        return "a key is empty: write it before the colon."
-    if isinstance(key, list | dict):
-        return f"a key is {shown(key)}: give text."
-    return f"the key {shown(key)} is no text: put it in quotes, as in '{shown(key)}'."
+        return "a key is empty; write it before the colon."
+    return f"the key {shown(key)} is not text; put it in quotes: '{shown(key)}'."
 
 
 HINTS = {
-    "mapping values are not allowed": "put text with a colon in quotes",
+    "mapping values are not allowed": "put text that contains a colon in quotes",
     r"character '\t'": "indent with spaces, not with tabs",
     "could not find expected ':'": "write 'key: value', with a space after the colon",
     "found unexpected end of stream": "close the quote",
-    "expected <block end>": "indent it like the lines that it belongs to",
+    "expected <block end>": "indent it like the other lines of its block",
     "expected ',' or": "close the bracket, or separate its values with commas",
     "that cannot start any token": "put text that begins with it in quotes",
     "unknown escape character": "double the backslash, or use single quotes",
 }
-"""What helps, by a part of what PyYAML says."""
+"""What to do, by a part of PyYAML's message."""
 
 
 def _yaml_words(error: yaml.MarkedYAMLError) -> str:
     problem = str(error.problem or error.context)
-    hint = next((hint for part, hint in HINTS.items() if part in problem), "mend it")
-    return f"this is no valid YAML ({problem}): {hint}."
+    hint = next((hint for part, hint in HINTS.items() if part in problem), "correct this line")
+    return f"this is not valid YAML ({problem}); {hint}."
 
 
 # -- plain values ------------------------------------------------------------------------------------
 
 NULL = re.compile(r"~|null|Null|NULL|")
-TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-WHOLE = re.compile(r"[-+]?[0-9]+")
+BOOLEANS = {
+    word: word.lower() == "true" for word in ["true", "True", "TRUE", "false", "False", "FALSE"]
+}
+INTEGER = re.compile(r"[-+]?[0-9]+")
 DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-FINITE = "give a finite one below 9.2e18 (the word inf for an infinite order)."
+FINITE = "use a finite number below 9.2e18 (or the word inf for an infinite order)."
 
 
-def plain_scalar(text: str) -> Any:
-    """What a scalar without quotes means in YAML 1.2, decimal numbers alone."""
+def _scalar(node: Any) -> Any:
+    """What a scalar means in YAML 1.2, with decimal numbers only; None for a list or a mapping."""
+    text = node.value
+    if not isinstance(text, str):
+        return None
+    if node.style is not None:  # in quotes, or a block of text
+        return text
     if NULL.fullmatch(text):
         return None
-    if text in TRUTH:
-        return TRUTH[text]
-    if WHOLE.fullmatch(text):
+    if text in BOOLEANS:
+        return BOOLEANS[text]
+    if INTEGER.fullmatch(text):
         return int(text) if len(text) < 30 else math.inf
     if DECIMAL.fullmatch(text):
         return float(text)
@@ -327,21 +321,21 @@ def _is_usable(value: float) -> bool:
     return math.isfinite(value) and (isinstance(value, float) or abs(value) < 2**63)
 
 
-def plain_data(data: Any, faults: Faults) -> Any:
-    """A copy of ``data`` in dicts, lists and JSON values; what cannot be one is a fault."""
-    return _Plain(faults).value(data, ())
+def plain_data(data: Any, problems: Problems) -> Any:
+    """A copy of ``data`` made of dicts, lists and JSON values; everything else is a problem."""
+    return _PlainCopy(problems).value(data, ())
 
 
-class _Plain:
-    def __init__(self, faults: Faults) -> None:
-        self.faults, self.count = faults, 0
+class _PlainCopy:
+    def __init__(self, problems: Problems) -> None:
+        self.problems, self.count = problems, 0
 
-    def value(self, value: Any, path: Path) -> Any:
+    def value(self, value: Any, path: KeyPath) -> Any:
         self.count += 1
-        if self.count > MOST_VALUES or len(path) > 2 * DEEPEST:
-            raise StudyError(["the study holds too much, or itself: give plain nested maps."])
+        if self.count > MAX_VALUES or len(path) > 2 * MAX_DEPTH:
+            raise StudyError(["the study is too large or contains itself; use plain nested dicts."])
         if isinstance(value, Mapping):
-            return self._map(value, path)
+            return self._mapping(value, path)
         if isinstance(value, list | tuple):
             return [self.value(item, (*path, i)) for i, item in enumerate(value)]
         if isinstance(value, os.PathLike):
@@ -352,32 +346,32 @@ class _Plain:
             return value
         return self._number(value, path)
 
-    def _map(self, value: Mapping[Any, Any], path: Path) -> dict[str, Any]:
+    def _mapping(self, value: Mapping[Any, Any], path: KeyPath) -> dict[str, Any]:
         found = {}
         for key, item in value.items():
             if isinstance(key, str):
                 found[str(key)] = self.value(item, (*path, str(key)))
                 self._text(str(key), (*path, str(key)))
             else:
-                words = f"the key {shown(key)} of {subject(path)} is no text: give text."
-                self.faults.add((*path, str(key)), words)
+                words = f"the key {shown(key)} of {subject(path)} is not text; use a string."
+                self.problems.add((*path, str(key)), words)
         return found
 
-    def _text(self, text: str, path: Path) -> str:
+    def _text(self, text: str, path: KeyPath) -> str:
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-            words = f"{subject(path)} holds a character that no file can: leave it out."
-            self.faults.add(path, words)
+            words = f"{subject(path)} contains a character that no file can hold; remove it."
+            self.problems.add(path, words)
             return ""
         return text
 
-    def _number(self, value: Any, path: Path) -> float | None:
-        whole = isinstance(value, numbers.Integral)
-        if not whole and not isinstance(value, numbers.Real):
-            words = f"{subject(path)} is of type {type(value).__name__}: give text or a number."
-            self.faults.add(path, words)
+    def _number(self, value: Any, path: KeyPath) -> float | None:
+        is_integer = isinstance(value, numbers.Integral)
+        if not is_integer and not isinstance(value, numbers.Real):
+            words = f"{subject(path)} is of type {type(value).__name__}; use text or a number."
+            self.problems.add(path, words)
             return None
-        found = int(value) if whole else float(value)
+        found = int(value) if is_integer else float(value)
         if not _is_usable(found):
-            self.faults.add(path, f"{subject(path)} is {found}: {FINITE}")
+            self.problems.add(path, f"{subject(path)} is {found}; {FINITE}")
             return None
         return found

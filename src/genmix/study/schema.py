@@ -1,70 +1,65 @@
-"""The JSON schema of a study as people write it, which lets editors check and complete it."""
+"""The JSON schema of study files, which lets editors check and complete them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
-from genmix.study.names import kernels, objectives, parameters_of, policies
+from genmix.study.components import KERNELS, OBJECTIVES, POLICIES
 
 Schema = dict[str, Any]
-
 
 KERNEL, OBJECTIVE = {"$ref": "#/$defs/kernel"}, {"$ref": "#/$defs/objective"}
 
 
 def schema_of(study: type[BaseModel]) -> Schema:
-    """The schema of a model of studies, with variants and short forms."""
+    """The schema of a study as people write it, with variants and short forms."""
     found = study.model_json_schema()
-    parts = {key: part for key, part in found["$defs"].items() if key not in ("Term", "Named")}
-    for reference in _members(found["properties"]["arms"]["additionalProperties"]):
+    parts = found["$defs"]
+    for reference in _union_members(found["properties"]["arms"]["additionalProperties"]):
         _allow_variants(parts[reference.rsplit("/", 1)[-1]])
-    parts["kernel"] = _by_name(kernels(), {})
-    parts["objective"] = _by_name(objectives(), {"weight": {"type": "number", "default": 1}})
+    parts["kernel"] = _by_name(KERNELS, parts)
+    parts["objective"] = _by_name(OBJECTIVES, parts)
     several = {"type": "array", "minItems": 1, "items": OBJECTIVE}
-    written = {"objective": {"anyOf": [OBJECTIVE, several]}, "policy": _by_name(policies(), {})}
+    written = {"objective": {"anyOf": [OBJECTIVE, several]}, "policy": _by_name(POLICIES, parts)}
     for key, schema in written.items():
-        found["properties"][key] = {"description": _words(study, key), **schema}
+        description = study.model_fields[key].description
+        found["properties"][key] = {"description": description, **schema}
     del found["properties"]["in_flight"]["default"]  # it depends on the arms
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         **found,
-        "$defs": parts,
         "title": "genmix study",
-        "description": "Generators, an encoder, what to optimise, and a budget.",
+        "description": "Generators, an encoder, what to optimize, and a budget.",
     }
 
 
-def _members(schema: Schema) -> list[str]:
-    """The references of a union (of a single kind: the only one)."""
+def _union_members(schema: Schema) -> list[str]:
+    """The references of a union, or the only one if there is a single kind."""
     return [each["$ref"] for each in schema.get("oneOf", [schema])]
 
 
 def _allow_variants(arm: Schema) -> None:
-    """What an arm lacks, each of its variants may have."""
+    """Allow variants; an arm that has some may leave its required settings to them."""
     arm["properties"]["variants"] = {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {"type": ["object", "null"]},
-        "description": "One arm for each, labelled ARM/VARIANT, with these settings changed.",
+        "description": "One arm per variant, labeled ARM/VARIANT, with these settings changed.",
     }
-    needed = arm.pop("required", [])
-    arm["if"], arm["then"] = {"not": {"required": ["variants"]}}, {"required": needed}
-    arm["required"] = [key for key in needed if key == "kind"]
+    required = arm.pop("required", [])
+    arm["if"], arm["then"] = {"not": {"required": ["variants"]}}, {"required": required}
+    arm["required"] = [key for key in required if key == "kind"]
 
 
-def _words(study: type[BaseModel], key: str) -> str:
-    return study.model_fields[key].description or ""
-
-
-def _by_name(known: Mapping[str, type], more: Mapping[str, Schema]) -> Schema:
-    """A name, or a map from one name to its parameters."""
-    entries = {name: _parameters(cls, more) for name, cls in known.items()}
+def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
+    """A name, or a mapping from one name to its parameters."""
+    entries = {name: _parameters(parts.pop(each.__name__)) for name, each in settings.items()}
     return {
         "anyOf": [
-            {"type": "string", "enum": list(known)},
+            {"type": "string", "enum": list(entries)},
             {
                 "type": "object",
                 "properties": entries,
@@ -76,20 +71,11 @@ def _by_name(known: Mapping[str, type], more: Mapping[str, Schema]) -> Schema:
     }
 
 
-def _parameters(cls: type, more: Mapping[str, Schema]) -> Schema:
-    entries = {key: _parameter(key, hint) for key, hint in parameters_of(cls).items()}
-    return {
-        "type": ["object", "null"],
-        "description": (cls.__doc__ or "").split("\n")[0],
-        "properties": {**entries, **more},
-        "additionalProperties": False,
-    }
-
-
-def _parameter(key: str, hint: Any) -> Schema:
-    if key == "kernel":
-        return KERNEL
-    if key == "reference":
-        return {"type": "string", "description": "Instead of the reference of the study."}
-    schema: Schema = TypeAdapter(hint).json_schema()
-    return {"anyOf": [schema, {"const": "inf"}]} if key == "order" else schema
+def _parameters(schema: Schema) -> Schema:
+    """The schema of a component's settings without ``kind``, which is its name."""
+    properties = {key: part for key, part in schema["properties"].items() if key != "kind"}
+    if "kernel" in properties:
+        properties["kernel"] = KERNEL
+    required = [key for key in schema["required"] if key != "kind"]
+    found = {**schema, "type": ["object", "null"], "properties": properties, "required": required}
+    return found if required else {key: part for key, part in found.items() if key != "required"}

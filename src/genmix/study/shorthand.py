@@ -1,71 +1,187 @@
-"""One arm with variants written out as several arms."""
+"""Short forms written out in full: arms with variants, and components given by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genmix.study.problems import Faults, Path, shown
+from genmix.core.text import listed
+from genmix.study.components import KERNELS, OBJECTIVES, POLICIES, ComponentSettings, hyphenated
+from genmix.study.problems import KeyPath, Problems, nearest, shown
+
+FAMILIES = {
+    "objective": (OBJECTIVES, "vendi"),
+    "kernel": (KERNELS, "gaussian"),
+    "policy": (POLICIES, "mixture-greedy"),
+}
+"""The known settings of each family of components, and an example for error messages."""
+
+OTHER_NAMES = {
+    "fd": "frechet-distance",
+    "fid": "frechet-distance",
+    "kd": "kernel-distance",
+    "kid": "kernel-distance",
+    "mmd": "kernel-distance",
+    "is": "inception-score",
+    "rbf": "gaussian",
+    "linear": "cosine",
+    "greedy": "mixture-greedy",
+    "ucb": "mixture-ucb",
+    "random": "uniform",
+}
+"""Common names that are not ours."""
+
+REPORT_ONLY = ("recall", "coverage")
 
 
-@dataclass
-class Variants:
-    """The arms as a run has them, and where everything in them was written."""
+class Expansion:
+    """A study in full form, and where each part of it was written.
 
-    written: Any
-    arms: Any
-    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Arm and variant of every label that was made here."""
-    changes: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """What every variant of every arm says itself."""
+    An arm with variants becomes several arms. An objective becomes a list of terms; a term, kernel
+    or policy such as ``{vendi: {order: 2}}`` becomes ``{kind: vendi, order: 2}``. Whatever does not
+    have the right shape is a problem, or stays as it is for pydantic to reject.
+    """
 
-    @classmethod
-    def of(cls, written: Any, faults: Faults) -> Variants:
-        """The arms of a study; what is no map of maps is left for others to complain about."""
-        if not isinstance(written, dict):
-            return cls(written, written)
-        made = cls(written, {})
+    def __init__(self, written: Mapping[str, Any], problems: Problems) -> None:
+        self.written, self.problems, self.data = written, problems, dict(written)
+        self.origins: dict[KeyPath, KeyPath] = {}
+        """Paths in the file of components, by their paths in ``data``."""
+        self.variants: dict[str, tuple[str, str]] = {}
+        """Arm and variant by label, for arms that are variants."""
+        if isinstance(written.get("arms"), dict):
+            self.data["arms"] = self._arms(written["arms"])
+        if "objective" in written:
+            self.data["objective"] = self._terms(written["objective"])
+        if "policy" in written:
+            path: KeyPath = ("policy",)
+            policy = self._component("policy", written["policy"], path, path)
+            self.data["policy"] = policy or {"kind": "uniform"}
+
+    def origin(self, path: KeyPath) -> KeyPath:
+        """Where in the file the value at ``path`` of ``data`` was written."""
+        if len(path) > 1 and path[0] == "arms" and path[1] in self.variants:
+            return self._origin_in_variant(path)
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.origins:
+                return self.origins[path[:end]] + path[end:]
+        return path
+
+    # -- variants ----------------------------------------------------------------------------------
+
+    def _arms(self, written: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for label, settings in written.items():
-            if isinstance(settings, dict) and "variants" in settings:
-                made._write_out(label, settings, faults)
-            else:
-                made.arms[label] = settings
-        return made
+            if not isinstance(settings, dict) or "variants" not in settings:
+                found[label] = settings
+                continue
+            base = {key: value for key, value in settings.items() if key != "variants"}
+            path: KeyPath = ("arms", label, "variants")
+            variants = settings["variants"]
+            if not isinstance(variants, dict) or not variants:
+                advice = "use a mapping such as {cold: {temperature: 0.5}}, or remove it"
+                self.problems.add(
+                    path, f"variants of arm {label!r} is {shown(variants)}; {advice}."
+                )
+                found[label] = base
+                continue
+            for name, changes in variants.items():
+                full = f"{label}/{name}"
+                if changes is not None and not isinstance(changes, dict):
+                    advice = "use a mapping of the settings that differ, or {}"
+                    self.problems.add((*path, name), f"arm {full!r} is {shown(changes)}; {advice}.")
+                if full in found or full in written:
+                    words = f"there are two arms {full!r}; rename this variant."
+                    self.problems.add((*path, name), words)
+                found[full] = base | self._changes(label, name)
+                self.variants[full] = (label, name)
+        return found
 
-    def _write_out(self, label: str, settings: dict[str, Any], faults: Faults) -> None:
-        base = {key: value for key, value in settings.items() if key != "variants"}
-        path: Path = ("arms", label, "variants")
-        variants = settings["variants"]
-        if not isinstance(variants, dict) or not variants:
-            advice = "give a map such as {cold: {temperature: 0.5}}, or leave it out"
-            faults.add(path, f"variants of arm {label!r} is {shown(variants)}: {advice}.")
-            self.arms[label] = base
-            return
-        self.changes[label] = {n: v if isinstance(v, dict) else {} for n, v in variants.items()}
-        for name, own in variants.items():
-            full = f"{label}/{name}"
-            if own is not None and not isinstance(own, dict):
-                advice = "give a map of the settings that differ, or {}"
-                faults.add((*path, name), f"arm {full!r} is {shown(own)}: {advice}.")
-            if full in self.arms or full in self.written:
-                words = f"there are two arms {full!r}: give this variant another name."
-                faults.add((*path, name), words)
-            self.arms[full] = base | self.changes[label][name]
-            self.sources[full] = (label, name)
+    def _changes(self, label: str, name: str) -> dict[str, Any]:
+        changes = self.written["arms"][label]["variants"][name]
+        return changes if isinstance(changes, dict) else {}
 
-    def origin(self, path: Path) -> Path:
-        """Where something of a written-out arm stands in the study.
+    def _origin_in_variant(self, path: KeyPath) -> KeyPath:
+        """A setting is in the variant or in its arm; a missing one belongs to the arm, unless
+        another variant has it."""
+        label, name = self.variants[str(path[1])]
+        arm, rest = self.written["arms"][label], path[2:]
+        in_variant: KeyPath = ("arms", label, "variants", name, *rest)
+        if not rest or rest[0] in self._changes(label, name):
+            return in_variant
+        in_another = any(rest[0] in self._changes(label, other) for other in arm["variants"])
+        return in_variant if in_another and rest[0] not in arm else ("arms", label, *rest)
 
-        What a variant does not say comes from its arm; what neither says is missing in the arm, unless
-        another variant has it.
+    # -- components --------------------------------------------------------------------------------
+
+    def _terms(self, written: Any) -> list[dict[str, Any]]:
+        is_list = isinstance(written, list)
+        if written == []:
+            self.problems.add(("objective",), "objective is empty; name one, e.g. vendi.")
+        terms = []
+        for i, item in enumerate(written if is_list else [written]):
+            path: KeyPath = ("objective", i) if is_list else ("objective",)
+            terms.append(self._component("objective", item, path, ("objective", i)))
+        return [term or {"kind": "vendi"} for term in terms or [None]]
+
+    def _component(
+        self, family: str, written: Any, path: KeyPath, full: KeyPath
+    ) -> dict[str, Any] | None:
+        """``{kind: name, **parameters}`` from ``name`` or ``{name: {parameters}}``.
+
+        ``path`` is where it was written, ``full`` where it is in ``data``.
         """
-        if len(path) < 2 or path[0] != "arms" or path[1] not in self.sources:
-            return path
-        label, name = self.sources[str(path[1])]
-        changes, rest = self.changes[label], path[2:]
-        here: Path = ("arms", label, "variants", name, *rest)
-        if not rest or rest[0] in changes[name]:
-            return here
-        only_in_others = any(rest[0] in own for own in changes.values())
-        in_arm = rest[0] in self.written[label]
-        return here if only_in_others and not in_arm else ("arms", label, *rest)
+        known, example = FAMILIES[family]
+        name, given = written, None
+        if isinstance(written, dict) and len(written) == 1:
+            ((name, given),) = written.items()
+            path = (*path, name)
+        kind, words = hyphenated(name) if isinstance(name, str) else "", ""
+        if isinstance(name, dict) and name:
+            words = _several_names(family, name, known)
+        elif not kind:
+            advice = f"use a name such as {example}, or {{{example}: {{parameters}}}}"
+            words = f"{family} is {shown(name)}; {advice}."
+        elif kind not in known:
+            words = f"unknown {family} {shown(name)}; {_suggestion(name, known)}"
+        elif given is not None and not isinstance(given, dict):
+            words = (
+                f"the parameters of {kind} are {shown(given)}; {_parameters_advice(known[kind])}."
+            )
+        if words:
+            self.problems.add(path, words)
+            return None
+        self.origins[full] = path if isinstance(written, dict) else (*path, kind)
+        parameters = dict(given or {})
+        if "kind" in parameters:
+            self.problems.add((*path, "kind"), f"unknown key 'kind' in {kind}; remove it.")
+        if "kernel" in parameters and "kernel" in known[kind].model_fields:
+            where = (*path, "kernel"), (*full, "kernel")
+            kernel = self._component("kernel", parameters.pop("kernel"), *where)
+            parameters |= {"kernel": kernel} if kernel else {}
+        return {**parameters, "kind": kind}
+
+
+def _several_names(family: str, written: Mapping[str, Any], known: Iterable[str]) -> str:
+    names = [key for key in written if hyphenated(key) in known]
+    others = [key for key in written if key not in names]
+    if len(names) == 1:
+        below = f"'{names[0]}: {{{others[0]}: …}}'"
+        return f"{shown(others[0])} is next to {names[0]}; indent it below, as in {below}."
+    keys = listed([*written][:4])
+    if family == "objective":
+        return f"objective is a mapping of {keys}; write a list with one '- name' per line."
+    return f"{family} is a mapping of {keys}; use one name, with its parameters below it."
+
+
+def _parameters_advice(settings: type[ComponentSettings]) -> str:
+    names = [key for key in settings.model_fields if key not in ("kind", "weight")]
+    return f"use a mapping such as {{{names[0]}: …}}" if names else "it takes none, so remove them"
+
+
+def _suggestion(written: str, known: Iterable[str]) -> str:
+    names, name = list(known), hyphenated(written)
+    if name in REPORT_ONLY and "precision" in names:
+        return f"{name} is reported but cannot be optimized, so use precision or density."
+    other = OTHER_NAMES.get(name)
+    close = other if other in names else nearest(written, names)
+    return f"did you mean {close!r}?" if close else f"use one of {listed(names, 'or')}."

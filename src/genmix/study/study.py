@@ -1,4 +1,4 @@
-"""The study: what a person wrote, validated, with every mistake in one go and in plain words."""
+"""The study: every setting of a run, and how a file or a dict becomes one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping
-from pathlib import Path as File
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
 from pydantic import (
     AfterValidator,
@@ -20,34 +20,39 @@ from pydantic import (
     model_validator,
 )
 
-from genmix.encoders import ENCODER_KINDS
+import genmix as gx
+from genmix.encoders import encoder_kinds
 from genmix.encoders.base import EncoderSettings
-from genmix.generators import ARM_KINDS
+from genmix.generators import arm_kinds
 from genmix.generators.base import ArmSettings
-from genmix.study.problems import Faults, Path, StudyError, shown, subject
-from genmix.study.consistency import check_whole
+from genmix.study.components import OBJECTIVES, POLICIES, ComponentSettings, ObjectiveSettings
+from genmix.study.consistency import check_consistency
+from genmix.study.messages import add_errors, with_numbers
+from genmix.study.parsing import parse_study_file, plain_data
+from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets
-from genmix.study.parsing import plain_data, read_source
-from genmix.study.components import Named, Term, read_policy, read_terms
-from genmix.study.messages import add_errors, with_numbers
-from genmix.study.shorthand import Variants
+from genmix.study.shorthand import Expansion
 
-__all__ = ["Study", "StudyError", "json_schema", "read_study", "study_from"]
+__all__ = ["Study", "StudyError", "json_schema", "policy_from", "read_study", "study_from"]
 
 if TYPE_CHECKING:
     Arm = ArmSettings
     Encoder = EncoderSettings
+    Objective = ObjectiveSettings
+    Policy = ComponentSettings
 else:
-    Arm = Annotated[Union[ARM_KINDS], Field(discriminator="kind")]  # noqa: UP007
-    Encoder = Annotated[Union[ENCODER_KINDS], Field(discriminator="kind")]  # noqa: UP007
+    Arm = Annotated[Union[arm_kinds()], Field(discriminator="kind")]  # noqa: UP007
+    Encoder = Annotated[Union[encoder_kinds()], Field(discriminator="kind")]  # noqa: UP007
+    Objective = Annotated[Union[tuple(OBJECTIVES.values())], Field(discriminator="kind")]  # noqa: UP007
+    Policy = Annotated[Union[tuple(POLICIES.values())], Field(discriminator="kind")]  # noqa: UP007
 
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 DURATION = re.compile(r"([0-9.]+h)? ?([0-9.]+m)? ?([0-9.]+s)?")
 
 
-def seconds(value: Any) -> Any:
-    """90, 90s, 30m, 1h 30m."""
+def parse_seconds(value: Any) -> Any:
+    """Seconds from 90, 90s, 30m or 1h 30m."""
     if not isinstance(value, str):
         return value
     found = DURATION.fullmatch(value.strip())
@@ -55,147 +60,160 @@ def seconds(value: Any) -> Any:
     try:
         return sum(float(part[:-1]) * UNITS[part[-1]] for part in parts) if parts else float(value)
     except ValueError:
-        raise ValueError("give seconds, or a number with s, m or h, such as 30m") from None
+        raise ValueError("use seconds, or a number with s, m or h, e.g. 30m") from None
 
 
-def label(text: str) -> str:
-    """An arm's label: it is printed, so it may not break a line."""
+def check_label(text: str) -> str:
+    """An arm's label, which must fit on one line of output."""
     if not text.strip():
-        raise ValueError("an arm has an empty label: give it a name")
+        raise ValueError("the label is empty; write a name")
     if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text):
-        raise ValueError("the label holds a control character: leave it out")
+        raise ValueError("the label contains a control character; remove it")
     if "\ufffe" in text or "\uffff" in text:
-        raise ValueError("the label holds U+FFFE or U+FFFF, which is no character: leave it out")
+        raise ValueError("the label contains U+FFFE or U+FFFF, which are not characters; remove it")
     if len(text) > 100:
-        raise ValueError(f"the label has {len(text)} characters: use at most 100")
+        raise ValueError(f"the label has {len(text)} characters; use at most 100")
     return text
 
 
-def name(text: str) -> str:
-    """A study's name: it becomes the name of a folder."""
+def check_name(text: str) -> str:
+    """A study's name, which becomes the name of a folder."""
     if not re.fullmatch(r"\w[\w .-]{0,99}", text) or text.endswith((" ", ".")):
-        raise ValueError("give letters, digits, '-', '_' and '.', at most 100 of them")
+        raise ValueError("use at most 100 letters, digits, '-', '_' and '.'")
     return text
 
 
-WRITTEN_SECONDS = WithJsonSchema(
+SECONDS_SCHEMA = WithJsonSchema(
     {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[0-9.]+ *[hms]?"}]}
 )
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(seconds), WRITTEN_SECONDS]
-Wait = Annotated[float, Field(ge=0), BeforeValidator(seconds), WRITTEN_SECONDS]
-Label = Annotated[str, AfterValidator(label)]
-Name = Annotated[str, AfterValidator(name)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(parse_seconds), SECONDS_SCHEMA]
+Wait = Annotated[float, Field(ge=0), BeforeValidator(parse_seconds), SECONDS_SCHEMA]
+Label = Annotated[str, AfterValidator(check_label)]
+Name = Annotated[str, AfterValidator(check_name)]
 
 
-class Part(BaseModel):
-    """A part of a study: no unknown keys, nothing that changes, no infinities."""
+class Section(BaseModel):
+    """A section of a study: immutable, without unknown keys or infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Budget(Part):
-    """What may be spent; the run ends with the first that is."""
+class Budget(Section):
+    """What a run may spend. It ends at the first limit it reaches."""
 
-    samples: int | None = Field(None, ge=1, description="Samples, exactly.")
-    cost: float | None = Field(None, ge=0, description="Cost of all samples, never exceeded.")
+    samples: int | None = Field(None, ge=1, description="Number of samples, exactly.")
+    cost: float | None = Field(None, ge=0, description="Total cost of the samples, never exceeded.")
     time: Seconds | None = Field(
-        None, description="Running time, after which no sample begins: seconds, 90s, 30m, 2h."
+        None, description="Running time after which no new sample starts: seconds, 90s, 30m, 2h."
     )
 
     @model_validator(mode="after")
-    def _is_limited(self) -> Budget:
+    def _has_a_limit(self) -> Budget:
         if self.samples is None and self.cost is None and self.time is None:
-            raise ValueError("there is no limit in it: give samples, cost or time")
+            raise ValueError("no limit is set; set samples, cost or time")
         return self
 
 
-class Retries(Part):
-    """How failures are met; times are seconds, or written as 90s, 30m, 2h."""
+class Retries(Section):
+    """How a run handles failures. Times are seconds, or written as 90s, 30m or 2h."""
 
-    attempts: int = Field(5, ge=1, description="Attempts at one sample.")
-    first_wait: Wait = Field(1.0, description="Wait before the second; it doubles then.")
-    longest_wait: Wait = Field(60.0, description="No wait is longer.")
-    suspend_after: int = Field(
-        3, ge=1, description="Samples in a row given up before the arm is suspended."
+    attempts: int = Field(5, ge=1, description="Maximum number of attempts per sample.")
+    first_wait: Wait = Field(
+        1.0, description="Wait before the second attempt; it doubles with every further attempt."
     )
-    probe_after: Seconds = Field(60.0, description="When a suspended arm is tried again.")
-    timeout: Seconds = Field(300.0, description="Wait for one call of an arm.")
+    longest_wait: Wait = Field(60.0, description="Longest wait between two attempts.")
+    suspend_after: int = Field(
+        3, ge=1, description="Consecutive failed samples after which an arm is suspended."
+    )
+    probe_after: Seconds = Field(60.0, description="Time until a suspended arm is tried again.")
+    timeout: Seconds = Field(300.0, description="Timeout of a single call of an arm.")
     give_up: Seconds = Field(
-        600.0, description="When a run stops that got no sample, all arms being suspended."
+        600.0,
+        description="Time without a sample, with all arms suspended, after which a run stops.",
     )
 
     @model_validator(mode="after")
     def _waits_grow(self) -> Retries:
         if self.longest_wait < self.first_wait:
             raise ValueError(
-                f"longest_wait ({self.longest_wait:g}) is below first_wait ({self.first_wait:g}): "
+                f"longest_wait ({self.longest_wait:g}) is below first_wait ({self.first_wait:g}); "
                 "raise it"
             )
         return self
 
 
-class StopWhen(Part):
-    """When to stop before the budget is spent: if all that is given has held for a while."""
+class StopWhen(Section):
+    """When to stop before the budget is spent: once every condition has held for a while."""
 
     weights_within: float | None = Field(
-        None, gt=0, le=1, description="No arm's weight has moved by more."
+        None, gt=0, le=1, description="No arm's weight changed by more than this."
     )
     score_within: float | None = Field(
-        None, gt=0, description="The samples' score is this near to the mixture's, relatively."
+        None,
+        gt=0,
+        description="The samples' score is within this relative distance of the mixture's.",
     )
-    over: int = Field(100, ge=1, description="Samples over which it must have held.")
+    over: int = Field(
+        100, ge=1, description="Number of samples for which the conditions must hold."
+    )
 
     @model_validator(mode="after")
-    def _has_a_rule(self) -> StopWhen:
+    def _has_a_condition(self) -> StopWhen:
         if self.weights_within is None and self.score_within is None:
-            raise ValueError("there is no rule in it: give weights_within or score_within")
+            raise ValueError("no condition is set; set weights_within or score_within")
         return self
 
 
-class Study(Part):
-    """A validated study; ``read_study`` and ``study_from`` make it."""
+class Study(Section):
+    """A validated study. ``read_study`` and ``study_from`` make one."""
 
-    name: Name = Field("study", description="Of the study, and of its run folder.")
-    seed: int = Field(0, ge=0, description="Of everything random.")
+    name: Name = Field("study", description="Name of the study and of its run folder.")
+    seed: int = Field(0, ge=0, description="Seed of everything random.")
     arms: dict[Label, Arm] = Field(
-        min_length=1, description="The generators: a map from label to settings."
+        min_length=1, description="The generators: a mapping from label to settings."
     )
-    encoder: Encoder | None = Field(None, description="What turns samples into vectors.")
-    objective: tuple[Term, ...] = Field(min_length=1, description="What to optimise.")
+    encoder: Encoder | None = Field(None, description="The model that turns samples into vectors.")
+    objective: tuple[Objective, ...] = Field(description="What to optimize.")
     reference: str | None = Field(
         None,
         min_length=1,
-        description="What to compare with: features (.npy, .npz), texts (.jsonl, .txt), or a "
+        description="Real samples to compare with: features (.npy, .npz), texts (.jsonl, .txt) or a "
         "folder of images.",
     )
-    policy: Named = Field(Named(name="mixture-greedy"), description="How the next arm is chosen.")
-    budget: Budget = Field(description="What may be spent: samples, cost or time.")
-    warm_start: int = Field(10, ge=1, description="Samples of every arm before the first solve.")
+    policy: Policy = Field(
+        default_factory=lambda: POLICIES["mixture-greedy"](kind="mixture-greedy"),
+        description="How the next arm is chosen.",
+    )
+    budget: Budget = Field(description="What the run may spend: samples, cost or time.")
+    warm_start: int = Field(10, ge=1, description="Samples per arm before the first solve.")
     draw: Literal["iid", "tracking"] = Field(
-        "iid", description="Draw arms at random, or the one that lags its weight most."
+        "iid",
+        description="Draw arms at random, or choose the arm that is furthest behind its weight.",
     )
     resolve_growth: float = Field(
-        0.01, ge=0, description="Growth of the samples before the next solve; 0: at every sample."
+        0.01,
+        ge=0,
+        description="Relative growth of the sample count between two solves; 0 solves every time.",
     )
     in_flight: int = Field(
         0,
         ge=1,
-        description="Samples in flight over all arms; by default the largest concurrency × batch.",
+        description="Concurrent samples over all arms; default: the largest concurrency × batch.",
     )
     retries: Retries = Field(
-        default_factory=lambda: Retries.model_validate({}), description="How failures are met."
+        default_factory=lambda: Retries.model_validate({}), description="How failures are handled."
     )
     stop_when: StopWhen | None = Field(None, description="When to stop early.")
 
     @model_validator(mode="after")
-    def _resolve(self) -> Study:
+    def _set_in_flight(self) -> Study:
         if not self.in_flight:
             most = max(arm.concurrency * arm.batch for arm in self.arms.values())
             object.__setattr__(self, "in_flight", most)
         return self
 
     def plain(self) -> dict[str, Any]:
-        """JSON values from which ``study_from`` makes an equal study."""
+        """JSON values that ``study_from`` turns into an equal study."""
         found = self.model_dump(mode="json")
         found["objective"] = [term.plain() for term in self.objective]
         found["policy"] = self.policy.plain()
@@ -206,61 +224,84 @@ class Study(Part):
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
-    """The study in a YAML file; every mistake has its line."""
-    source = read_source(path)
-    faults = Faults()
-    study = _read(source.data, faults, _name_of(File(path)))
-    source.raise_by_line(faults)
+    """Read and validate a study file.
+
+    Raises
+    ------
+    StudyError
+        If the file is invalid. The message lists every problem with its line number.
+    """
+    file = parse_study_file(path)
+    problems = Problems()
+    study = _validate(file.data, problems, _default_name(Path(path)))
+    file.raise_if_any(problems)
     assert study is not None
     return study
 
 
 def study_from(data: Mapping[str, Any]) -> Study:
-    """The study in plain data, such as ``study.plain()``; every mistake has its path of keys."""
+    """Validate a study given as plain data, e.g. ``study.plain()``.
+
+    Raises
+    ------
+    StudyError
+        If the data is invalid. The message lists every problem with its key path.
+    """
     if not isinstance(data, Mapping):
-        raise StudyError([f"the study is {shown(data)}: give a map of keys and values."])
-    faults = Faults()
-    study = _read(data, faults, "study")
-    faults.raise_by_path()
+        raise StudyError([f"the study is {shown(data)}; pass a mapping of keys and values."])
+    problems = Problems()
+    study = _validate(data, problems, "study")
+    problems.raise_if_any()
     assert study is not None
     return study
 
 
-def _name_of(path: File) -> str:
+def _default_name(path: Path) -> str:
     stem = re.sub(r"[^\w.-]+", "-", path.stem)[:100].strip("-.")
     return stem or "study"
 
 
-def _read(written: Any, faults: Faults, default_name: str) -> Study | None:
-    data = plain_data(written, faults)
-    find_secrets(data, faults)
-    study = _validated({"name": default_name, **data}, faults)
-    if study is not None and not faults:
-        check_whole(study, faults)
+S = TypeVar("S", bound=Section)
+
+
+def policy_from(written: Any) -> gx.Policy:
+    """The policy that a study would get from ``policy: written``, a name or ``{name: {parameters}}``."""
+    problems = Problems()
+    found = _section_from(PolicySection, plain_data({"policy": written}, problems), problems)
+    problems.raise_if_any()
+    assert found is not None
+    made: gx.Policy = found.policy.build()
+    return made
+
+
+class PolicySection(Section):
+    policy: Policy
+
+
+def _validate(written: Any, problems: Problems, default_name: str) -> Study | None:
+    data = plain_data(written, problems)
+    find_secrets(data, problems)
+    study = _section_from(Study, {"name": default_name, **data}, problems)
+    if study is not None and not problems:
+        check_consistency(study, problems)
     return study
 
 
-def _validated(data: dict[str, Any], faults: Faults) -> Study | None:
-    """The study with its parts made from short forms, if they can be."""
-    variants = Variants.of(data.get("arms"), faults)
-    parts = {**data, "arms": variants.arms} if "arms" in data else dict(data)
-    if "objective" in data:
-        parts["objective"] = read_terms(data["objective"], faults) or (Term(name="vendi"),)
-    if "policy" in data:
-        parts["policy"] = read_policy(data["policy"], faults) or Named(name="uniform")
+def _section_from(model: type[S], written: dict[str, Any], problems: Problems) -> S | None:
+    expansion = Expansion(written, problems)
 
-    def report(path: Path, words: str) -> None:
-        here = variants.origin(path)
-        faults.add(here, f"{subject(here)} {words}")
+    def report(path: KeyPath, words: str) -> None:
+        origin = expansion.origin(path)
+        problems.add(origin, f"{subject(origin)} {words}")
 
-    parts = with_numbers(Study, parts, report)
+    data = with_numbers(model, expansion.data, report)
     try:
-        return Study.model_validate(parts)
+        return model.model_validate(data)
     except ValidationError as error:
-        add_errors(faults, error, Study, parts, variants.origin)
+        add_errors(problems, error, model, data, expansion.origin)
         return None
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of what people write, for editors."""
+    """The JSON schema of study files, for editors."""
     return schema_of(Study)

@@ -1,4 +1,4 @@
-"""The example that ``genmix init`` writes: it runs as it is, in seconds, with nothing else installed."""
+"""The example that ``genmix init`` writes. It runs in seconds and needs nothing but genmix."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from genmix.study.study import json_schema
 EXAMPLE = """\
 # yaml-language-server: $schema=study.schema.json
 #
-# A study: generators ("arms"), an encoder, what to optimise, and a budget.
-#   genmix check study.yaml     validates it and draws one sample of every arm
-#   genmix run study.yaml       makes the samples and learns the best mixture meanwhile
-# Paths are relative to this file. Secrets do not belong here: name an environment variable.
+# A study: generators ("arms"), an encoder, an objective and a budget.
+#   genmix check study.yaml     validates the study and draws one sample from each arm
+#   genmix run study.yaml       generates the samples and learns the best mixture as it goes
+# Paths are relative to this file. Keep secrets out of it: use environment variables instead.
 
 name: cities                  # also the name of the run folder, runs/cities
 seed: 0
 
-# The generators, each with a label of your own. These three are functions in arms.py.
-# Other kinds: recorded (files that you have), command (any program), openai (any compatible
+# The generators, each under a label that you choose. These three are functions in arms.py.
+# Other kinds: recorded (existing files), command (any program), openai (any compatible
 # endpoint), transformers and diffusers (models on this machine).
 arms:
   coast:
@@ -32,8 +32,8 @@ arms:
     kind: callable
     function: arms:postcard
     arguments: {cities: [Denver, Austin, Chicago, Nashville]}
-    batch: 4                  # samples asked for in one call at most
-  slogan:                     # it says nearly the same every time
+    batch: 4                  # at most 4 samples per call
+  slogan:                     # says almost the same thing every time
     kind: callable
     function: arms:slogan
 #  smol:
@@ -42,34 +42,34 @@ arms:
 #    base_url: http://127.0.0.1:8081/v1
 #    api_key_env: MY_KEY      # the NAME of the variable that holds the key
 #    prompt: "Write a short sentence about a vibrant city in the U.S."
-#    concurrency: 4           # calls at a time
-#    variants:                # one arm for each: smol/plain and smol/cold
+#    concurrency: 4           # concurrent calls
+#    variants:                # one arm per variant: smol/plain and smol/cold
 #      plain: {}
 #      cold: {temperature: 0.5}
 
-# What turns samples into vectors. This one is a function in arms.py, too; better ones are
-# {kind: sentence-transformers, model: all-MiniLM-L6-v2} for texts and {kind: dinov2} for images.
+# The encoder turns samples into vectors. This one is also a function in arms.py. Better ones:
+# {kind: sentence-transformers, model: all-MiniLM-L6-v2} for text, {kind: dinov2} for images.
 encoder:
   kind: callable
   function: arms:embed
 
-# What the samples together should be. A sum is a list:
+# What to optimize over all samples together. Write a sum as a list:
 #   - vendi: {order: 1, kernel: cosine}
 #   - precision: {k: 5, weight: 0.3}
 objective: vendi
-# reference: real.npz         # for objectives that compare with real samples
+# reference: real.npz         # real samples, for objectives that compare with them
 
 policy: mixture-greedy
-warm_start: 10                # samples of every arm before the first mixture is computed
+warm_start: 10                # samples per arm before the first mixture is computed
 
-budget:                       # the first that is spent ends the run
+budget:                       # the run ends at the first limit it reaches
   samples: 200
 #  cost: 1.50
 #  time: 30m
 
 # draw: iid                   # or tracking
-# resolve_growth: 0.01        # compute the mixture again when the samples have grown by 1 %
-# in_flight: 8                # samples in flight over all arms
+# resolve_growth: 0.01        # recompute the mixture each time there are 1 % more samples
+# in_flight: 8                # concurrent samples over all arms
 # retries: {attempts: 5, first_wait: 1.0, longest_wait: 60.0, timeout: 300.0}
 # stop_when: {weights_within: 0.01, over: 100}
 """
@@ -83,12 +83,12 @@ import zlib
 
 import numpy as np
 
-PLACES = ["the old harbour", "a jazz club", "the night market", "a rooftop bar", "the ball park"]
+PLACES = ["the old harbor", "a jazz club", "the night market", "a rooftop bar", "the ball park"]
 FEELINGS = ["hums with music", "smells of coffee", "never sleeps", "feels like home", "glows at dusk"]
 
 
 def postcard(seeds, cities):
-    """One sample a seed, here a text; the same seed gives the same sample."""
+    """Return one text per seed; the same seed gives the same text."""
     found = []
     for seed in seeds:
         draw = random.Random(seed)
@@ -98,12 +98,12 @@ def postcard(seeds, cities):
 
 
 def slogan(seeds):
-    """A dict can also say what a sample cost, and how good it is."""
+    """Return dicts, which can also report the cost and the quality of a sample."""
     return [{"text": f"New York has it all{'!' * (seed % 3)}", "cost": 0.0} for seed in seeds]
 
 
 def embed(texts):
-    """One row a text: its words, counted in 256 columns."""
+    """Return one row per text: its words, hashed into 256 counts."""
     rows = np.zeros((len(texts), 256))
     for row, text in zip(rows, texts):
         for word in re.findall("[a-z]+", text.lower()):
@@ -113,7 +113,7 @@ def embed(texts):
 
 
 def write_example(folder: str | os.PathLike[str], force: bool = False) -> list[Path]:
-    """Write the example and its schema into ``folder``, over what is there only if ``force``."""
+    """Write the example and its schema into ``folder``; overwrite files only if ``force``."""
     content = {
         "study.yaml": EXAMPLE,
         "arms.py": ARMS,
@@ -122,13 +122,15 @@ def write_example(folder: str | os.PathLike[str], force: bool = False) -> list[P
     paths = [Path(folder) / name for name in content]
     taken = next((path for path in paths if path.exists()), None)
     if taken is not None and not force:
-        raise InputError(f"{taken} exists: name another folder, or overwrite it with --force.")
+        raise InputError(
+            f"{taken} already exists; choose another folder, or overwrite it with --force."
+        )
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, content.values(), strict=True):
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"the example cannot be written into {folder} ({error.strerror}): name another folder."
+            f"cannot write the example into {folder} ({error.strerror}); choose another folder."
         ) from error
     return paths
