@@ -129,7 +129,9 @@ def assert_derivatives(loss: Loss, alpha: Any, smoothing: float) -> None:
             # Gradients round at eps times their own size, which at small weights is large.
             noise = 1e-13 / STEP * (np.abs(other) @ np.abs(here.gradient) + scale * 1e-3)
             allowed = 1e-5 * sizes[0] * sizes[1] + noise
-            assert hessian @ other == pytest.approx(delta @ here.hessian @ other, rel=0, abs=allowed)
+            assert hessian @ other == pytest.approx(
+                delta @ here.hessian @ other, rel=0, abs=allowed
+            )
 
 
 @pytest.mark.parametrize("small", SMALL)

@@ -256,7 +256,7 @@ def test_a_larger_block_is_used() -> None:
 def test_a_block_needs_memory(bad: Any) -> None:
     reference = rows_of(4)[0]
     for make in (gx.RKE, lambda **options: gx.KernelDistance(reference, **options)):
-        with pytest.raises(gx.InputError, match=r"^block_mb is .*: give a positive number\.$"):
+        with pytest.raises(gx.InputError, match=r"^block_mb is .*; pass a positive number\.$"):
             make(block_mb=bad)
 
 

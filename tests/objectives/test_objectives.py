@@ -285,17 +285,14 @@ def test_a_torch_reference_goes_with_numpy_samples_and_the_other_way_round(name:
 
 
 def stored_arrays(tally: Tally) -> list[Any]:
-    """The arrays of a tally's state, those of its parts included."""
+    """The arrays of a tally's state, including those of its parts."""
     found: list[Any] = []
-    for value in vars(tally).values():
-        if isinstance(value, Tally):
-            found += stored_arrays(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], tuple):
-            found += [array for _, inner in value for array in stored_arrays(inner)]
     for key in tally.STATE:
         value = getattr(tally, key)
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, Rows):
+            if isinstance(item, Tally):
+                found += stored_arrays(item)
+            elif isinstance(item, Rows):
                 found.append(item.array)
             elif isinstance(item, np.ndarray) or is_torch(item):
                 found.append(item)

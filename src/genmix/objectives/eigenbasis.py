@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import (
     Array,
@@ -28,7 +27,7 @@ from genmix.core.arrays import (
     to_numpy,
     triangle_of,
 )
-from genmix.solvers.loss import EPS
+from genmix.solvers.loss import EPS, Matrix
 
 TINY = 1e-100
 """The level of rounding of a spectrum that is all zeros."""
@@ -60,7 +59,7 @@ class Eigenbasis(ABC):
         """``Σ_k slope_k B_i,kk`` for every arm, with ``B_i`` its moment in the basis: ``(m,)``."""
 
     @abstractmethod
-    def diagonals(self) -> NDArray[np.float64]:
+    def diagonals(self) -> Matrix:
         """``B_i,kk``, ``(m, r)``."""
 
     @abstractmethod
@@ -176,8 +175,8 @@ class FactorEigenbasis(Eigenbasis):
         weighed: Vector = self.diagonals() @ slope
         return weighed
 
-    def diagonals(self) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = to_numpy(self._averages @ self._turned**2)
+    def diagonals(self) -> Matrix:
+        found: Matrix = to_numpy(self._averages @ self._turned**2)
         return found
 
     def blocks(self) -> Array:
@@ -305,10 +304,10 @@ class DenseEigenbasis(Eigenbasis):
             return 0.0
         return 4 * EPS * float(self._traces[arm]) * float(np.max(np.abs(slope)))
 
-    def diagonals(self) -> NDArray[np.float64]:
+    def diagonals(self) -> Matrix:
         xp = namespace(self._basis)
         found = to_numpy(xp.sum(self._basis * (self._sums @ self._basis), axis=1))
-        diagonals: NDArray[np.float64] = np.maximum(found / self._counts[:, None], 0.0)
+        diagonals: Matrix = np.maximum(found / self._counts[:, None], 0.0)
         return diagonals if self.means is None else diagonals + to_numpy(self.means) ** 2
 
     def blocks(self) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from genmix.core.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import InputError
 from genmix.objectives.objective import Objective
-from genmix.objectives.tally import Batch, Tally, added
+from genmix.objectives.tally import Batch, SummedTally
 from genmix.objectives.trace_loss import LIFTS
 from genmix.solvers.loss import EPS, Expansion, Loss
 
@@ -61,7 +61,7 @@ class InceptionScore(Objective):
         return {"splits": 1}
 
 
-class InceptionTally(Tally):
+class InceptionTally(SummedTally):
     """Mean class probabilities and mean entropy of each arm."""
 
     STATE = ("first", "entropies")
@@ -77,14 +77,6 @@ class InceptionTally(Tally):
         safe = xp.where(rows > 0, rows, xp.ones_like(rows))
         self.first[arm] = self.first[arm] + xp.sum(rows, axis=0)
         self.entropies[arm] -= float(xp.sum(safe * xp.log(safe)))
-
-    def _merge(self, other: InceptionTally) -> None:
-        self.first = added(self.first, other.first)
-        self.entropies = added(self.entropies, other.entropies)
-
-    def _grow(self) -> None:
-        self.first.append(self.zeros(self.dimension))
-        self.entropies.append(0.0)
 
     def loss(self, arms: Sequence[int]) -> InceptionLoss:
         counts = self.counts_of(arms)

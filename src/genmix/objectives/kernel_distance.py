@@ -84,8 +84,7 @@ class KernelDistance(Objective):
 
     @property
     def dimension(self) -> int:
-        dimension: int = self.reference.dimension
-        return dimension
+        return int(self.reference.dimension)
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> KernelDistance:
         return replace(self, kernel=self.kernel.fix_bandwidths([*groups, self.reference.points]))

@@ -21,10 +21,8 @@ from genmix.errors import InputError
 from genmix.kernels.blocks import Grouped, sums_between, sums_within
 from genmix.kernels.kernels import Kernel
 from genmix.objectives.moments import MomentTally
-from genmix.objectives.tally import Batch, Tally, added
-from genmix.solvers.loss import Loss, QuadraticLoss
-
-Matrix = NDArray[np.float64]
+from genmix.objectives.tally import Batch, SummedTally, Tally
+from genmix.solvers.loss import Loss, Matrix, QuadraticLoss
 
 
 @dataclass(frozen=True)
@@ -127,12 +125,9 @@ class ExactPairTally(PairTally):
         """Arms and samples of the batches that are deferred."""
         self.summed = 0
         """Number of kept rows that are in the sums."""
-        self.pairs, self.own, self.cross = (
-            self.zeros(arms, arms),
-            self.zeros(arms),
-            self.zeros(arms),
-        )
-        self.centre: Array | None = None
+        self.pairs = self.zeros(arms, arms)
+        self.own, self.cross = self.zeros(arms), self.zeros(arms)
+        self.centre: Array | None = None  # spelled as in saved states
         self.given, self.reference = reference, None
         if reference is not None:
             self.reference = Grouped(self._prepared(like(reference, self.sample)))
@@ -229,7 +224,7 @@ class ExactPairTally(PairTally):
         return PairSums(pairs, own[chosen], cross[chosen], self.counts_of(arms))
 
 
-class MeanFeatureTally(PairTally):
+class MeanFeatureTally(SummedTally, PairTally):
     """A kernel with a feature map: ``Σ_ab k(x_a, y_b) = Σφ(x_a) · Σφ(y_b)`` in fixed memory."""
 
     STATE = ("first", "own")
@@ -237,10 +232,10 @@ class MeanFeatureTally(PairTally):
     def __init__(self, kernel: Kernel, arms: int, sample: Array, reference: Array) -> None:
         super().__init__(arms, sample)
         self.kernel = kernel
-        self.columns = kernel.columns(self.dimension) or 0
         self.reference_mean = feature_mean(kernel, reference)
         self.reference_size = int(reference.shape[0])
-        self.first: list[Any] = [self.zeros(self.columns) for _ in range(arms)]
+        columns = kernel.columns(self.dimension) or 0
+        self.first: list[Any] = [self.zeros(columns) for _ in range(arms)]
         self.own: list[float] = [0.0] * arms
 
     def reference_total(self) -> float:
@@ -253,14 +248,6 @@ class MeanFeatureTally(PairTally):
         features = self.kernel.feature_map(batch.embeddings)
         self.first[arm] = self.first[arm] + xp.sum(features, axis=0)
         self.own[arm] += float(xp.sum(features * features))
-
-    def _merge(self, other: MeanFeatureTally) -> None:
-        self.first = added(self.first, other.first)
-        self.own = added(self.own, other.own)
-
-    def _grow(self) -> None:
-        self.first.append(self.zeros(self.columns))
-        self.own.append(0.0)
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
         first = namespace(self.sample).stack([self.first[arm] for arm in arms])

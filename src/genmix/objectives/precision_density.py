@@ -26,8 +26,7 @@ class BallObjective(MeanObjective):
 
     @property
     def dimension(self) -> int:
-        dimension: int = self.reference.dimension
-        return dimension
+        return int(self.reference.dimension)
 
     @abstractmethod
     def per_sample(self, hits: Vector) -> Vector:

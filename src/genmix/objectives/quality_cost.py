@@ -12,7 +12,7 @@ import numpy as np
 from genmix.core.arrays import Array, Vector
 from genmix.errors import InputError
 from genmix.objectives.objective import Objective
-from genmix.objectives.tally import Batch, Tally, added
+from genmix.objectives.tally import Batch, SummedTally
 from genmix.solvers.loss import MeanLoss
 
 
@@ -30,7 +30,7 @@ class MeanObjective(Objective):
         """ψ as a function of a batch, prepared for embeddings like ``sample``."""
 
 
-class MeanTally(Tally):
+class MeanTally(SummedTally):
     """The sum of ψ over each arm's samples."""
 
     STATE = ("totals",)
@@ -43,12 +43,6 @@ class MeanTally(Tally):
 
     def _add(self, arm: int, batch: Batch) -> None:
         self.totals[arm] += float(np.sum(self._measure(batch)))
-
-    def _merge(self, other: MeanTally) -> None:
-        self.totals = added(self.totals, other.totals)
-
-    def _grow(self) -> None:
-        self.totals.append(0.0)
 
     def means(self, arms: Sequence[int]) -> Vector:
         return np.array([self.totals[arm] / self.counts[arm] for arm in arms])

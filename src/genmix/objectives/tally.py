@@ -110,6 +110,19 @@ class Tally(ABC):
         return Rows(self.sample, self.dimension if columns is None else columns)
 
 
+class SummedTally(Tally):
+    """Statistics that are sums over each arm's samples: ``STATE`` names lists of one sum per arm."""
+
+    def _merge(self, other: SummedTally) -> None:
+        for key in self.STATE:
+            setattr(self, key, added(getattr(self, key), getattr(other, key)))
+
+    def _grow(self) -> None:
+        for key in self.STATE:
+            sums = getattr(self, key)
+            sums.append(0.0 * sums[0])
+
+
 def added(mine: Iterable[Any], theirs: Iterable[Any]) -> list[Any]:
     """Two lists added arm by arm."""
     return [a + b for a, b in zip(mine, theirs, strict=True)]

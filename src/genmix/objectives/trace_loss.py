@@ -23,12 +23,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.objectives.eigenbasis import TINY, Eigenbasis, MixtureMoments
 from genmix.objectives.trace_functions import TraceFunction
-from genmix.solvers.loss import EPS, Expansion, Loss
+from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 
 HESSIAN_REUSE_RATIO = 0.3
 """Fraction of the gap that a step may leave before a new Hessian is worth its m rotations."""
@@ -84,7 +83,7 @@ class TraceLoss(Loss):
         # Var(φ_k φ_l) = λ_k λ_l off the diagonal, because fourth moments are not kept.
         values = self.moments.spectrum(alpha)
         lifted = np.maximum(values, EPS * float(np.max(values, initial=TINY)))
-        curvature: NDArray[np.float64] = self.function.differences(lifted)
+        curvature: Matrix = self.function.differences(lifted)
         diagonal = float(np.diag(curvature) @ values**2)
         return (float(values @ curvature @ values) + (self.square_variance - 1) * diagonal) / 2
 
@@ -156,16 +155,14 @@ class TraceLoss(Loss):
             planes.append(self.linear + self.constant + touch + diagonals @ slope)
         return np.stack(planes)
 
-    def _hessian(
-        self, basis: Eigenbasis, blocks: Array, lifted: Vector, slope: Vector
-    ) -> NDArray[np.float64]:
+    def _hessian(self, basis: Eigenbasis, blocks: Array, lifted: Vector, slope: Vector) -> Matrix:
         xp = namespace(blocks)
         weighted = blocks * xp.sqrt(self.function.differences(like(lifted, blocks)))
         flat = xp.reshape(weighted, (self.size, -1))
         hessian = flat @ flat.mT
         if basis.means is not None:
             hessian = hessian - 2 * (basis.means * like(slope, blocks)) @ basis.means.mT
-        found: NDArray[np.float64] = to_numpy(symmetric(hessian))
+        found: Matrix = to_numpy(symmetric(hessian))
         return found
 
 
@@ -209,7 +206,7 @@ class LargestEigenvalueLoss(Loss):
 
     def _hessian(
         self, basis: Eigenbasis, shares: Vector, plane: Vector, smoothing: float
-    ) -> NDArray[np.float64]:
+    ) -> Matrix:
         blocks = basis.blocks()
         xp = namespace(blocks)
         blocks = blocks - like(plane, blocks)[:, None, None] * like(np.eye(len(shares)), blocks)
@@ -219,5 +216,5 @@ class LargestEigenvalueLoss(Loss):
         safe = np.where(close, 1.0, apart)
         curvature = np.where(close, both, (shares[:, None] - shares[None, :]) / safe)
         flat = xp.reshape(blocks * like(np.sqrt(curvature), blocks), (self.size, -1))
-        hessian: NDArray[np.float64] = to_numpy(symmetric(flat @ flat.mT))
+        hessian: Matrix = to_numpy(symmetric(flat @ flat.mT))
         return hessian

@@ -16,7 +16,7 @@ from genmix.core.description import Description
 from genmix.errors import number
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Tally
-from genmix.solvers.loss import Loss
+from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
 
 
@@ -27,7 +27,7 @@ class Decision(NamedTuple):
     """One weight per active arm."""
     gap: float = UNKNOWN_GAP
     """The certified gap of the mixture; ∞ if the policy does not know it."""
-    curvature: NDArray[np.float64] | None = None
+    curvature: Matrix | None = None
     """The solver's last Hessian, for the next warm start."""
     mixture: Vector | None = None
     """The best mixture according to the policy, if the draws follow other weights."""
@@ -48,7 +48,7 @@ class Situation:
     start: Vector
     """The weights of the last decision, for a warm start."""
     solver: Solver
-    curvature: NDArray[np.float64] | None = None
+    curvature: Matrix | None = None
     """The Hessian of the last solve, for a warm start."""
 
     @cached_property

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
 from genmix.core.description import Description
 from genmix.errors import InputError, positive, whole
-from genmix.solvers.loss import Loss
+from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.simplex import feasible, lifted, uniform
 from genmix.solvers.solve import Solution, certify
 
@@ -68,9 +67,7 @@ class EG(Description):
         if self.start not in ("warm", "uniform"):
             raise InputError(f'start is {self.start!r}; pass "warm" or "uniform".')
 
-    def solve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution:
+    def solve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
         """Take all steps from ``start`` and certify the last iterate.
 
         Parameters

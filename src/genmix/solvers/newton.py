@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
 from genmix.core.description import Description
 from genmix.errors import number, whole
-from genmix.solvers.loss import EPS, Expansion, Loss
+from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 from genmix.solvers.quadratic_program import quadratic_program
 from genmix.solvers.simplex import feasible, lifted
 from genmix.solvers.solve import FINAL_SMOOTHING, UNKNOWN_GAP, Solution, WarmSolver
@@ -75,9 +74,7 @@ class Newton(Description, WarmSolver):
         object.__setattr__(self, "tolerance", number(self.tolerance, "tolerance", 0.0))
         object.__setattr__(self, "max_steps", whole(self.max_steps, "max_steps", 1))
 
-    def solve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution:
+    def solve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
         """Minimize a loss from ``start`` and certify the result.
 
         Parameters
@@ -99,9 +96,7 @@ class Newton(Description, WarmSolver):
             return self._follow_smoothings(loss, lifted(start))
         return self._descend(loss, lifted(start), curvature, certify=True)
 
-    def resolve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution:
+    def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
         """Solve again after the loss has changed a little, without certifying the last step.
 
         The last expansion of :meth:`solve` only confirms what the steps before it predicted, and takes
@@ -126,7 +121,7 @@ class Newton(Description, WarmSolver):
         return self._descend(loss, lifted(start), curvature, certify=False)
 
     def _descend(
-        self, loss: Loss, alpha: Vector, hessian: NDArray[np.float64] | None, certify: bool
+        self, loss: Loss, alpha: Vector, hessian: Matrix | None, certify: bool
     ) -> Solution:
         here = loss.expand(alpha)
         if not np.isfinite(here.value):  # every mixture of these arms has infinite loss
@@ -195,7 +190,7 @@ class Newton(Description, WarmSolver):
 
 
 def _newton_step(
-    loss: Loss, alpha: Vector, here: Expansion, smoothing: float, hessian: NDArray[np.float64]
+    loss: Loss, alpha: Vector, here: Expansion, smoothing: float, hessian: Matrix
 ) -> tuple[Vector, Expansion]:
     """One Newton step with an Armijo line search toward the minimum of the quadratic model."""
     target = _model_minimum(loss, alpha, here, hessian)
@@ -213,9 +208,7 @@ def _newton_step(
     return alpha, here
 
 
-def _model_minimum(
-    loss: Loss, alpha: Vector, here: Expansion, hessian: NDArray[np.float64]
-) -> Vector:
+def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) -> Vector:
     """The minimum of the quadratic model, corrected by the predicted gradient if there is one."""
     floor = alpha / MAX_SHRINK if loss.singular_boundary else np.zeros_like(alpha)
     target = quadratic_program(here.gradient, hessian, alpha, floor)
@@ -226,7 +219,7 @@ def _model_minimum(
     return target
 
 
-def bfgs_update(hessian: NDArray[np.float64], step: Vector, change: Vector) -> NDArray[np.float64]:
+def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
     """The Hessian corrected by a step and the change of the gradient along it (BFGS).
 
     It stays positive semidefinite; an update that would not be is skipped. A tangent plane's values are

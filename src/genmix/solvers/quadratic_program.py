@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import daqp
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
+from genmix.solvers.loss import Matrix
 from genmix.solvers.simplex import feasible
 
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
@@ -16,9 +16,7 @@ EQUALITY = 5
 """DAQP's mark of a constraint that always holds with equality."""
 
 
-def quadratic_program(
-    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector
-) -> Vector:
+def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector) -> Vector:
     """``argmin g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
 
     H may be singular, e.g. for two identical arms. The ridge is a proximal term about α, so it does
@@ -45,7 +43,7 @@ def quadratic_program(
 
 
 def _regularized_program(
-    gradient: Vector, hessian: NDArray[np.float64], alpha: Vector, floor: Vector, ridge: float
+    gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, ridge: float
 ) -> Vector | None:
     """Solve the program in ``x = (β−α)/s``; None if DAQP fails.
 

@@ -7,16 +7,15 @@ Every solution has a Frank–Wolfe gap ``max_i ⟨∇L(α), α − e_i⟩ ≥ L(
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
-from genmix.solvers.loss import Loss
+from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.simplex import on_simplex, uniform
 
 UNKNOWN_GAP = np.inf
@@ -61,7 +60,7 @@ class Solution:
     loss: float
     gap: float
     iterations: int
-    curvature: NDArray[np.float64] | None = field(default=None, repr=False)
+    curvature: Matrix | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.weights, self.loss, self.gap, self.iterations))
@@ -70,12 +69,11 @@ class Solution:
 class Solver(Protocol):
     """Any object whose ``solve`` maps a loss and a starting point to a feasible mixture."""
 
-    def solve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution: ...
+    @abstractmethod
+    def solve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution: ...
 
 
-class WarmSolver(ABC):
+class WarmSolver(Solver):
     """A solver with a cheaper method for solving again after the loss has changed a little.
 
     The selector calls ``resolve`` only on subclasses of this class, so a solver of your own may have
@@ -83,14 +81,7 @@ class WarmSolver(ABC):
     """
 
     @abstractmethod
-    def solve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution: ...
-
-    @abstractmethod
-    def resolve(
-        self, loss: Loss, start: Vector, curvature: NDArray[np.float64] | None = None
-    ) -> Solution:
+    def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
         """Solve again from the last solution; loss and gap may be left unevaluated (NaN and ∞)."""
 
 
