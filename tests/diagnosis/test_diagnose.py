@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import genmix as gx
-from genmix.diagnosis.diagnose import Diagnosis, _subsample
-from genmix.diagnosis.halves import Spread
+from genmix.diagnosis.diagnose import _subsample
+from genmix.diagnosis.diagnosis import Diagnosis
 from genmix.diagnosis.innovation import innovation
-from genmix.diagnosis.theory import Situation
-from genmix.objectives.base import Batch
+from genmix.diagnosis.resampling import Spread
+from genmix.diagnosis.theory import TheoremInputs
+from genmix.objectives import Batch
 from genmix.solvers.loss import SliceLoss
 from tests.offline.test_bad_input import refused
 from tests.support.conformance import make_world
@@ -187,9 +188,9 @@ def test_a_slice_is_the_loss_with_a_weight_fixed(objective: gx.Objective) -> Non
             tilt, step = np.array([1.0, -1.0]), 1e-5
             ahead, behind = part.expand(beta + step * tilt), part.expand(beta - step * tilt)
             slope = (ahead.value - behind.value) / (2 * step)
-            bend = (ahead.gradient - behind.gradient) @ tilt / (2 * step)
+            hessian = (ahead.gradient - behind.gradient) @ tilt / (2 * step)
             assert here.gradient @ tilt == pytest.approx(slope, rel=1e-5, abs=1e-7)
-            assert tilt @ here.hessian @ tilt == pytest.approx(bend, rel=1e-4, abs=1e-6)
+            assert tilt @ here.hessian @ tilt == pytest.approx(hessian, rel=1e-4, abs=1e-6)
 
 
 # -- what holds for any arms -------------------------------------------------------------------------
@@ -357,7 +358,7 @@ def test_the_spread_is_that_of_numpy() -> None:
 
 def test_the_floors_are_the_printed_formulas() -> None:
     m, d, nu, epsilon, horizon, delta, n = 2, 2, 0.9, 0.001, 50, 0.1, 10**7
-    situation = Situation(m, d, nu, epsilon, horizon, delta)
+    situation = TheoremInputs(m, d, nu, epsilon, horizon, delta)
     eta = 2 / math.sqrt(n) * (1 + math.sqrt(2 * math.log(m * (horizon + 1) / delta)))
     assert situation.radius(n) == pytest.approx(eta)
     depth, rest = d / math.e + math.log(m), epsilon + (m - 1) * eta
@@ -375,7 +376,7 @@ def test_the_floors_are_the_printed_formulas() -> None:
 
 @pytest.mark.parametrize("m, d, nu", [(2, 2, 1.0), (3, 3, 1 / 3), (2, 6, 0.25), (1, 2, 0.5)])
 def test_the_warm_start_is_the_least_that_is_enough(m: int, d: int, nu: float) -> None:
-    situation = Situation(m, d, nu, 0.0, 2000, 0.05)
+    situation = TheoremInputs(m, d, nu, 0.0, 2000, 0.05)
     least = situation.warm_start()
     assert situation.floor(situation.radius(least * (1 + 1e-9)), minus_one=False) > 0
     assert situation.floor(situation.radius(least * (1 - 1e-6) - 1), minus_one=False) == 0
@@ -383,7 +384,7 @@ def test_the_warm_start_is_the_least_that_is_enough(m: int, d: int, nu: float) -
 
 @pytest.mark.parametrize("nu, epsilon, d", [(0.5, 0.6, 4), (0.0, 0.0, 4), (0.1, 0.0, 1024)])
 def test_where_no_warm_start_is_enough_it_is_infinite(nu: float, epsilon: float, d: int) -> None:
-    assert Situation(3, d, nu, epsilon, 2000, 0.05).warm_start() == math.inf
+    assert TheoremInputs(3, d, nu, epsilon, 2000, 0.05).warm_start() == math.inf
 
 
 def test_beside_precision_no_floor_is_above_the_least_weight() -> None:
@@ -409,7 +410,7 @@ def test_the_theorem_is_about_log_vendi_only() -> None:
     for objective in (gx.Vendi(), gx.Vendi() + 0.3 * gx.Precision(real)):
         theory = gx.diagnose(arms, objective, horizon=99, confidence=0.2).theory
         assert (theory.horizon, theory.confidence) == (99, 0.2)
-        assert theory.radius == Situation(3, 4, 1.0, 0.0, 99, 0.2).radius(20)
+        assert theory.radius == TheoremInputs(3, 4, 1.0, 0.0, 99, 0.2).radius(20)
     for objective in (
         gx.RKE(),
         gx.Vendi(2),
@@ -430,13 +431,13 @@ def test_the_verdict_names_the_roles() -> None:
     arms = {name: np.repeat(rows, 60, axis=0) for name, rows in arms.items()}
     found = gx.diagnose(arms, gx.Vendi())
     assert found.verdict == (
-        "wide: carries the mixture",
-        "other and twin: have weight, but others can take the place of each at no loss",
-        "dull: adds nothing",
-        "innovation: the paper's condition fails, no direction sets other and twin apart from all "
-        "others together",
-        "interiority: at γ_0 = 0.025 the paper's assumption fails, the least loss needs no more than "
-        "that of other, twin and dull",
+        "The mixture needs wide.",
+        "other and twin have weight, but the other arms can replace either of them at no loss.",
+        "dull adds nothing.",
+        "Innovation: the paper's condition fails, because no direction sets other or twin apart from "
+        "all other arms together.",
+        "Interiority: at γ_0 = 0.025 the paper's assumption fails, because the least loss does not "
+        "require more than that of other, twin or dull.",
     )
 
 
@@ -445,14 +446,16 @@ def test_the_verdict_says_what_of_the_assumptions_holds() -> None:
     noise = rng.standard_normal((2, 1000, 3))
     near = {"a": noise[0] + 1, "b": noise[1] - [0, 3, 0]}
     lines = gx.diagnose(near, gx.RKE(gx.Cosine())).verdict
-    assert lines[0] == "a and b: carry the mixture"
-    assert "ε_0 < ν_0/8, is not met" in lines[1]
+    assert lines[0] == "The mixture needs a and b."
+    assert "ε_0 < ν_0/8 does not hold" in lines[1]
     assert "the paper's assumption holds beyond chance, with a margin of" in lines[2]
     blocks = [np.repeat(rows, 60, axis=0) for rows in orthonormal_blocks((2, 3))]
     apart = gx.diagnose(named(blocks), gx.Vendi(), gamma=0.5)
-    assert any("ε_0 < ν_0/8, holds along these (ν_0 = 0.3333, ε_0 = 0)" in w for w in apart.verdict)
+    assert any("ε_0 < ν_0/8 holds (ν_0 = 0.3333, ε_0 = 0)" in w for w in apart.verdict)
     # γ_0 = 1/m is more than the smaller arm needs.
-    assert "fails, the least loss needs no more than that of arm0" in apart.verdict[-1]
+    assert (
+        "fails, because the least loss does not require more than that of arm0" in apart.verdict[-1]
+    )
 
 
 COPIES = [(400, 32, 3), (200, 8, 2), (40, 60, 3), (9, 4, 2), (1, 3, 2)]
@@ -478,8 +481,10 @@ def test_chance_is_neither_need_nor_innovation(n: int, d: int, m: int, kind: str
     assert found.innovative == ()
     assert not found.is_interior
     said = "\n".join(found.verdict)
-    assert f"cannot be told from chance with {n} sample" in said
-    assert not any(claim in said for claim in ("carr", "of its own", "holds"))
+    assert f"ith {n} sample" in said
+    assert "it is unclear whether the mixture needs" in said
+    claims = ("The mixture needs", "of its own", "assumption holds beyond chance")
+    assert not any(claim in said for claim in claims)
 
 
 @pytest.mark.parametrize("kind", ["vendi", "rke", "fd"])
@@ -492,8 +497,8 @@ def test_arms_that_differ_are_needed_beyond_chance(kind: str) -> None:
         "fd": gx.FrechetDistance(np.concatenate(list(arms.values()))),
     }
     found = gx.diagnose(arms, objectives[kind])
-    assert found.verdict[0] == "on 0, on 1 and on 2: carry the mixture"
-    assert "every arm has a direction of its own, also on held-out samples" in found.verdict[1]
+    assert found.verdict[0] == "The mixture needs on 0, on 1 and on 2."
+    assert "every arm has a direction of its own, confirmed on held-out samples" in found.verdict[1]
     assert "holds beyond chance" in found.verdict[2]
     assert found.is_interior
 
@@ -520,13 +525,10 @@ def test_a_small_arm_does_not_silence_the_others() -> None:
     assert {name: arm.role for name, arm in found.arms.items()} == {
         "a": "needed",
         "b": "needed",
-        "few": "untold",
+        "few": "unclear",
     }
     assert found.arms["few"].evidence is None
-    assert (
-        "few: whether the mixture needs it cannot be told from chance with 3 samples"
-        in found.verdict
-    )
+    assert "With 3 samples it is unclear whether the mixture needs few." in found.verdict
 
 
 def test_beside_a_small_arm_alone_nothing_can_be_told() -> None:
@@ -534,7 +536,7 @@ def test_beside_a_small_arm_alone_nothing_can_be_told() -> None:
     rng = np.random.default_rng(1)
     arms = {"many": rng.standard_normal((200, 4)), "few": rng.standard_normal((3, 4)) + 9}
     found = gx.diagnose(arms, gx.Vendi())
-    assert {arm.role for arm in found.arms.values()} == {"untold"}
+    assert {arm.role for arm in found.arms.values()} == {"unclear"}
     json.dumps(found.as_dict(), allow_nan=False)
 
 
@@ -544,7 +546,7 @@ def test_more_samples_are_no_need() -> None:
     arms["arm1"] = arms["arm1"][:40]
     found = gx.diagnose(arms, gx.Vendi())
     assert found.arms["arm0"].is_active
-    assert found.arms["arm0"].role == "untold"
+    assert found.arms["arm0"].role == "unclear"
 
 
 def test_the_evidence_repeats_with_its_seed_and_prints() -> None:
@@ -555,9 +557,9 @@ def test_the_evidence_repeats_with_its_seed_and_prints() -> None:
     plain = json.loads(json.dumps(first.as_dict(), allow_nan=False))["arms"]["arm0"]
     shown = first.arms["arm0"].evidence
     assert plain["evidence"]["leave_one_out"] == dataclasses.asdict(shown.leave_one_out)
-    assert plain["role"] == "untold"
+    assert plain["role"] == "unclear"
     assert str(first).count(str(shown.margin)) == 1
-    assert "a mean above 3 of these" in str(first)
+    assert "a mean above 3 standard deviations" in str(first)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -582,7 +584,7 @@ def test_a_single_arm_has_nothing_to_mix() -> None:
     found = gx.diagnose({"only": np.eye(3)}, gx.Vendi(), repeats=2)
     arm = found.arms["only"]
     assert (arm.weight, arm.leave_one_out, arm.margin) == (1.0, math.inf, math.inf)
-    assert found.verdict == ("there is one arm: nothing to mix",)
+    assert found.verdict == ("There is only one arm, so there is nothing to mix.",)
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["arms"]["only"]["leave_one_out"] is None
     assert "only" in str(found)
@@ -603,7 +605,7 @@ def test_it_prints_two_aligned_tables() -> None:
     assert "half of each arm" in text
     assert text.count("as printed") >= 3
     assert text.splitlines()[-1].startswith(
-        "interiority: at γ_0 = 0.05 the paper's assumption holds"
+        "Interiority: at γ_0 = 0.05 the paper's assumption holds"
     )
 
 
@@ -672,7 +674,7 @@ def test_bad_options_are_refused(case: str) -> None:
 def test_bad_arms_are_refused_as_everywhere() -> None:
     refused(lambda: gx.diagnose({}, gx.Vendi()), "no arms")
     refused(lambda: gx.diagnose({"a": np.eye(3), "b": np.eye(4)}, gx.Vendi()), "dimension 4")
-    refused(lambda: gx.diagnose(TWO, "vendi"), "no objective")  # type: ignore[arg-type]
+    refused(lambda: gx.diagnose(TWO, "vendi"), "not an objective")  # type: ignore[arg-type]
 
 
 def test_a_zero_vector_has_no_direction() -> None:

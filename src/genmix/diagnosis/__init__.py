@@ -1,1 +1,1 @@
-"""What the arms contribute to a mixture: leave-one-out, innovation, evidence, verdicts."""
+"""Which arms a mixture needs: leave-one-out, innovation, evidence against chance, verdict."""

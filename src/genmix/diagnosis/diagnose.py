@@ -1,198 +1,34 @@
-"""What the arms are to each other: the paper's two tables, its assumptions, and a verdict in words.
+"""Diagnose arms: innovation, interiority, the paper's assumptions, and a verdict in words.
 
-Innovation: has an arm a direction of its own? Interiority: is it needed in the best mixture?
+Innovation: does an arm have a direction of its own? Interiority: does the best mixture need it?
 
-The tables' numbers are those of the samples in hand, where chance alone makes gaps positive. The words rest
-on random halves: see evidence.py.
+The tables describe the given samples, where chance alone makes gaps positive. The verdict relies on random
+halves instead; see ``evidence.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from genmix.core.arrays import Array
-from genmix.core.plain import finite, plain_scores
-from genmix.diagnosis.evidence import Evidence, evidence_of
-from genmix.diagnosis.halves import Spread, half_rows, rows_of, shuffled
-from genmix.diagnosis.innovation import Innovation, innovation, innovation_gaps
-from genmix.diagnosis.theory import Situation, Theory, fidelity_beside_log_vendi
+from genmix.diagnosis.diagnosis import ArmDiagnosis, Diagnosis, Subsampled
+from genmix.diagnosis.evidence import gather_evidence
+from genmix.diagnosis.innovation import innovation, innovation_gaps
+from genmix.diagnosis.resampling import Spread, half_rows, shuffled_rows, take_rows
+from genmix.diagnosis.theory import TheoremInputs, Theory, fidelity_weight
 from genmix.errors import InputError, number, whole
-from genmix.objectives import Batch, Objective, Score
+from genmix.objectives import Batch, Objective
 from genmix.objectives.validation import batches
 from genmix.offline.mixture import Mixture, optimal_mixture
-from genmix.solvers.loss import EPS, SliceLoss
+from genmix.solvers.loss import SliceLoss
 
-EVEN_PART = 0.1
-"""γ_0 is this part of an even share 1/m, unless it is given."""
-
-SEPARATION = 8
-"""The innovation assumption wants ν_0 beyond this many times ε_0."""
-
-NEGLIGIBLE = 1e-3
-"""An arm that has less weight than this, on all samples and on every half, adds nothing."""
-
-Role = Literal["needed", "replaceable", "idle", "untold"]
-
-
-@dataclass(frozen=True)
-class Subsampled:
-    """The numbers of an arm over random subsamples, and in how many of them it was active."""
-
-    innovation: Spread
-    weight: Spread
-    leave_one_out: Spread
-    active: int
-
-
-@dataclass(frozen=True)
-class ArmDiagnosis:
-    """One arm among the others."""
-
-    n: int
-    innovation: Innovation
-    weight: float
-    """In the best mixture of all samples."""
-    is_active: bool
-    """Whether the least loss certainly rises without it."""
-    leave_one_out: float
-    """How much it rises, in units of the loss; 0 unless it certainly does, ∞ for the only arm."""
-    margin: float
-    """How much it rises if the arm gets at most γ_0; 0 unless it certainly does."""
-    evidence: Evidence | None
-    """None where there are too few samples, or no other arms."""
-    subsampled: Subsampled | None
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether the least loss rises without it, and more than chance makes it."""
-        shown = self.evidence is not None and self.evidence.leave_one_out.is_beyond_chance
-        return self.is_active and shown
-
-    @property
-    def is_interior(self) -> bool:
-        """Whether it needs more than γ_0, and more than chance makes it."""
-        shown = self.evidence is not None and self.evidence.margin.is_beyond_chance
-        return self.margin > 0 and shown
-
-    @property
-    def role(self) -> Role:
-        """What can be said of it in the best mixture."""
-        if self.is_needed:
-            return "needed"
-        if not self.is_active and self.weight >= NEGLIGIBLE:
-            return "replaceable"
-        never = self.evidence is not None and self.evidence.weight < NEGLIGIBLE
-        return "idle" if never and not self.is_active else "untold"
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Innovation, interiority and a verdict; it prints as tables, ``as_dict`` is for JSON."""
-
-    arms: dict[str, ArmDiagnosis]
-    mixture: Mixture = field(repr=False)
-    gamma: float
-    """γ_0 of the margins."""
-    repeats: int
-    subsample: int | None
-    """Samples of every arm in a subsample; None: half of each."""
-    theory: Theory | None
-    """For log-Vendi with the cosine kernel, which the theorem is about."""
-
-    @property
-    def innovative(self) -> tuple[str, ...]:
-        """Arms with a direction of their own, which also samples show that had no part in finding it."""
-        return tuple(
-            name
-            for name, arm in self.arms.items()
-            if name not in self.alike
-            and arm.evidence is not None
-            and arm.evidence.innovation.is_beyond_chance
-        )
-
-    @property
-    def alike(self) -> tuple[str, ...]:
-        """Arms without a gap, beyond rounding: no direction sets them apart on these samples."""
-        rounding = EPS * len(self.arms) * self.dimension
-        return tuple(name for name, arm in self.arms.items() if arm.innovation.gap <= rounding)
-
-    @property
-    def nu(self) -> float:
-        """ν_0 along the directions found: the least of the arms' own second moments."""
-        return min(arm.innovation.own for arm in self.arms.values())
-
-    @property
-    def epsilon(self) -> float:
-        """ε_0 along the directions found: the largest sum of the others' second moments."""
-        return max(arm.innovation.others for arm in self.arms.values())
-
-    @property
-    def separates(self) -> bool:
-        """Whether the paper's innovation assumption ``ε_0 < ν_0/8`` is met along these directions."""
-        return SEPARATION * self.epsilon < self.nu
-
-    @property
-    def is_interior(self) -> bool:
-        """Whether the paper's interiority margin is positive beyond chance: every arm needs more than γ_0."""
-        return len(self.arms) == 1 or all(arm.is_interior for arm in self.arms.values())
-
-    @property
-    def lacking(self) -> tuple[str, ...]:
-        """Arms of which the least loss of these samples needs no more than γ_0."""
-        return tuple(name for name, arm in self.arms.items() if not arm.margin > 0)
-
-    @property
-    def dimension(self) -> int:
-        return len(next(iter(self.arms.values())).innovation.direction)
-
-    @property
-    def scores(self) -> dict[str, Score]:
-        """Of the best mixture, by name."""
-        found = self.mixture.score
-        return {found.name: found} if isinstance(found, Score) else found
-
-    @property
-    def verdict(self) -> tuple[str, ...]:
-        """What the numbers say, in words."""
-        from genmix.diagnosis.verdict import words
-
-        return words(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values: directions are left out, infinite numbers are None."""
-        arms = {name: asdict(arm) for name, arm in self.arms.items()}
-        for name, arm in arms.items():
-            del arm["innovation"]["direction"]
-            arm["role"] = self.arms[name].role
-        found: dict[str, Any] = finite(
-            {
-                "arms": arms,
-                "scores": plain_scores(self.scores),
-                "loss": self.mixture.loss,
-                "gap": self.mixture.gap,
-                "gamma": self.gamma,
-                "repeats": self.repeats,
-                "subsample": self.subsample,
-                "innovative": list(self.innovative),
-                "nu": self.nu,
-                "epsilon": self.epsilon,
-                "separates": self.separates,
-                "is_interior": self.is_interior,
-                "theory": None if self.theory is None else asdict(self.theory),
-                "verdict": list(self.verdict),
-            }
-        )
-        return found
-
-    def __str__(self) -> str:
-        from genmix.diagnosis.verdict import page
-
-        return page(self)
+DEFAULT_GAMMA_PART = 0.1
+"""By default γ_0 is this part of an even share 1/m."""
 
 
 def diagnose(
@@ -210,39 +46,84 @@ def diagnose(
     confidence: float = 0.05,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Innovation gaps, the best mixture, leave-one-out gaps and margins, with a verdict.
+    """Find out which arms the best mixture needs, and why.
 
-    The verdict calls an arm needed or set apart only where random halves of the samples, which depend on
-    ``seed`` too, show it beyond chance.
-    ``arms``, ``quality``, ``cost``: as for :func:`optimal_mixture`. ``repeats``: how many random subsamples
-    give means and standard deviations; each has ``subsample`` samples of every arm (half of them if None)
-    and the kernel of the whole. ``gamma``: γ_0 of the margins, by default a tenth of an even share.
-    ``horizon``, ``confidence``: T and δ of the theorem. ``progress`` is told how many subsamples are done.
+    For each arm i the result contains the innovation gap ``λ_max(S_i − Σ_{j≠i} S_j)`` of the second moments
+    of unit-norm embeddings, the weight in the best mixture, the leave-one-out gap
+    ``min_{α_i = 0} L − min L``, and the margin ``min_{α_i ≤ γ_0} L − min L``. The verdict calls an arm needed
+    or innovative only if random halves of the samples show it beyond chance.
+
+    Parameters
+    ----------
+    arms : mapping of str to array of shape (n, d)
+        Samples of each arm, numpy or torch.
+    objective : Objective
+        What the mixture optimizes.
+    repeats : int, default 0
+        Number of random subsamples for means and standard deviations; 0 or at least 2.
+    subsample : int, optional
+        Samples of each arm per subsample; half of each arm by default. Subsamples use the kernel
+        bandwidth of the whole.
+    seed : int, default 0
+        Seed of the random halves and subsamples.
+    encoder : str, optional
+        Name of the encoder; it is shown with every score.
+    quality, cost : mapping of str to array or float, optional
+        Quality and cost of the samples, as for :func:`optimal_mixture`.
+    gamma : float, optional
+        The level γ_0 of the margins; a tenth of an even share by default.
+    horizon : int, default 2000
+        T of the paper's theorem.
+    confidence : float, default 0.05
+        δ of the paper's theorem.
+    progress : callable, optional
+        Called with the number of finished subsamples.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> a, b = np.repeat(np.eye(3)[:2], 20, axis=0), np.repeat(np.eye(3)[2:], 20, axis=0)
+    >>> found = gx.diagnose({"a": a, "b": b, "copy of b": b}, gx.Vendi())
+    >>> for sentence in found.verdict[:2]:
+    ...     print(sentence)
+    The mixture needs a.
+    b and copy of b have weight, but the other arms can replace either of them at no loss.
     """
     found = batches(arms, objective, quality, cost)
-    repeats = _checked_repeats(repeats, subsample, found, objective)
-    gamma = _checked_gamma(gamma, len(found))
+    repeats = _check_repeats(repeats, subsample, found, objective)
+    even = 1 / len(found)
+    gamma = DEFAULT_GAMMA_PART * even if gamma is None else number(gamma, "gamma", 0.0, even)
     seed, horizon = whole(seed, "seed", 0), whole(horizon, "horizon", 1)
     confidence = number(confidence, "confidence", 1e-300, 1.0)
-    gaps = innovation(found)
+    innovations = innovation(found)
     mixture = _best_mixture(found, objective, encoder)
-    shown = evidence_of(found, mixture, gamma, seed)
-    sides = []
+    evidence = gather_evidence(found, mixture, gamma, seed)
+    parts = []
     for index in range(repeats):
-        parts = _subsample(found, objective.least_samples, subsample, seed, index)
-        sides.append(_numbers(parts, mixture.objective))
+        part = _subsample(found, objective.least_samples, subsample, seed, index)
+        parts.append(_subsample_numbers(part, mixture.objective))
         if progress is not None:
             progress(index + 1)
     table = {
         name: ArmDiagnosis(
             n=len(found[name]),
-            innovation=gaps[name],
+            innovation=innovations[name],
             weight=weight,
             is_active=name in mixture.active,
-            leave_one_out=_certain_rise(mixture, name),
+            leave_one_out=_leave_one_out(mixture, name),
             margin=_margin(mixture, index, gamma),
-            evidence=shown.get(name),
-            subsampled=_subsampled(sides, name) if sides else None,
+            evidence=evidence.get(name),
+            subsampled=_summarize(parts, name) if parts else None,
         )
         for index, (name, weight) in enumerate(mixture.weights.items())
     }
@@ -253,12 +134,12 @@ def diagnose(
 def _theory(
     found: Diagnosis, objective: Objective, horizon: int, confidence: float
 ) -> Theory | None:
-    weight = fidelity_beside_log_vendi(objective)
+    weight = fidelity_weight(objective)
     if weight is None:
         return None
     sizes = (len(found.arms), found.dimension)
-    situation = Situation(*sizes, found.nu, found.epsilon, horizon, confidence, weight)
-    return Theory.of(situation, min(arm.n for arm in found.arms.values()))
+    inputs = TheoremInputs(*sizes, found.nu, found.epsilon, horizon, confidence, weight)
+    return Theory.of(inputs, min(arm.n for arm in found.arms.values()))
 
 
 # -- interiority -------------------------------------------------------------------------------------
@@ -274,20 +155,15 @@ def _best_mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str 
     )
 
 
-def _certain_rise(mixture: Mixture, name: str) -> float:
-    """The leave-one-out gap of an active arm; that of any other is rounding."""
+def _leave_one_out(mixture: Mixture, name: str) -> float:
+    """The leave-one-out gap of an active arm; for any other arm it is only rounding."""
     return mixture.leave_one_out[name] if name in mixture.active else 0.0
 
 
-def _checked_gamma(gamma: float | None, arms: int) -> float:
-    even = 1 / arms
-    return EVEN_PART * even if gamma is None else number(gamma, "gamma", 0.0, even)
-
-
 def _margin(mixture: Mixture, arm: int, gamma: float) -> float:
-    """``min {L : α_i ≤ γ} − min L``, or 0 where it is not certainly positive.
+    """``min {L : α_i ≤ γ} − min L``, or 0 if it is not certainly positive.
 
-    By convexity that minimum lies on ``α_i = γ`` if the best mixture gives the arm more.
+    By convexity, that minimum lies on ``α_i = γ`` if the best mixture gives the arm more than γ.
     """
     weights = np.array(list(mixture.weights.values()))
     if len(weights) == 1:
@@ -306,8 +182,8 @@ def _margin(mixture: Mixture, arm: int, gamma: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """What one subsample says of every arm."""
+class _SubsampleNumbers:
+    """Results on one subsample, by arm."""
 
     innovation: dict[str, float]
     weights: dict[str, float]
@@ -315,22 +191,22 @@ class _Numbers:
     active: tuple[str, ...]
 
 
-def _checked_repeats(
+def _check_repeats(
     repeats: int, subsample: int | None, arms: Mapping[str, Batch], objective: Objective
 ) -> int:
     repeats = whole(repeats, "repeats", 0)
     if repeats == 1:
-        raise InputError("one subsample has no spread: give repeats=0 or at least 2.")
+        raise InputError("a single subsample has no spread; pass repeats=0 or at least 2.")
     if subsample is None:
         return repeats
     whole(subsample, "subsample", objective.least_samples)
     if not repeats:
-        raise InputError("subsample is for repeats: give both, as in repeats=50, subsample=500.")
+        raise InputError("subsample needs repeats; pass both, e.g. repeats=50, subsample=500.")
     small = next((name for name, batch in arms.items() if len(batch) < subsample), None)
     if small is not None:
         raise InputError(
-            f"subsample is {subsample} and arm {small!r} has {len(arms[small])} samples: "
-            "give at most that."
+            f"subsample is {subsample}, but arm {small!r} has {len(arms[small])} samples; "
+            "pass at most that many."
         )
     return repeats
 
@@ -338,27 +214,27 @@ def _checked_repeats(
 def _subsample(
     arms: Mapping[str, Batch], least: int, size: int | None, seed: int, index: int
 ) -> dict[str, Batch]:
-    """Samples drawn without replacement: the first half of each arm, or so many."""
+    """``size`` samples of each arm, or half of each, without replacement."""
     found = {}
     for name, batch in arms.items():
         if size is None:
             rows = half_rows(len(batch), name, seed, index, least)[0]
         else:
-            rows = np.sort(shuffled(len(batch), name, seed, index)[:size])
-        found[name] = rows_of(batch, rows)
+            rows = np.sort(shuffled_rows(len(batch), name, seed, index)[:size])
+        found[name] = take_rows(batch, rows)
     return found
 
 
-def _numbers(arms: Mapping[str, Batch], objective: Objective) -> _Numbers:
+def _subsample_numbers(arms: Mapping[str, Batch], objective: Objective) -> _SubsampleNumbers:
     mixture = _best_mixture(arms, objective, None)
-    rises = {name: _certain_rise(mixture, name) for name in arms}
-    return _Numbers(innovation_gaps(arms), mixture.weights, rises, mixture.active)
+    rises = {name: _leave_one_out(mixture, name) for name in arms}
+    return _SubsampleNumbers(innovation_gaps(arms), mixture.weights, rises, mixture.active)
 
 
-def _subsampled(sides: Sequence[_Numbers], name: str) -> Subsampled:
+def _summarize(parts: Sequence[_SubsampleNumbers], name: str) -> Subsampled:
     return Subsampled(
-        innovation=Spread.of([side.innovation[name] for side in sides]),
-        weight=Spread.of([side.weights[name] for side in sides]),
-        leave_one_out=Spread.of([side.leave_one_out[name] for side in sides]),
-        active=sum(name in side.active for side in sides),
+        innovation=Spread.of([part.innovation[name] for part in parts]),
+        weight=Spread.of([part.weights[name] for part in parts]),
+        leave_one_out=Spread.of([part.leave_one_out[name] for part in parts]),
+        active=sum(name in part.active for part in parts),
     )

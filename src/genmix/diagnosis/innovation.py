@@ -1,4 +1,4 @@
-"""Has an arm a direction of its own? The paper's innovation gaps, and what other samples say of them."""
+"""The paper's innovation gaps: does an arm have a direction of its own?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genmix.objectives import Batch
 
 @dataclass(frozen=True)
 class Innovation:
-    """The direction v in which an arm stands out most from all others together.
+    """The direction v in which an arm stands out most from all other arms together.
 
     ``gap`` is ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)``, ``own`` is ``vᵀS_i v``, ``others`` is ``Σ_{j≠i} vᵀS_j v``.
     """
@@ -32,26 +32,26 @@ def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
     """``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
     moments, total = _second_moments(arms)
     found = {}
-    for name, mine in moments.items():
-        values, vectors = namespace(mine).linalg.eigh(symmetric(2 * mine - total))
+    for name, moment in moments.items():
+        values, vectors = namespace(moment).linalg.eigh(symmetric(2 * moment - total))
         direction = vectors[:, -1]
-        own, all_of_them = (float(direction @ part @ direction) for part in (mine, total))
-        others = max(all_of_them - own, 0.0)
+        own, everything = (float(direction @ part @ direction) for part in (moment, total))
+        others = max(everything - own, 0.0)
         found[name] = Innovation(float(values[-1]), own, others, to_numpy(direction))
     return found
 
 
 def innovation_gaps(arms: Mapping[str, Batch]) -> dict[str, float]:
-    """The gaps without the directions, in less time."""
+    """Only the gaps, which is faster than :func:`innovation`."""
     moments, total = _second_moments(arms)
     return {
-        name: float(namespace(mine).linalg.eigvalsh(symmetric(2 * mine - total))[-1])
-        for name, mine in moments.items()
+        name: float(namespace(moment).linalg.eigvalsh(symmetric(2 * moment - total))[-1])
+        for name, moment in moments.items()
     }
 
 
 class HeldOut(NamedTuple):
-    """An arm's innovation gap on one half of the samples, and along the same direction on the other."""
+    """An arm's innovation gap on one half of the samples, and along the same direction on the other half."""
 
     gap: float
     held_out: float
@@ -60,10 +60,10 @@ class HeldOut(NamedTuple):
 def held_out_innovation(
     first: Mapping[str, Batch], second: Mapping[str, Batch]
 ) -> dict[str, HeldOut]:
-    """The innovation gaps of the first half, and what the second says of them.
+    """The innovation gaps of the first half, evaluated on the second half as well.
 
-    The direction is chosen to make the gap large, so that noise alone makes it positive where there
-    are few samples for the dimension; samples that had no part in the choice tell.
+    The direction maximizes the gap, so noise alone makes the gap positive if there are few samples for the
+    dimension. Samples that had no influence on the direction give an unbiased value.
     """
     units = {name: Cosine().feature_map(batch.embeddings) for name, batch in second.items()}
     found = {}
@@ -74,14 +74,14 @@ def held_out_innovation(
 
 
 def _moment_along(direction: Vector, unit: Array) -> float:
-    """``vᵀSv``; there is none without samples."""
+    """``vᵀSv``; NaN without samples."""
     if not len(unit):
         return math.nan
     return float(np.mean(to_numpy(unit @ like(direction, unit)) ** 2))
 
 
 def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]:
-    """``S_i`` of every arm, and their sum."""
+    """``S_i`` of each arm, and their sum."""
     first = next(iter(arms.values())).embeddings
     moments = {}
     for name, batch in arms.items():
@@ -89,7 +89,7 @@ def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]
         if not lengths.all():
             raise InputError(
                 f"arm {name!r}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
-                "which has no direction for an innovation gap; leave that sample out."
+                "so it has no direction for an innovation gap; leave that sample out."
             )
         unit = like(Cosine().feature_map(batch.embeddings), first)
         moments[name] = unit.mT @ unit / len(batch)

@@ -1,7 +1,7 @@
-"""The constants of the paper's log-Vendi theorem, as printed; for large dimensions they are vacuous.
+"""The constants of the paper's log-Vendi theorem, as printed. In high dimensions they are vacuous.
 
-The lemma with the −1 is about log-Vendi alone. With a linear term of weight w beside it the paper has one
-floor, without the −1 and with + w.
+The lemma with the −1 covers log-Vendi alone. With an additional linear term of weight w the paper gives a
+single floor, without the −1 and with + w.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from genmix.objectives.vendi import Vendi
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What the theorem is about: m arms in d dimensions, ν_0 and ε_0, T rounds, probability 1 − δ."""
+class TheoremInputs:
+    """Inputs of the theorem: m arms in d dimensions, ν_0 and ε_0, T rounds, probability 1 − δ."""
 
     arms: int
     dimension: int
@@ -27,18 +27,18 @@ class Situation:
     horizon: int
     confidence: float
     fidelity: float = 0.0
-    """The weight w of a linear term beside log-Vendi."""
+    """The weight w of a linear term added to log-Vendi."""
 
     @property
     def log_events(self) -> float:
         return math.log(self.arms * (self.horizon + 1) / self.confidence)
 
     def radius(self, samples: float) -> float:
-        """η: how far, with probability 1 − δ, any arm's second moment of so many samples may be off."""
+        """η: with probability 1 − δ, no arm's second moment of that many samples is off by more."""
         return 2 * (1 + math.sqrt(2 * self.log_events)) / math.sqrt(samples)
 
     def floor(self, eta: float, minus_one: bool) -> float:
-        """γ_min, below which no weight falls; 0 where the lemma says nothing."""
+        """γ_min, a lower bound on every weight; 0 if the lemma does not apply."""
         if not 0 < eta <= self.nu / 4:
             return 0.0
         depth = self.dimension / math.e + math.log(self.arms) + self.fidelity
@@ -46,7 +46,7 @@ class Situation:
         return max(least - self.epsilon - (self.arms - 1) * eta, 0.0)
 
     def warm_start(self) -> float:
-        """The least M that makes the floor without the −1 positive; ∞ where none does."""
+        """The least M that makes the floor without the −1 positive; ∞ if no M does."""
         eta = _largest(lambda eta: self.floor(eta, minus_one=False) > 0, self.nu / 4)
         if eta == 0:
             return math.inf
@@ -61,38 +61,38 @@ class Situation:
 
 @dataclass(frozen=True)
 class Theory:
-    """The theorem's constants for the samples in hand."""
+    """The theorem's constants for the given samples."""
 
     horizon: int
     confidence: float
     nu: float
-    """ν_0: the least of the arms' own second moments along their directions."""
+    """ν_0: the smallest second moment of an arm along its own direction."""
     epsilon: float
-    """ε_0: the largest sum of the others' there."""
+    """ε_0: the largest sum of the other arms' second moments along such a direction."""
     radius: float
-    """η at the size of the smallest arm."""
+    """η for the sample size of the smallest arm."""
     floor: float | None
-    """The lemma's bound on every weight; 0 is vacuous, None beside a linear term, which it leaves out."""
+    """The lemma's lower bound on every weight; 0 is vacuous, None if there is a linear term."""
     floor_without_one: float
-    """That of its version without the −1, which has the linear term."""
+    """The bound without the −1, which includes the linear term."""
     warm_start: float
-    """Samples an arm that make the second floor positive; ∞ where no number does."""
+    """Samples per arm that make ``floor_without_one`` positive; ∞ if no number does."""
     bound_shape: float
-    """The regret bound without its constant, which the paper does not print."""
+    """The regret bound without its constant, which the paper does not state."""
 
     @classmethod
-    def of(cls, situation: Situation, samples: int) -> Theory:
-        eta = situation.radius(samples)
+    def of(cls, inputs: TheoremInputs, samples: int) -> Theory:
+        eta = inputs.radius(samples)
         return cls(
-            horizon=situation.horizon,
-            confidence=situation.confidence,
-            nu=situation.nu,
-            epsilon=situation.epsilon,
+            horizon=inputs.horizon,
+            confidence=inputs.confidence,
+            nu=inputs.nu,
+            epsilon=inputs.epsilon,
             radius=eta,
-            floor=None if situation.fidelity > 0 else situation.floor(eta, minus_one=True),
-            floor_without_one=situation.floor(eta, minus_one=False),
-            warm_start=situation.warm_start(),
-            bound_shape=situation.bound_shape(),
+            floor=None if inputs.fidelity > 0 else inputs.floor(eta, minus_one=True),
+            floor_without_one=inputs.floor(eta, minus_one=False),
+            warm_start=inputs.warm_start(),
+            bound_shape=inputs.bound_shape(),
         )
 
     def __str__(self) -> str:
@@ -101,19 +101,20 @@ class Theory:
         needed = (
             "no warm start makes it positive"
             if math.isinf(self.warm_start)
-            else f"a warm start of {self.warm_start:.4g} samples an arm makes it positive"
+            else f"a warm start of {self.warm_start:.4g} samples per arm makes it positive"
         )
         return (
-            f"theory, as printed, at T = {self.horizon} and δ = {self.confidence:g}: "
+            f"Theory, as printed, at T = {self.horizon} and δ = {self.confidence:g}: "
             f"ν_0 = {self.nu:.4g}, ε_0 = {self.epsilon:.4g}, concentration radius {self.radius:.4g}\n"
-            f"theory, as printed: every weight is at least {printed}"
+            f"Theory, as printed: every weight is at least {printed}"
             f"{self.floor_without_one:.3g}{vacuous}; {needed}\n"
-            f"theory, as printed: regret at most C × {self.bound_shape:.4g}, and C is not printed"
+            f"Theory, as printed: the regret is at most C × {self.bound_shape:.4g}; "
+            "the paper does not state C"
         )
 
 
-def fidelity_beside_log_vendi(objective: Objective) -> float | None:
-    """The weight of precision beside Vendi of order 1 under the cosine kernel; None for other objectives."""
+def fidelity_weight(objective: Objective) -> float | None:
+    """The weight of precision if the objective is log-Vendi (cosine kernel) plus precision, else None."""
     terms = objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
     precision = sum(abs(w) for w, term in terms if isinstance(term, Precision))
     rest = [(w, term) for w, term in terms if not isinstance(term, Precision)]
@@ -125,7 +126,10 @@ def fidelity_beside_log_vendi(objective: Objective) -> float | None:
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest number up to ``most`` that ``holds``, as all smaller ones do; 0 if there is none."""
+    """The largest number up to ``most`` for which ``holds``, by bisection; 0 if there is none.
+
+    If ``holds`` is true for a number, it must be true for all smaller ones.
+    """
     least = 1e-300
     if most < least or not holds(least):
         return 0.0

@@ -1,73 +1,48 @@
-"""A diagnosis on a page: two tables, and in words which arms carry the mixture and what fails.
+"""A diagnosis as text: two tables, and the verdict in words.
 
-Words that claim something of the arms, not only of the samples in hand, need the evidence of random halves.
+Statements about the arms, as opposed to the given samples, require evidence from random halves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from genmix.core.text import aligned, listed
-from genmix.diagnosis.diagnose import SEPARATION, Diagnosis, Role
 from genmix.diagnosis.evidence import SPLITS
-from genmix.diagnosis.halves import BEYOND, Spread
+from genmix.diagnosis.resampling import Spread
+from genmix.diagnosis.thresholds import CHANCE_SIGMAS, SEPARATION
+
+if TYPE_CHECKING:
+    from genmix.diagnosis.diagnosis import Diagnosis, Role
 
 
-def page(found: Diagnosis) -> str:
-    """Tables, scores, theory and verdict as plain text."""
-    lines = [
-        "innovation: λ_max(S_i − Σ S_j) on unit-norm embeddings",
-        *aligned(_innovation_rows(found)),
-        "",
-        "interiority: the best mixture, and how much the least loss rises with less of an arm",
-        *aligned(_interiority_rows(found)),
-        "",
-        *(f"mixture: {score}" for score in found.scores.values()),
-        f"mixture: loss {found.mixture.loss:.8g}, at most {found.mixture.gap:.1e} above the least",
-    ]
-    if found.repeats:
-        size = "half of each arm" if found.subsample is None else f"{found.subsample} an arm"
-        lines.append(f"±: mean and standard deviation over {found.repeats} subsamples, {size}")
-    if len(found.arms) > 1:
-        lines += _basis()
-    if found.theory is not None:
-        lines += ["", str(found.theory)]
-    return "\n".join([*lines, "", *found.verdict])
+# -- the verdict -------------------------------------------------------------------------------------
 
 
-def _basis() -> list[str]:
-    """What the verdict goes by."""
-    return [
-        f"held out, beyond chance: mean and standard deviation over {SPLITS} random splits into halves; "
-        f"the words need a mean above {BEYOND:g} of these",
-        "held out: the gap along the direction that one half gives, on the other half",
-        "beyond chance: the rise if as many samples of the others' best mixture take the arm's share",
-    ]
-
-
-def words(found: Diagnosis) -> tuple[str, ...]:
-    """The verdict, a line each."""
+def sentences(found: Diagnosis) -> tuple[str, ...]:
+    """The verdict, one sentence per line."""
     if len(found.arms) == 1:
-        return ("there is one arm: nothing to mix",)
+        return ("There is only one arm, so there is nothing to mix.",)
     return (*_roles(found), *_innovation(found), _interiority(found))
 
 
 def _roles(found: Diagnosis) -> list[str]:
-    arms = {role: _with_role(found, role) for role in ("needed", "replaceable", "idle", "untold")}
     lines = []
-    if needed := arms["needed"]:
-        lines.append(f"{listed(needed)}: {_either(needed, 'carries', 'carry')} the mixture")
-    if spare := arms["replaceable"]:
+    if needed := _with_role(found, "needed"):
+        lines.append(f"The mixture needs {listed(needed)}.")
+    if spare := _with_role(found, "replaceable"):
+        has = "has" if len(spare) == 1 else "have"
+        which = {1: "it", 2: "either of them"}.get(len(spare), "any one of them")
         lines.append(
-            f"{listed(spare)}: {_either(spare, 'has', 'have')} weight, but others can take the place of "
-            f"{_either(spare, 'it', 'each')} at no loss"
+            f"{listed(spare)} {has} weight, but the other arms can replace {which} at no loss."
         )
-    if idle := arms["idle"]:
-        lines.append(f"{listed(idle)}: {_either(idle, 'adds', 'add')} nothing")
-    if untold := arms["untold"]:
+    if idle := _with_role(found, "idle"):
+        lines.append(f"{listed(idle)} {'adds' if len(idle) == 1 else 'add'} nothing.")
+    if unclear := _with_role(found, "unclear"):
         lines.append(
-            f"{listed(untold)}: whether the mixture needs {_either(untold, 'it', 'each')} cannot be told "
-            f"from chance with {samples(found, untold)}"
+            f"With {sample_count(found, unclear)} it is unclear whether the mixture needs "
+            f"{listed(unclear, 'or')}."
         )
     return lines
 
@@ -80,41 +55,81 @@ def _innovation(found: Diagnosis) -> list[str]:
     others = [name for name in found.arms if name not in found.innovative]
     if not others:
         return [
-            "innovation: every arm has a direction of its own, also on held-out samples; the paper's "
-            f"assumption as printed, ε_0 < ν_0/{SEPARATION}, {'holds' if found.separates else 'is not met'} "
-            f"along these (ν_0 = {found.nu:.4g}, ε_0 = {found.epsilon:.4g})"
+            "Innovation: every arm has a direction of its own, confirmed on held-out samples; along "
+            f"these directions the paper's assumption ε_0 < ν_0/{SEPARATION} "
+            f"{'holds' if found.separates else 'does not hold'} "
+            f"(ν_0 = {found.nu:.4g}, ε_0 = {found.epsilon:.4g})."
         ]
-    untold = [name for name in others if name not in found.alike]
     lines = []
-    if alike := found.alike:
+    if found.alike:
         lines.append(
-            "innovation: the paper's condition fails, no direction sets "
-            f"{listed(alike)} apart from all others together"
+            "Innovation: the paper's condition fails, because no direction sets "
+            f"{listed(found.alike, 'or')} apart from all other arms together."
         )
-    if untold:
+    if unclear := [name for name in others if name not in found.alike]:
         lines.append(
-            f"innovation: whether a direction sets {listed(untold)} apart from all others together "
-            f"cannot be told from chance with {samples(found, untold)}"
+            f"Innovation: with {sample_count(found, unclear)} it is unclear whether a direction sets "
+            f"{listed(unclear, 'or')} apart from all other arms together."
         )
     return lines
 
 
 def _interiority(found: Diagnosis) -> str:
-    start = f"interiority: at γ_0 = {found.gamma:.4g} the paper's assumption"
+    level = f"at γ_0 = {found.gamma:.4g}"
     if found.is_interior:
         least = min(arm.margin for arm in found.arms.values())
-        return f"{start} holds beyond chance, with a margin of {least:.4g} on these samples"
-    if lacking := found.lacking:
-        return f"{start} fails, the least loss needs no more than that of {listed(lacking)}"
-    untold = [name for name, arm in found.arms.items() if not arm.is_interior]
-    return f"{start} cannot be told from chance with {samples(found, untold)}, for {listed(untold)}"
+        return (
+            f"Interiority: {level} the paper's assumption holds beyond chance, with a margin of "
+            f"{least:.4g} on these samples."
+        )
+    if found.lacking:
+        return (
+            f"Interiority: {level} the paper's assumption fails, because the least loss does not "
+            f"require more than that of {listed(found.lacking, 'or')}."
+        )
+    unclear = [name for name, arm in found.arms.items() if not arm.is_interior]
+    return (
+        f"Interiority: with {sample_count(found, unclear)} it is unclear whether the paper's "
+        f"assumption holds {level} for {listed(unclear)}."
+    )
 
 
-def samples(found: Diagnosis, names: Sequence[str]) -> str:
-    """How many samples these arms have."""
+def sample_count(found: Diagnosis, names: Sequence[str]) -> str:
+    """How many samples these arms have, e.g. ``40 to 60 samples``."""
     counts = sorted({found.arms[name].n for name in names})
-    many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{many} {'sample' if counts == [1] else 'samples'}"
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{number} {'sample' if counts == [1] else 'samples'}"
+
+
+# -- the page ----------------------------------------------------------------------------------------
+
+
+def page(found: Diagnosis) -> str:
+    """Tables, scores, theory and verdict as plain text."""
+    lines = [
+        "Innovation: λ_max(S_i − Σ S_j) on unit-norm embeddings",
+        *aligned(_innovation_rows(found)),
+        "",
+        "Interiority: the best mixture, and how much the least loss rises with less of an arm",
+        *aligned(_interiority_rows(found)),
+        "",
+        *(f"mixture: {score}" for score in found.scores.values()),
+        f"mixture: loss {found.mixture.loss:.8g}, at most {found.mixture.gap:.1e} above the minimum",
+    ]
+    if found.repeats:
+        size = "half of each arm" if found.subsample is None else f"{found.subsample} per arm"
+        lines.append(f"±: mean and standard deviation over {found.repeats} subsamples, {size}")
+    if len(found.arms) > 1:
+        lines += [
+            f"held out, beyond chance: mean and standard deviation over {SPLITS} random splits into "
+            f"halves; the verdict requires a mean above {CHANCE_SIGMAS:g} standard deviations",
+            "held out: the gap along the direction found on one half, measured on the other half",
+            "beyond chance: the rise if as many samples of the other arms' best mixture take the "
+            "arm's share",
+        ]
+    if found.theory is not None:
+        lines += ["", str(found.theory)]
+    return "\n".join([*lines, "", *found.verdict])
 
 
 def _innovation_rows(found: Diagnosis) -> list[list[str]]:
@@ -124,7 +139,7 @@ def _innovation_rows(found: Diagnosis) -> list[list[str]]:
         gap = arm.innovation
         held_out = None if arm.evidence is None else arm.evidence.innovation
         numbers = [f"{gap.gap:.4g}", f"{gap.own:.4g}", f"{gap.others:.4g}"]
-        row = [name, str(arm.n), *numbers, _shown(held_out)]
+        row = [name, str(arm.n), *numbers, _or_dash(held_out)]
         rows.append(row if arm.subsampled is None else [*row, str(arm.subsampled.innovation)])
     return rows
 
@@ -137,19 +152,14 @@ def _interiority_rows(found: Diagnosis) -> list[list[str]]:
     for name, arm in found.arms.items():
         shown = arm.evidence
         row = [name, f"{arm.weight:.4f}"]
-        row += [f"{arm.leave_one_out:.4g}", _shown(None if shown is None else shown.leave_one_out)]
-        row += [f"{arm.margin:.4g}", _shown(None if shown is None else shown.margin)]
+        row += [f"{arm.leave_one_out:.4g}", _or_dash(shown.leave_one_out if shown else None)]
+        row += [f"{arm.margin:.4g}", _or_dash(shown.margin if shown else None)]
         row.append("yes" if arm.is_active else "no")
         if (over := arm.subsampled) is not None:
-            share = f"{over.active} of {found.repeats}"
-            row += [str(over.weight), str(over.leave_one_out), share]
+            row += [str(over.weight), str(over.leave_one_out), f"{over.active} of {found.repeats}"]
         rows.append(row)
     return rows
 
 
-def _shown(spread: Spread | None) -> str:
+def _or_dash(spread: Spread | None) -> str:
     return "–" if spread is None else str(spread)
-
-
-def _either(names: Sequence[str], one: str, many: str) -> str:
-    return one if len(names) == 1 else many

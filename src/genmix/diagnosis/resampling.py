@@ -1,4 +1,4 @@
-"""Random parts of the samples in hand, and how much what they say varies."""
+"""Random halves and subsamples of the arms, and the spread of a number over them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.diagnosis.thresholds import CHANCE_SIGMAS
 from genmix.objectives import Batch
-
-BEYOND = 3.0
-"""What is this many standard deviations over the splits above zero is called more than chance."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation (1/(n−1)) over subsamples."""
+    """Mean and standard deviation (with ``1/(n−1)``) over subsamples or splits."""
 
     mean: float
     std: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        with np.errstate(invalid="ignore"):  # infinite where an arm cannot be left out
+        with np.errstate(invalid="ignore"):  # values may be infinite if an arm cannot be left out
             return cls(float(np.mean(values)), float(np.std(values, ddof=1)))
 
     @property
     def is_beyond_chance(self) -> bool:
-        return self.mean > BEYOND * self.std
+        """Whether the mean is significantly above zero."""
+        return self.mean > CHANCE_SIGMAS * self.std
 
     def __str__(self) -> str:
         return f"{self.mean:.4g} ± {self.std:.2g}"
@@ -38,22 +37,25 @@ class Spread:
 def half_rows(
     count: int, name: str, seed: int, index: int, least: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of two random halves of an arm; they depend on its label, not on the other arms."""
-    order = shuffled(count, name, seed, index)
+    """Row numbers of two random halves of an arm; the first has at least ``least`` rows.
+
+    The split depends on the arm's label but not on the other arms.
+    """
+    order = shuffled_rows(count, name, seed, index)
     cut = max(count // 2, least)
     return np.sort(order[:cut]), np.sort(order[cut:])
 
 
-def shuffled(count: int, name: str, seed: int, index: int) -> NDArray[np.int64]:
+def shuffled_rows(count: int, name: str, seed: int, index: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, index, zlib.crc32(name.encode())]).permutation(count)
 
 
-def some_of(batch: Batch, count: int, rng: np.random.Generator) -> Batch:
-    """So many random samples, or all where there are fewer."""
-    return rows_of(batch, np.sort(rng.permutation(len(batch))[:count]))
+def random_rows(batch: Batch, count: int, rng: np.random.Generator) -> Batch:
+    """``count`` random samples without replacement, or all if there are fewer."""
+    return take_rows(batch, np.sort(rng.permutation(len(batch))[:count]))
 
 
-def rows_of(batch: Batch, rows: NDArray[np.int64]) -> Batch:
+def take_rows(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     return Batch(
         batch.embeddings[rows.tolist(), :],
         None if batch.quality is None else batch.quality[rows],
