@@ -576,7 +576,7 @@ BAD_SETTINGS: list[tuple[str, str]] = [
         f"unknown kind 'qqqqqq' in the encoder; use one of {listed(ENCODERS, 'or')}.",
     ),
     # arms
-    ("arms: {}", "arms is empty; use at least 1 entry."),
+    ("arms: {}", "arms is empty; use at least one entry."),
     ("arms:", "arms is empty; use a mapping of keys and values."),
     ("arms: [a, b]", "arms is a list; use a mapping of keys and values."),
     ("arms: {a: 5}", "arm 'a' is 5; use a mapping of keys and values."),
@@ -662,7 +662,7 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     ),
     (
         "arms: {a: {kind: command, command: [], price: x}}",
-        "command of arm 'a' is empty; use at least 1 entry.",
+        "command of arm 'a' is empty; use at least one entry.",
     ),
     # secrets
     (ARM % f"api_key: {SECRET}", NO_SECRETS),
@@ -1050,6 +1050,10 @@ BAD_TERMS: list[tuple[str, str]] = [
         "objective: {vendi: {kernel: polynomial}}",
         "vendi: " + said_by(gx.Vendi, kernel=gx.Polynomial()),
     ),
+    (
+        "objective: {frechet-distance: {ddof: true, reference: x}}",
+        "ddof of frechet-distance is true; use a number.",
+    ),
     ("objective: {rke: {unbiased: perhaps}}", "unbiased of rke is 'perhaps'; use true or false."),
     (
         "objective: {frechet-distance: {ddof: 2, reference: x}}",
@@ -1095,6 +1099,7 @@ BAD_TERMS: list[tuple[str, str]] = [
         "policy: {fixed: {weights: {one: 2, two: 3}}}",
         "fixed: " + said_by(gx.Fixed, weights={"one": 2.0, "two": 3.0}),
     ),
+    ("policy: {fixed: {weights: {one: true}}}", "weights.one of fixed is true; use a number."),
     (
         "policy: {fixed: {weights: {one: x}}}",
         "weights.one of fixed is 'x'; use a number.",

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from genmix.core.text import listed
+from genmix.study.parsing import is_usable
 from genmix.study.problems import KeyPath, Problems, did_you_mean, nearest, shown, subject
 
 IMPERATIVES = ("give ", "name ", "pass ", "put ", "set ", "use ", "write ")
@@ -160,7 +161,8 @@ def _phrase(error: Any, field: Any) -> str:
     if kind == "string_type" and isinstance(error["input"], int | float):
         return "text in quotes"
     if kind == "too_short":
-        return f"at least {context['min_length']} {'entry' if context['min_length'] == 1 else 'entries'}"
+        count = context["min_length"]
+        return "at least one entry" if count == 1 else f"at least {count} entries"
     for prefix, phrase in PHRASES.items():
         if kind.startswith(prefix):
             return phrase + (_bounds(field, {}) if "number" in phrase else "")
@@ -238,6 +240,10 @@ NUMBER = re.compile(r"\s*[-+]?(\.[0-9]+|[0-9]{1,40}(\.[0-9]*)?)([eE][-+]?[0-9]+)
 INFINITE = re.compile(r"\s*[-+]?(inf|infinity|nan)\s*", re.IGNORECASE)
 
 
+REJECTED: list[Any] = []
+"""Replaces a value that was reported; pydantic rejects it too, so no later check uses it."""
+
+
 def with_numbers(
     annotation: Any, value: Any, report: Callable[[KeyPath, str], None], path: KeyPath = ()
 ) -> Any:
@@ -260,6 +266,9 @@ def with_numbers(
     wanted = set(_members(annotation))
     if Literal["inf"] in wanted and re.fullmatch(r"\+?inf(inity)?", str(value).strip(), re.I):
         return "inf"
+    if isinstance(value, bool) and any(value in get_args(each) for each in wanted):
+        report(path, f"is {shown(value)}; use a number.")  # True == 1, so Literal[1] accepts it
+        return REJECTED
     if wanted & {int, float} and not wanted & {bool, str}:
         return _number(value, "a whole number" if int in wanted else "a number", report, path)
     return value
@@ -268,9 +277,9 @@ def with_numbers(
 def _number(value: Any, words: str, report: Callable[[KeyPath, str], None], path: KeyPath) -> Any:
     if isinstance(value, str) and NUMBER.fullmatch(value):
         number = int(value) if value.strip().lstrip("+-").isdigit() else float(value)
-        if abs(number) < 2**63:
+        if is_usable(number):
             return number
     elif not isinstance(value, bool) and not (isinstance(value, str) and INFINITE.fullmatch(value)):
         return value
     report(path, f"is {shown(value)}; use {words}.")
-    return value
+    return REJECTED

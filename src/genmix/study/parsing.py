@@ -218,7 +218,7 @@ class _Builder:
             entries = self._entries(node).items()
             return {key: self._child(path, key, where, item) for key, (where, item) in entries}
         value = _scalar(node)
-        if isinstance(value, int | float) and not _is_usable(value):
+        if isinstance(value, int | float) and not is_usable(value):
             self._add_error(node, f"{node.value[:40]} is out of range; {FINITE}")
         return value
 
@@ -317,7 +317,7 @@ def _scalar(node: Any) -> Any:
     return math.nan if NOT_FINITE.fullmatch(text) else text
 
 
-def _is_usable(value: float) -> bool:
+def is_usable(value: float) -> bool:
     return math.isfinite(value) and (isinstance(value, float) or abs(value) < 2**63)
 
 
@@ -371,7 +371,7 @@ class _PlainCopy:
             self.problems.add(path, words)
             return None
         found = int(value) if is_integer else float(value)
-        if not _is_usable(found):
+        if not is_usable(found):
             self.problems.add(path, f"{subject(path)} is {found}; {FINITE}")
             return None
         return found
