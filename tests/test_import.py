@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import genmix
+
 HEAVY = ("torch", "scipy", "sklearn", "cvxpy", "typer", "rich")
 
 
@@ -31,3 +33,15 @@ def test_import_does_not_load(name: str, loaded: set[str]) -> None:
 def test_what_must_not_load_is_there_to_be_loaded(name: str) -> None:
     """Without this, a missing package would pass the test above."""
     assert importlib.util.find_spec(name) is not None
+
+
+def test_dir_and_help_show_exactly_the_public_names() -> None:
+    code = (
+        "import genmix, pydoc; print(*dir(genmix)); "
+        "print(pydoc.render_doc(genmix, renderer=pydoc.plaintext))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, page = done.stdout.split("\n", 1)
+    assert names.split() == sorted(genmix.__all__)
+    for name in ("Selector", "run", "resume", "export", "compare", "optimal_mixture"):
+        assert f" {name}(" in page, name

@@ -1,4 +1,4 @@
-"""Which generators carry the mixture, and which only copy others? ``python examples/gallery/diagnosis.py``."""
+"""Which generators carry the mixture? Run ``python examples/gallery/diagnosis.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the best mixture of five image generators from feature files: ``python examples/gallery/feature_files.py``."""
+"""Find the best mixture of five image generators: ``python examples/gallery/feature_files.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def main() -> None:
     files = np.load(WORLD / "efficientnet-lite0.npz")
     arms = {name: files[f"arm_{i}"] for i, name in enumerate(names)}
 
-    mix = gx.optimal_mixture(arms, gx.FrechetDistance(files["reference"]), encoder="EfficientNet-Lite0")
+    mix = gx.optimal_mixture(
+        arms, gx.FrechetDistance(files["reference"]), encoder="EfficientNet-Lite0"
+    )
     print(mix)
 
     rows = [{"set": arm, "FD": float(score)} for arm, score in mix.single_scores.items()]

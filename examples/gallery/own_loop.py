@@ -15,7 +15,11 @@ PRICES = {"large": 1.0, "small": 0.1, "unreliable": 0.1}
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    themes = {"large": 40, "small": 15, "unreliable": 25}  # how many things a generator can talk about
+    themes = {
+        "large": 40,
+        "small": 15,
+        "unreliable": 25,
+    }  # how many things a generator can talk about
     centers = np.linalg.qr(rng.normal(size=(64, 64)))[0]
 
     def generate(arm: str) -> np.ndarray | None:

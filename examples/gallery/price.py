@@ -1,4 +1,4 @@
-"""What does diversity cost? The best mixture for every price of a sample: ``python examples/gallery/price.py``."""
+"""Trace the frontier between diversity and cost: ``python examples/gallery/price.py``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def main() -> None:
         objective = gx.Vendi() + weight * gx.Cost()
         mix = gx.optimal_mixture(arms, objective, cost=card["costs"])
         rows.append({"Vendi": float(mix.score["vendi"]), "cost": float(mix.score["cost"])})
-        print(f"weight {weight:.1e}  {mix.score['vendi']:.1f} Vendi at cost {mix.score['cost']:.1f}")
+        print(
+            f"weight {weight:.1e}  {mix.score['vendi']:.1f} Vendi at cost {mix.score['cost']:.1f}"
+        )
 
     points = alt.Chart(alt.Data(values=rows), title="Diversity against cost").encode(
         alt.X("cost:Q", title=f"mean cost of a sample ({card['cost_unit']})"),

@@ -1,10 +1,29 @@
-"""genmix: spend a generation budget over several generators so that the samples are the best together."""
+"""Spend a generation budget across several generators so that the samples are best together.
+
+- ``optimal_mixture``, ``score``, ``diagnose``: samples that already exist, as arrays of embeddings.
+- ``Selector``: choose the next generator in your own loop, with ask and tell.
+- ``run``, ``resume``, ``export``: a whole study, from a YAML file to a data set.
+- ``compare``: policies on the same arms.
+
+Objectives (``Vendi``, ``FrechetDistance``, …), kernels and policies are immutable descriptions. Objectives
+can be added and scaled: ``Vendi() + 0.3 * Precision(real)``.
+
+Examples
+--------
+>>> import numpy as np
+>>> import genmix as gx
+>>> arms = {"cats": np.eye(4)[:3], "dogs": np.eye(4)[3:]}
+>>> mix = gx.optimal_mixture(arms, gx.Vendi())
+>>> {arm: round(weight, 3) for arm, weight in mix.weights.items()}
+{'cats': 0.75, 'dogs': 0.25}
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from genmix.data.reference import read_features
-from genmix.diagnosis.diagnose import Diagnosis, diagnose
+from genmix.diagnosis.diagnose import diagnose
+from genmix.diagnosis.diagnosis import Diagnosis
 from genmix.errors import GenmixError, InputError, StorageError
 from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
@@ -38,13 +57,13 @@ from genmix.policies import (
     Policy,
     Uniform,
 )
-from genmix.selector.tickets import Ticket
 from genmix.selector.selector import Selector
-from genmix.solvers.solve import Solution, solve
-from genmix.solvers.newton import Newton
+from genmix.selector.tickets import Ticket
 from genmix.solvers.eg import EG
+from genmix.solvers.newton import Newton
+from genmix.solvers.solve import Solution, solve
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EG",
@@ -122,10 +141,14 @@ LATE = {
     "resume": "genmix.runs.run",
     "run": "genmix.runs.run",
 }
-"""Names of studies and experiments, which are imported when they are first used: not everybody needs them."""
+"""Names that are imported when first used, because not every program needs them."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in LATE:
         raise AttributeError(f"module 'genmix' has no attribute {name!r}")
     return getattr(import_module(LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

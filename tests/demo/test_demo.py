@@ -1,153 +1,118 @@
-"""The demo: the fitted generators, the run, and what it reports."""
+"""The demo: the bundled generators, the study, and the command."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import io
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from typer.testing import CliRunner
 
-from genmix import InputError
-from genmix.demo import DemoResult, Step, run_demo
-from genmix.demo import digits as digits_module
-from genmix.demo.digits import World, make_world
-from genmix.demo.view import ProgressLine, print_result
+import genmix as gx
+from genmix.cli import app
+from genmix.demo import STUDY, demo_study
+from genmix.demo.digits import draw, embed
+from genmix.study.study import read_study, study_from
 
-BUDGET = 400
+ARMS = ("gaussian-mixture", "pca-gaussian", "rbm", "kde-most-digits", "kde-three-digits")
+BUDGET = 300
+
+
+def png(image: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    return make_world(seed=0)
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("demo") / "run"
+    done = CliRunner().invoke(
+        app, ["demo", "--budget", str(BUDGET), "--out", str(folder), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    return folder, json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def result() -> DemoResult:
-    return run_demo(BUDGET, seed=0)
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_generator_draws_one_image_per_seed(arm: str) -> None:
+    first, again = draw([1, 2], arm), draw([2, 1], arm)
+    assert first[0].shape == (32, 32)
+    assert first[0].dtype == np.uint8
+    np.testing.assert_array_equal(first[0], again[1])
+    assert not np.array_equal(first[0], first[1])
 
 
-def test_generators_draw_seeded_images_in_range(world: World) -> None:
-    for name, sample in world.samplers.items():
-        first, again, other = (sample(20, np.random.default_rng(s)) for s in (1, 1, 2))
-        assert first.shape == (20, 64), name
-        assert first.min() >= 0, name
-        assert first.max() <= 1, name
-        np.testing.assert_array_equal(first, again, err_msg=name)
-        assert not np.array_equal(first, other), name
-        assert len(np.unique(first, axis=0)) == 20, name
+def test_the_embedding_is_that_of_the_reference() -> None:
+    images = [png(image) for image in draw(range(300), "gaussian-mixture")]
+    reference = gx.read_features(STUDY.with_name("held-out.npz"))
+    found = embed(images)
+    assert found.shape == (300, reference.dimension)
+    assert np.abs(found.mean(axis=0) - reference.mean).max() < 0.2
 
 
-def test_specialists_make_the_digits_they_know(world: World) -> None:
-    images, labels = digits_module.load_digits(return_X_y=True)
-    means = np.stack([images[labels == digit].mean(axis=0) / 16 for digit in range(10)])
-    for name, few in {"kde-three-digits": True, "kde-most-digits": False}.items():
-        drawn = world.samplers[name](300, np.random.default_rng(0))
-        nearest = np.argmin(((drawn[:, None] - means) ** 2).sum(axis=-1), axis=1)
-        assert np.mean((nearest <= 2) == few) > 0.85, name
+def test_specialists_draw_different_digits() -> None:
+    """Which of the two drew an image can be told from its embedding."""
+    few, most = (
+        embed([png(image) for image in draw(range(200), arm)])
+        for arm in ("kde-three-digits", "kde-most-digits")
+    )
+    rows, sides = np.concatenate([few, most]), np.repeat([1.0, -1.0], 200)
+    plane = np.linalg.lstsq(rows[::2], sides[::2])[0]
+    assert np.mean(np.sign(rows[1::2] @ plane) == sides[1::2]) > 0.9
 
 
-def test_mixture_beats_every_single_generator(result: DemoResult) -> None:
-    scores = result.scores
-    assert scores is not None
-    best = scores.singles[scores.best_single(maximise=False)]
-    assert scores.oracle <= best + scores.oracle_gap
-    assert scores.oracle <= scores.learnt + scores.oracle_gap
-    assert scores.oracle <= scores.uniform + scores.oracle_gap
-    assert scores.learnt < best
-    assert scores.learnt < scores.uniform
+def test_the_bundled_study_is_valid_as_it_is() -> None:
+    study = read_study(STUDY)
+    assert tuple(study.arms) == ARMS
+    assert study.budget.samples == 2000
+    given = demo_study(2000, 0, "fd")
+    given["reference"] = Path(given["reference"]).name
+    assert study_from(given).plain() == study.plain()
 
 
-def test_gaps_certify_both_solutions(result: DemoResult) -> None:
-    assert result.scores is not None
-    assert 0 <= result.scores.oracle_gap < 1e-6
-    assert 0 <= result.gap < 1e-3
+def test_it_is_a_run_like_any_other(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = finished
+    assert summary["status"] == "finished"
+    assert sum(1 for _ in (folder / "samples.jsonl").open()) == BUDGET
+    assert len(list((folder / "images").iterdir())) == BUDGET
+    assert (folder / "selector.npz").exists()
 
 
-def test_weights_and_counts_add_up(result: DemoResult) -> None:
-    assert result.scores is not None
-    for weights in (result.weights, result.scores.oracle_weights):
-        assert list(weights) == list(result.counts)
-        assert min(weights.values()) >= 0
-        assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
-    assert sum(result.counts.values()) == BUDGET
-    assert min(result.counts.values()) >= 10
+def test_the_mixture_beats_every_single_generator(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = finished
+    weights = json.loads((folder / "weights.json").read_text())["weights"]
+    pools = {
+        arm: embed([png(image) for image in draw(range(10**6, 10**6 + 500), arm)]) for arm in ARMS
+    }
+    objective = gx.FrechetDistance(STUDY.with_name("held-out.npz"))
+    table = gx.score(pools, objective, weights=weights)
+    assert table.mixture is not None
+    assert table.mixture[objective.name] < min(row[objective.name] for row in table.arms.values())
 
 
-def test_same_seed_same_result(result: DemoResult) -> None:
-    again = run_demo(BUDGET, seed=0)
-    assert replace(again, seconds=result.seconds) == result
-    assert run_demo(BUDGET, seed=1).weights != result.weights
+def test_calling_it_again_shows_the_same_results(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = finished
+    arguments = ["demo", "--budget", str(BUDGET), "--out", str(folder), "--json"]
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["weights"] == summary["weights"]
+    assert "genmix init" in again.stderr
 
 
-def test_vendi_run_is_maximised() -> None:
-    result = run_demo(300, seed=0, objective="vendi")
-    scores = result.scores
-    assert result.maximise
-    assert scores is not None
-    best = scores.singles[scores.best_single(maximise=True)]
-    assert scores.oracle >= best * (1 - 1e-6)
-    assert scores.oracle >= scores.learnt * (1 - 1e-6)
-    assert scores.learnt > best
+def test_another_run_in_the_folder_is_left_alone(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = finished
+    other = CliRunner().invoke(app, ["demo", "--seed", "7", "--out", str(folder)])
+    assert other.exit_code == 2
+    assert "has another run; pass another folder with --out" in other.stderr
 
 
-def test_interrupt_keeps_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(step: Step) -> None:
-        if step.done >= 104:
-            raise KeyboardInterrupt
-
-    result = run_demo(BUDGET, seed=0, report=interrupt)
-    assert result.interrupted
-    assert sum(result.counts.values()) == 104
-    assert sum(result.weights.values()) == pytest.approx(1, abs=1e-12)
-    print_result(result)
-    assert "Interrupted after 104 samples" in capsys.readouterr().out
-
-
-def test_budget_inside_the_warm_start_is_refused() -> None:
-    with pytest.raises(InputError, match=r"a budget of 49 samples .* give 50 or more"):
-        run_demo(49)
-
-
-def test_table_names_every_generator_and_mixture(
-    result: DemoResult, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_result(result)
-    out, err = capsys.readouterr()
-    assert result.scores is not None
-    for name in (*result.weights, "learnt mixture", "uniform mixture", "best mixture"):
-        assert name in out
-    for score in (*result.scores.singles.values(), result.scores.learnt, result.scores.oracle):
-        assert f"{score:.3f}" in out
-    assert "normalisation" in out
-    assert err == ""
-
-
-def test_progress_is_a_few_plain_lines_off_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with ProgressLine() as progress:
-        progress(Step("fitting"))
-        for done in range(1, 101):
-            progress(Step("generating", done, 100, "FD 0.5"))
-    out, err = capsys.readouterr()
-    lines = err.splitlines()
-    assert out == ""
-    assert lines[0] == "fitting"
-    assert lines[1] == "generating 1/100 FD 0.5"
-    assert 8 <= len(lines) <= 11
-
-
-def test_progress_is_one_live_line_on_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    with ProgressLine() as progress:
-        for step in (Step("fitting"), Step("generating", 50, 100, "FD 0.5")):
-            progress(step)
-            progress.bar.refresh()
-            assert [task.description for task in progress.bar.tasks] == [step.stage]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.index("fitting") < err.index("generating")
-    assert "50/100" in err
+def test_vendi_needs_no_reference(tmp_path: Path) -> None:
+    arguments = ["demo", "--objective", "vendi", "--budget", "60", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "vendi" in done.stdout

@@ -38,7 +38,12 @@ def kernel_density(images: Any) -> dict[str, Any]:
     widths = {"bandwidth": np.geomspace(0.05, 1, 10)}
     width = GridSearchCV(KernelDensity(), widths).fit(points).best_params_["bandwidth"]
     roots = np.broadcast_to(width * np.eye(30), (1, 30, 30))
-    return {"means": points, "roots": roots, "weights": np.full(len(points), 1 / len(points)), **basis(pca)}
+    return {
+        "means": points,
+        "roots": roots,
+        "weights": np.full(len(points), 1 / len(points)),
+        **basis(pca),
+    }
 
 
 def basis(pca: PCA) -> dict[str, Any]:
@@ -68,7 +73,9 @@ def main() -> None:
         "kde-most-digits": kernel_density(images[~few]),
         "kde-three-digits": kernel_density(images[few]),
     }
-    classifier = MLPClassifier((HIDDEN,), "tanh", max_iter=500, random_state=SEED).fit(images, labels)
+    classifier = MLPClassifier((HIDDEN,), "tanh", max_iter=500, random_state=SEED).fit(
+        images, labels
+    )
     models["encoder"] = {"matrix": classifier.coefs_[0], "intercepts": classifier.intercepts_[0]}
     arrays = {
         f"{name}/{part}": np.asarray(array, dtype=np.float32)

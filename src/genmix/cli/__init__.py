@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -24,13 +22,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-
-
-class DemoObjective(StrEnum):
-    """What the demo optimizes."""
-
-    fd = "fd"
-    vendi = "vendi"
 
 
 @contextmanager
@@ -73,37 +64,9 @@ def main(
     """Options that apply to genmix itself."""
 
 
-@app.command(epilog="Example: genmix demo --objective vendi --seed 1")
-def demo(
-    budget: Annotated[int, typer.Option(help="Number of samples to generate.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data split, the models and the run.")] = 0,
-    objective: Annotated[
-        DemoObjective,
-        typer.Option(help="fd: match the held-out digits. vendi: maximize diversity."),
-    ] = DemoObjective.fd,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Learn the best mixture of five digit generators with Mixture-Greedy.
-
-    Fits five generative models to half of the scikit-learn digits, two of them to some of the
-    digits only, and compares the mixture with the other half. Takes less than a minute.
-    """
-    with plain_errors():
-        from genmix.demo import run_demo
-        from genmix.demo.view import ProgressLine, print_result
-
-        with ProgressLine() as progress:
-            result = run_demo(budget, seed, objective.value, report=progress)
-    if as_json:
-        typer.echo(json.dumps(result.as_dict(), indent=2))
-    else:
-        print_result(result)
-    if result.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
 from genmix.cli import (  # noqa: E402, F401  (importing them registers their commands)
     compare_commands,
+    demo_command,
     offline_commands,
     paper_commands,
     report_commands,

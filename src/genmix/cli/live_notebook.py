@@ -11,7 +11,7 @@ from genmix.cli.live_terminal import Tracker
 from genmix.core.text import printable, shortened
 
 if TYPE_CHECKING:
-    from genmix.runs.run import Live
+    from genmix.runs.timeline import Live
 
 INTERVAL = 0.5
 """Seconds between updates."""

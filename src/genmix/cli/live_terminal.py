@@ -15,7 +15,8 @@ from rich.text import Text
 
 from genmix.core.text import duration, shortened
 from genmix.objectives import Score, Scores
-from genmix.runs.run import Live
+from genmix.runs.budget import time_left
+from genmix.runs.timeline import Live
 
 TABLE_INTERVAL = 0.25
 """Seconds between updates of the table."""
@@ -93,10 +94,10 @@ class Tracker:
         budget, rate = live.study.budget, self.rate(live)
         told = f"{live.told}" if budget.samples is None else f"{live.told}/{budget.samples}"
         parts = [f"{told} samples", f"{rate:.3g}/s"]
-        left = time_left(live, rate)
+        money = live.loop.money
+        left = time_left(budget.model_dump(), live.told, money.paid, live.loop.clock.elapsed, rate)
         if left is not None:
             parts.append(f"{duration(left)} left")
-        money = live.loop.money
         if money.paid or money.limit is not None:
             limit = "" if money.limit is None else f" of {money.limit:g}"
             parts.append(f"cost {money.paid:.4g}{limit}")
@@ -107,19 +108,6 @@ class Tracker:
         if suspended:
             parts.append(f"suspended: {', '.join(suspended)}")
         return parts
-
-
-def time_left(live: Live, rate: float) -> float | None:
-    """Seconds until the first budget runs out at the current rate; None if unknown."""
-    guesses = []
-    if live.study.budget.samples is not None and rate > 0:
-        guesses.append((live.study.budget.samples - live.told) / rate)
-    if live.study.budget.time is not None:
-        guesses.append(live.loop.clock.left)
-    money = live.loop.money
-    if money.limit and money.paid and live.told and rate > 0:
-        guesses.append((money.limit - money.paid) / (money.paid / live.told) / rate)
-    return max(min(guesses), 0.0) if guesses else None
 
 
 class LineView:

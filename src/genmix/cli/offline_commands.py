@@ -55,9 +55,15 @@ Unbiased = Annotated[
     bool | None,
     typer.Option("--unbiased", help="Leave out self-pairs in rke and kd."),
 ]
-Key = Annotated[str | None, typer.Option(help="Array, column or field to read from the arms' files.")]
-ReferenceKey = Annotated[str | None, typer.Option(help="Array, column or field to read from the reference.")]
-EncoderName = Annotated[str | None, typer.Option("--encoder", help="Name of the encoder, printed with every score.")]
+Key = Annotated[
+    str | None, typer.Option(help="Array, column or field to read from the arms' files.")
+]
+ReferenceKey = Annotated[
+    str | None, typer.Option(help="Array, column or field to read from the reference.")
+]
+EncoderName = Annotated[
+    str | None, typer.Option("--encoder", help="Name of the encoder, printed with every score.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -14,7 +14,7 @@ from genmix.core.atomic import make_folder
 from genmix.errors import GenmixError, InputError
 
 if TYPE_CHECKING:
-    from genmix.paper import Item, Setting
+    from genmix.paper import Item, Settings
 
 EXAMPLES = """\
 Examples:
@@ -67,23 +67,22 @@ def paper(
     failed, 130 after Ctrl-C.
     """
     with plain_errors():
-        from genmix.comparison.workforce import cores
-        from genmix.paper import ITEMS, Setting
+        from genmix.paper import ITEMS, Settings
 
         if listing:
             print_items(list(ITEMS.values()), as_json)
             return
         chosen = choose(ITEMS, names or [], every)
-        setting = Setting(
+        settings = Settings(
             quick=quick,
             worlds=worlds,
             features=features,
-            workers=workers or cores(),
+            workers=workers,
             out=out,
             progress=lambda line: typer.echo(printable_lines(line), err=True),
         )
-        check(setting)
-        results, failed = make_all(chosen, setting, as_json)
+        check(settings)
+        results, failed = make_all(chosen, settings, as_json)
     if as_json:
         print_json(results)
     if failed:
@@ -106,7 +105,7 @@ def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[It
     return list(items.values()) if every else [items[name] for name in dict.fromkeys(names)]
 
 
-def check(setting: Setting) -> None:
+def check(settings: Settings) -> None:
     """Fail on missing packages and files before computing anything."""
     from genmix.core.optional import require
     from genmix.paper.feature_files import check_folder
@@ -114,22 +113,22 @@ def check(setting: Setting) -> None:
     require("pyarrow.parquet", "paper", "a Parquet table")
     require("altair", "paper", "drawing a figure")
     require("vl_convert", "paper", "drawing a figure")
-    if setting.features is not None:
-        check_folder(setting.features)
-    make_folder(setting.out, "choose another folder with --out")
+    if settings.features is not None:
+        check_folder(settings.features)
+    make_folder(settings.out, "choose another folder with --out")
 
 
 def make_all(
-    items: Sequence[Item], setting: Setting, as_json: bool
+    items: Sequence[Item], settings: Settings, as_json: bool
 ) -> tuple[list[dict[str, Any]], bool]:
     """Make the items that do not exist yet; return all results, and whether any item failed."""
     results: list[dict[str, Any]] = []
     failed = False
     for place, item in enumerate(items, 1):
         if len(items) > 1:
-            setting.progress(f"{item.name} ({place} of {len(items)})")
+            settings.progress(f"{item.name} ({place} of {len(items)})")
         try:
-            result = make(item, setting)
+            result = make(item, settings)
         except GenmixError as error:
             if len(items) == 1:
                 raise
@@ -149,17 +148,17 @@ def make_all(
     return results, failed
 
 
-def make(item: Item, setting: Setting) -> dict[str, Any]:
+def make(item: Item, settings: Settings) -> dict[str, Any]:
     """Make an item, or keep the existing one."""
-    from genmix.paper.write import PAGE, files_of, is_made, settings_of, write
+    from genmix.paper.items import PAGE, files_of, fingerprint, is_made, write_item
 
-    folder = setting.out / item.name
-    settings = settings_of(item, setting)
-    kept = is_made(folder, settings)
+    folder = settings.out / item.name
+    made_with = fingerprint(item, settings)
+    kept = is_made(folder, made_with)
     if kept:
-        setting.progress(f"{item.name} already exists; remove {folder} to make it again")
+        settings.progress(f"{item.name} already exists; remove {folder} to make it again")
     else:
-        write(item, item.make(setting), setting, settings)
+        write_item(item, item.make(settings), settings, made_with)
     return {
         "name": item.name,
         "folder": str(folder),

@@ -90,6 +90,6 @@ def dashboard(
     Prints its address and serves until Ctrl-C. Runs continue after it stops.
     """
     with plain_errors():
-        from genmix.dashboard.serve import serve
+        from genmix.dashboard.server import serve
 
         serve(runs, host, port, token, announce=typer.echo)

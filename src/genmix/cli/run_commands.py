@@ -17,9 +17,7 @@ from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.", show_default=False)]
-Report = Annotated[
-    bool, typer.Option(help="Write report.html into the run folder at the end.")
-]
+Report = Annotated[bool, typer.Option(help="Write report.html into the run folder at the end.")]
 RunFolder = Annotated[Path, typer.Argument(help="The run folder.", show_default=False)]
 
 
@@ -82,16 +80,14 @@ def run(
     stop early, 130 after Ctrl-C.
     """
     folder = out
-    with plain_errors(lambda: _stop_message(folder)):
+    with plain_errors(lambda: stop_message(folder)):
+        from genmix.runs.prepare import Plan
         from genmix.runs.run import start
-        from genmix.study.study import read_study
 
-        plan = read_study(study)
-        folder = out if out is not None else Path("runs") / plan.name
-        text, base = study.read_text("utf-8"), study.resolve().parent
-        execute = partial(start, plan, base, folder, text, file=study.resolve().name)
-        summary = _run_with_view(execute, quiet, report)
-    _finish(summary, folder, as_json)
+        plan = Plan.of(study)
+        folder = out if out is not None else Path("runs") / plan.study.name
+        summary = run_with_view(partial(start, plan, folder), quiet, report)
+    finish(summary, folder, as_json)
 
 
 @app.command(epilog="Example: genmix resume runs/first")
@@ -102,19 +98,21 @@ def resume(
 
     Never pays for the same sample twice. Uses the exit codes of 'genmix run'.
     """
-    with plain_errors(lambda: _stop_message(folder)):
-        from genmix.runs.run import go_on, is_finished
+    with plain_errors(lambda: stop_message(folder)):
+        from genmix.runs.run import continue_run, is_finished
 
         if is_finished(folder):
             typer.echo("genmix: the run is already finished.", err=True)
-        summary = _run_with_view(partial(go_on, folder), quiet, report)
-    _finish(summary, folder, as_json)
+        summary = run_with_view(partial(continue_run, folder), quiet, report)
+    finish(summary, folder, as_json)
 
 
 @app.command(epilog="Example: genmix export runs/first --to hf --out my-dataset")
 def export(
     folder: RunFolder,
-    to: Annotated[str, typer.Option(help="parquet, jsonl, or hf (a Hugging Face datasets folder).")],
+    to: Annotated[
+        str, typer.Option(help="parquet, jsonl, or hf (a Hugging Face datasets folder).")
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Output path. Default: inside the run folder."),
@@ -145,7 +143,7 @@ def doctor(
         raise typer.Exit(2)
 
 
-def _run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
+def run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
     """Run with a live view and return the summary."""
     from rich.console import Console
 
@@ -169,16 +167,18 @@ def _exit_now() -> None:
     os._exit(INTERRUPTED)
 
 
-def _stop_message(folder: Path | None) -> str:
+def stop_message(folder: Path | None) -> str:
     """The message for a run that a second Ctrl-C ended."""
     from genmix.runs.journal_schema import JOURNAL
 
     if folder is None or not (folder / JOURNAL).exists():
         return "interrupted before any sample was generated."
-    return f"stopped at once. All samples are saved in {folder}. Continue with: genmix resume {folder}"
+    return (
+        f"stopped at once. All samples are saved in {folder}. Continue with: genmix resume {folder}"
+    )
 
 
-def _finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+def finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
     else:

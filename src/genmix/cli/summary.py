@@ -55,7 +55,9 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
     if summary["cost"]:
         spent += f", cost {summary['cost']:.6g}"
     if summary["output_tokens"]:
-        spent += f", {summary['input_tokens']:,} input and {summary['output_tokens']:,} output tokens"
+        spent += (
+            f", {summary['input_tokens']:,} input and {summary['output_tokens']:,} output tokens"
+        )
     lines.append(f"{spent}; {summary['reason']}")
     for arm, times in summary["suspensions"].items():
         last = summary["last_failure"].get(arm)

@@ -1,10 +1,46 @@
-"""The demo: Mixture-Greedy learns which of five digit generators to ask, and how often."""
+"""The demo: a bundled study that runs like any other and leaves a run folder with its report."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from genmix.errors import InputError
 
-try:
-    from genmix.demo.run import DemoResult, Scores, Step, run_demo
-except ModuleNotFoundError as error:
-    raise InputError(f"the demo needs {error.name}: run pip install 'genmix[demo]'.") from error
+if TYPE_CHECKING:
+    from genmix.runs.result import Run
+    from genmix.runs.run import Options
 
-__all__ = ["DemoResult", "Scores", "Step", "run_demo"]
+STUDY = Path(str(resources.files("genmix.demo"))) / "study.yaml"
+
+
+def demo_study(samples: int, seed: int, objective: str) -> dict[str, Any]:
+    """The bundled study with these settings; the objective is ``fd`` or ``vendi``."""
+    study: dict[str, Any] = yaml.safe_load(STUDY.read_text("utf-8"))
+    study |= {"seed": seed, "budget": {"samples": samples}}
+    if objective == "fd":
+        study["reference"] = str(STUDY.with_name(study["reference"]))
+    else:
+        study["objective"] = objective
+        del study["reference"]
+    return study
+
+
+def run_demo(folder: Path, samples: int, seed: int, objective: str, options: Options) -> Run:
+    """Start the demo, or continue it if the folder has the same demo already."""
+    from genmix.runs.journal_reader import JournalReader
+    from genmix.runs.journal_schema import JOURNAL
+    from genmix.runs.prepare import Plan
+    from genmix.runs.run import continue_run, start
+
+    plan = Plan.of(demo_study(samples, seed, objective))
+    if not (folder / JOURNAL).exists():
+        return start(plan, folder, options)
+    with JournalReader.open(folder) as journal:
+        is_same = journal.meta("study") == plan.study.plain()
+    if not is_same:
+        raise InputError(f"{folder} has another run; pass another folder with --out.")
+    return continue_run(folder, options)

@@ -1,134 +1,81 @@
-"""A small world to try genmix on: five generative models fitted on scikit-learn's digits.
+"""Five generators of handwritten digits and an encoder, as plain functions that a study can name.
 
-Half of the 1797 images fits the models and the encoder; the other half is the reference.
-Nothing is downloaded: the images come with scikit-learn.
+``worlds/digits/make.py`` fitted them to half of scikit-learn's digits. Two of them know only some digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+import io
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from sklearn.decomposition import PCA
-from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.neighbors import KernelDensity
-from sklearn.neural_network import BernoulliRBM, MLPClassifier
-from sklearn.utils import check_random_state
-
-Images = NDArray[np.float64]
-"""Images ``(n, 64)``, each pixel from 0 to 1."""
-
-Sample = Callable[[int, np.random.Generator], Images]
-"""Draws n independent images."""
 
 GIBBS_STEPS = 100
-HIDDEN = 64
-EMBEDDING = f"{HIDDEN} hidden units of a digit classifier"
+SIDE = 8
+"""Pixels along one side of a digit."""
+ZOOM = 4
+"""Every pixel is drawn as a square of this side, so that a report shows the digits at a readable size."""
 
 
-@dataclass(frozen=True)
-class World:
-    """Fitted generators, the encoder all of them share, and the embedded held-out digits."""
-
-    samplers: dict[str, Sample]
-    encode: Callable[[Images], NDArray[np.float64]]
-    reference: NDArray[np.float64]
-
-
-def gaussian_mixture(images: Images, seed: int, components: int) -> Sample:
-    """Gaussians in the leading principal components; a single one is the PCA-Gaussian."""
-    pca = PCA(20, random_state=seed).fit(images)
-    model = GaussianMixture(components, random_state=seed).fit(pca.transform(images))
-
-    def sample(n: int, rng: np.random.Generator) -> Images:
-        coordinates, _ = model.set_params(random_state=new_seed(rng)).sample(n)
-        return np.asarray(np.clip(pca.inverse_transform(coordinates), 0, 1))
-
-    return sample
+@cache
+def _parameters() -> dict[str, dict[str, Any]]:
+    """The fitted arrays by model and name."""
+    found: dict[str, dict[str, Any]] = {}
+    with resources.files("genmix.demo").joinpath("models.npz").open("rb") as file:
+        for key, array in np.load(file, allow_pickle=False).items():
+            model, name = key.split("/")
+            found.setdefault(model, {})[name] = array.astype(np.float64)
+    return found
 
 
-def kernel_density(images: Images, seed: int) -> Sample:
-    """A Gaussian around every image, in the leading principal components; cross-validated width."""
-    pca = PCA(30, random_state=seed).fit(images)
-    widths = {"bandwidth": np.geomspace(0.05, 1, 10)}
-    model = GridSearchCV(KernelDensity(), widths).fit(pca.transform(images)).best_estimator_
-
-    def sample(n: int, rng: np.random.Generator) -> Images:
-        coordinates = model.sample(n, random_state=new_seed(rng))
-        return np.asarray(np.clip(pca.inverse_transform(coordinates), 0, 1))
-
-    return sample
+def draw(seeds: Sequence[int], model: str) -> list[Any]:
+    """One image per seed, as unsigned bytes of shape ``(32, 32)``."""
+    sample = _from_boltzmann_machine if model == "rbm" else _from_gaussians
+    return [_picture(sample(_parameters()[model], np.random.default_rng(seed))) for seed in seeds]
 
 
-def boltzmann_machine(images: Images, seed: int) -> Sample:
-    """A restricted Boltzmann machine; a Gibbs chain of its own for every sample."""
-    model = BernoulliRBM(64, learning_rate=0.01, n_iter=100, random_state=seed).fit(images)
-    mean = images.mean(axis=0)
-
-    def sample(n: int, rng: np.random.Generator) -> Images:
-        model.random_state_ = check_random_state(new_seed(rng))
-        visible = rng.random((n, len(mean))) < mean
-        for _ in range(GIBBS_STEPS):
-            visible = model.gibbs(visible)
-        chances = model.transform(visible.astype(float))
-        hidden = rng.random(chances.shape) < chances
-        return logistic(hidden @ model.components_ + model.intercept_visible_)
-
-    return sample
+def embed(images: Sequence[bytes]) -> Any:
+    """The hidden layer of a digit classifier ``(n, 64)``, as FID uses that of an image classifier."""
+    encoder = _parameters()["encoder"]
+    pixels = np.stack([_pixels(image) for image in images])
+    return np.tanh(pixels @ encoder["matrix"] + encoder["intercepts"])
 
 
-def classifier_features(
-    images: Images, labels: NDArray[np.int_], seed: int
-) -> Callable[[Images], NDArray[np.float64]]:
-    """The hidden layer of a digit classifier, as FID uses that of an image classifier."""
-    model = MLPClassifier((HIDDEN,), "tanh", max_iter=500, random_state=seed).fit(images, labels)
-    weights, intercepts = model.coefs_[0], model.intercepts_[0]
-    return lambda batch: np.tanh(batch @ weights + intercepts)
+def _from_gaussians(model: dict[str, Any], rng: np.random.Generator) -> Any:
+    """A draw from a mixture of Gaussians in the leading principal components."""
+    component = rng.choice(len(model["means"]), p=model["weights"] / model["weights"].sum())
+    root = model["roots"][component % len(model["roots"])]  # kernel densities share one width
+    point = model["means"][component] + root @ rng.standard_normal(len(root))
+    return point @ model["components"] + model["center"]
 
 
-def new_seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))
+def _from_boltzmann_machine(model: dict[str, Any], rng: np.random.Generator) -> Any:
+    """The end of a Gibbs chain of its own."""
+    weights, start = model["components"], model["start"]
+    visible = (rng.random(len(start)) < start).astype(float)
+    for _ in range(GIBBS_STEPS):
+        chances = _logistic(weights @ visible + model["hidden"])
+        hidden = rng.random(len(chances)) < chances
+        image = _logistic(hidden @ weights + model["visible"])
+        visible = (rng.random(len(image)) < image).astype(float)
+    return image
 
 
-def logistic(x: Images) -> Images:
-    return np.asarray(1 / (1 + np.exp(-x)))
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
 
 
-class Recipe(NamedTuple):
-    """The digits that a generator gets to see, and how it is fitted."""
-
-    digits: range
-    fit: Callable[[Images, int], Sample]
-
-    @property
-    def knows(self) -> str:
-        return f"{self.digits[0]}-{self.digits[-1]}"
+def _picture(pixels: Any) -> Any:
+    gray = np.rint(255 * np.clip(pixels, 0, 1)).astype(np.uint8).reshape(SIDE, SIDE)
+    return np.kron(gray, np.ones((ZOOM, ZOOM), dtype=np.uint8))
 
 
-RECIPES = {
-    "gaussian-mixture": Recipe(range(10), partial(gaussian_mixture, components=10)),
-    "pca-gaussian": Recipe(range(10), partial(gaussian_mixture, components=1)),
-    "rbm": Recipe(range(10), boltzmann_machine),
-    "kde-most-digits": Recipe(range(3, 10), kernel_density),
-    "kde-three-digits": Recipe(range(3), kernel_density),
-}
+def _pixels(image: bytes) -> Any:
+    """The 64 pixels of a picture, from 0 to 1."""
+    from PIL import Image
 
-
-def make_world(seed: int) -> World:
-    """Split the digits, fit the generators and the encoder."""
-    images, labels = load_digits(return_X_y=True)
-    images, held_out, labels, _ = train_test_split(
-        images / 16, labels, test_size=0.5, stratify=labels, random_state=seed
-    )
-    samplers = {
-        name: recipe.fit(images[np.isin(labels, recipe.digits)], seed)
-        for name, recipe in RECIPES.items()
-    }
-    encode = classifier_features(images, labels, seed)
-    return World(samplers, encode, encode(held_out))
+    picture = np.asarray(Image.open(io.BytesIO(image)).convert("L"), dtype=np.float64)
+    return picture[::ZOOM, ::ZOOM].reshape(-1) / 255
