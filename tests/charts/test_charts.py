@@ -1,4 +1,4 @@
-"""Figures: what is drawn is what was given, in colours that everyone can tell apart."""
+"""Figures: what is drawn is what was given, in colors that everyone can tell apart."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import pytest
 
 from genmix import charts
 from genmix.charts import Panel, style
-from genmix.charts.axes import log_ticks, short, text_width, title_lines
-from genmix.errors import InputError
+from genmix.charts.axes import bar_label, log_ticks, text_width, title_lines
+from genmix.errors import InputError, StorageError
 
 SVG = "{http://www.w3.org/2000/svg}"
 XS = (10, 20, 50, 100, 300, 1000)
@@ -85,7 +85,7 @@ def words(root: ElementTree.Element) -> list[str]:
     return ["".join(t.itertext()) for t in root.iter(f"{SVG}text")]
 
 
-def colours(found: list[ElementTree.Element], what: str = "stroke") -> list[str]:
+def colors(found: list[ElementTree.Element], what: str = "stroke") -> list[str]:
     return [(element.get(what) or "").upper() for element in found]
 
 
@@ -137,14 +137,14 @@ def test_a_figure_is_no_wider_than_the_page(tmp_path: Path, columns: int) -> Non
     assert float(root.get("width") or 0) <= (260 if columns == 1 else 530)
 
 
-def test_a_series_of_some_panels_only_is_in_the_legend_and_keeps_its_colour(
+def test_a_series_of_some_panels_only_is_in_the_legend_and_keeps_its_color(
     tmp_path: Path,
 ) -> None:
     root = drawn(charts.curves([panel(["Uniform"]), panel(["new", "Uniform"])]), tmp_path)
     assert words(root).count("new") == words(root).count("Uniform") == 1
-    lines = colours(marks(root, "line"))
-    assert lines.count(style.POLICY_STYLES["Uniform"].colour) == 2
-    assert lines.count(style.styles(["new"])["new"].colour) == 1
+    lines = colors(marks(root, "line"))
+    assert lines.count(style.POLICY_STYLES["Uniform"].color) == 2
+    assert lines.count(style.label_styles(["new"])["new"].color) == 1
 
 
 def test_a_sweep_has_points_and_a_linear_axis(tmp_path: Path) -> None:
@@ -162,11 +162,11 @@ def test_bars_start_at_zero_and_the_mixture_stands_out(tmp_path: Path) -> None:
     found = marks(root, "rect")
     bars = [b for b in found if b.get("aria-roledescription") == "bar"]
     assert len(bars) == 4
-    assert colours(bars, "fill") == [
+    assert colors(bars, "fill") == [
         style.ARM_BAR,
         style.ARM_BAR,
-        style.POLICY_STYLES["Uniform"].colour,
-        style.POLICY_STYLES["Mixture-Greedy"].colour,
+        style.POLICY_STYLES["Uniform"].color,
+        style.POLICY_STYLES["Mixture-Greedy"].color,
     ]
     heights = [float(re.findall(r"v([\d.]+)", b.get("d") or "")[0]) for b in bars]
     assert np.allclose(np.array(heights) / heights[0], np.array([2, 3, 4, 5]) / 2, atol=0.01)
@@ -188,19 +188,19 @@ def test_bars_with_long_names_lie_and_their_names_are_whole(tmp_path: Path) -> N
     assert np.allclose(np.array(widths[:3]) / widths[0], [1, 1.5, 2], atol=0.01)
 
 
-def test_a_known_policy_among_the_bars_keeps_its_colour(tmp_path: Path) -> None:
+def test_a_known_policy_among_the_bars_keeps_its_color(tmp_path: Path) -> None:
     rows = [{**row, "kind": "mixture"} for row in bar_rows(["Mixture-UCB", "Mixture-OGD"])]
     root = drawn(charts.bars(rows, "FD ↓"), tmp_path)
     bars = [b for b in marks(root, "rect") if b.get("aria-roledescription") == "bar"]
-    assert colours(bars, "fill") == [style.VERMILLION, style.PURPLE]
+    assert colors(bars, "fill") == [style.VERMILLION, style.PURPLE]
 
 
-def test_shares_have_one_area_an_arm_and_the_colours_of_arms(tmp_path: Path) -> None:
+def test_shares_have_one_area_an_arm_and_the_colors_of_arms(tmp_path: Path) -> None:
     arms = ["VAE", "GAN", "a much longer name of an arm, with its temperature"]
     root = drawn(charts.shares(share_rows(arms, ("greedy", "UCB"))), tmp_path)
     areas = marks(root, "area")
     assert len(areas) == 6
-    assert colours(areas, "fill") == list(style.ARM_COLOURS[:3]) * 2
+    assert colors(areas, "fill") == list(style.ARM_COLORS[:3]) * 2
     assert {"greedy", "UCB", *arms} <= set(words(root))
 
 
@@ -209,20 +209,20 @@ def test_intervals_show_each_row_and_are_hollow_where_they_hold_zero(tmp_path: P
     rules = marks(root, "rule")
     assert len(rules) == 1 + 3  # the rule at zero, and the intervals
     assert len(marks(root, "symbol")) == 3 + 1  # one of three holds zero
-    assert colours(marks(root, "symbol"), "fill").count("WHITE") == 1
+    assert colors(marks(root, "symbol"), "fill").count("WHITE") == 1
 
 
-def test_groups_of_intervals_have_colours_and_a_legend(tmp_path: Path) -> None:
+def test_groups_of_intervals_have_colors_and_a_legend(tmp_path: Path) -> None:
     rows = [
         row
         for group in ("Mixture-UCB", "tracking − iid")
         for row in interval_rows(["city", "fashion"], group=group)
     ]
     root = drawn(charts.intervals(rows, "gain ↑"), tmp_path)
-    expected = style.styles(["Mixture-UCB", "tracking − iid"])
-    found = colours(marks(root, "rule"))
+    expected = style.label_styles(["Mixture-UCB", "tracking − iid"])
+    found = colors(marks(root, "rule"))
     for label, look in expected.items():
-        assert found.count(look.colour) == 2
+        assert found.count(look.color) == 2
         assert words(root).count(label) == 1
     heights = {d.get("transform") for d in marks(root, "symbol")}
     assert len(heights) >= 6  # nothing is drawn over another
@@ -243,7 +243,7 @@ def test_the_mixture_is_drawn_last_whatever_the_order_of_the_rows(tmp_path: Path
     rows = curve_rows(EVERY)
     random.Random(0).shuffle(rows)
     root = drawn(charts.curves([panel([], rows=rows)]), tmp_path)
-    assert colours(marks(root, "line"))[-1] == style.POLICY_STYLES["Mixture-Greedy"].colour
+    assert colors(marks(root, "line"))[-1] == style.POLICY_STYLES["Mixture-Greedy"].color
 
 
 # Gaps
@@ -264,7 +264,7 @@ def test_a_lonely_mean_is_a_dot(tmp_path: Path) -> None:
     rows = curve_rows(["Mixture-Greedy"], xs=(10,)) + curve_rows(["Mixture-UCB"])
     for given in (rows, rows[:1]):
         root = drawn(charts.curves([panel([], rows=given)]), tmp_path)
-        assert colours(marks(root, "symbol"), "fill") == [style.BLUE]
+        assert colors(marks(root, "symbol"), "fill") == [style.BLUE]
 
 
 def test_a_curve_without_a_band(tmp_path: Path) -> None:
@@ -309,17 +309,17 @@ def test_a_missing_interval_keeps_its_name(tmp_path: Path) -> None:
     assert {"city", "fashion"} <= set(words(drawn(charts.intervals(rows, "gain ↑"), tmp_path)))
 
 
-# Colours
+# Colors
 
 
-def test_the_same_colour_and_dash_in_every_figure(tmp_path: Path) -> None:
+def test_the_same_color_and_dash_in_every_figure(tmp_path: Path) -> None:
     lines = marks(drawn(charts.curves([panel(EVERY)]), tmp_path), "line")
     sweep = marks(drawn(charts.sweep([panel(EVERY)]), tmp_path), "line")
     differences = drawn(charts.intervals(interval_rows(EVERY), "gain ↑"), tmp_path)
     looks = [(line.get("stroke"), line.get("stroke-dasharray")) for line in lines]
     assert looks == [(line.get("stroke"), line.get("stroke-dasharray")) for line in sweep]
-    assert colours(lines)[::-1] == [style.POLICY_STYLES[label].colour for label in EVERY]
-    assert colours(marks(differences, "rule"))[1:] == colours(lines)[::-1]
+    assert colors(lines)[::-1] == [style.POLICY_STYLES[label].color for label in EVERY]
+    assert colors(marks(differences, "rule"))[1:] == colors(lines)[::-1]
 
 
 def test_every_policy_has_its_own_style_and_no_other_label_takes_it() -> None:
@@ -329,16 +329,16 @@ def test_every_policy_has_its_own_style_and_no_other_label_takes_it() -> None:
 
 def test_other_labels_are_stable_and_do_not_depend_on_the_order() -> None:
     labels = ["R = 256", "R = 512", "R = 1024", "cosine", "Mixture-Greedy", "polynomial"]
-    first = style.styles(labels)
+    first = style.label_styles(labels)
     assert len(set(first.values())) == len(labels)
     for order in itertools.permutations(labels, 6):
-        assert style.styles(order) == first
+        assert style.label_styles(order) == first
     for label in labels:
-        assert style.styles([label]) == style.styles([label, label])
+        assert style.label_styles([label]) == style.label_styles([label, label])
 
 
 def test_other_labels_are_the_same_in_another_process() -> None:
-    code = "from genmix.charts import style; print(style.styles(['tracking', 'iid', 'α']))"
+    code = "from genmix.charts import style; print(style.label_styles(['tracking', 'iid', 'α']))"
     runs = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -354,26 +354,26 @@ def test_other_labels_are_the_same_in_another_process() -> None:
 
 def test_many_other_labels_all_differ() -> None:
     labels = [f"policy {i}" for i in range(len(style.FURTHER))]
-    assert len(set(style.styles(labels).values())) == len(labels)
-    assert len(style.styles([*labels, "one more", "and another"])) == len(labels) + 2
+    assert len(set(style.label_styles(labels).values())) == len(labels)
+    assert len(style.label_styles([*labels, "one more", "and another"])) == len(labels) + 2
 
 
-def test_ucb_has_shades_of_one_colour_that_darken_with_delta() -> None:
+def test_ucb_has_shades_of_one_color_that_darken_with_delta() -> None:
     labels = [f"Mixture-UCB δ={d}" for d in (0, 0.1, 0.3, 0.6, 1.0, 2.0)]
-    found = style.styles(reversed(labels))
+    found = style.label_styles(reversed(labels))
     assert list(found) == labels
-    light = [lab(look.colour)[0] for look in found.values()]
+    light = [lab(look.color)[0] for look in found.values()]
     assert all(a > b + 4 for a, b in itertools.pairwise(light))
     assert found["Mixture-UCB δ=0.6"] == style.POLICY_STYLES["Mixture-UCB"]
     for label in ("Mixture-UCB δ_L = 0.6", "Mixture-UCB (δ=0.6)"):
         assert style.policy_style(label) == style.POLICY_STYLES["Mixture-UCB"]
 
 
-def test_more_arms_than_colours_all_differ() -> None:
+def test_more_arms_than_colors_all_differ() -> None:
     arms = [f"arm {i}" for i in range(27)]
-    found = style.arm_colours(arms)
+    found = style.arm_colors(arms)
     assert len(set(found.values())) == 27
-    assert not set(found.values()) & {look.colour for look in style.POLICY_STYLES.values()}
+    assert not set(found.values()) & {look.color for look in style.POLICY_STYLES.values()}
 
 
 SIGHT = {
@@ -396,9 +396,9 @@ SIGHT = {
 """Machado, Oliveira and Fernandes (2009), of linear RGB, at full severity."""
 
 
-def lab(colour: str, sight: str = "all cones") -> np.ndarray:
-    """CIE L*a*b* of a colour (white D65) as it is seen."""
-    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+def lab(color: str, sight: str = "all cones") -> np.ndarray:
+    """CIE L*a*b* of a color (white D65) as it is seen."""
+    rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     seen = np.clip(SIGHT[sight] @ linear, 0, 1)
     to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
@@ -408,18 +408,18 @@ def lab(colour: str, sight: str = "all cones") -> np.ndarray:
 
 
 def nearest(looks: list[style.Style], sight: str) -> float:
-    """The least distance of two styles that only their colour tells apart."""
+    """The least distance of two styles that only their color tells apart."""
     return min(
-        float(np.linalg.norm(lab(a.colour, sight) - lab(b.colour, sight)))
+        float(np.linalg.norm(lab(a.color, sight) - lab(b.color, sight)))
         for a, b in itertools.combinations(looks, 2)
         if a.dash == b.dash
     )
 
 
-def test_the_measure_of_colours_knows_what_is_confused() -> None:
+def test_the_measure_of_colors_knows_what_is_confused() -> None:
     assert lab("#FFFFFF") == pytest.approx([100, 0, 0], abs=0.1)
     assert lab("#FF0000") == pytest.approx([53.2, 80.1, 67.2], abs=0.2)
-    confused = [style.Style(style.GREY), style.Style(style.PURPLE)]
+    confused = [style.Style(style.GRAY), style.Style(style.PURPLE)]
     assert nearest(confused, "all cones") > 40
     assert nearest(confused, "deuteranopia") < 10
 
@@ -431,14 +431,14 @@ def test_policies_of_the_same_dash_can_be_told_apart(sight: str) -> None:
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_neighbouring_arms_can_be_told_apart(sight: str) -> None:
-    seen = [lab(colour, sight) for colour in style.ARM_COLOURS]
+def test_neighboring_arms_can_be_told_apart(sight: str) -> None:
+    seen = [lab(color, sight) for color in style.ARM_COLORS]
     assert min(float(np.linalg.norm(a - b)) for a, b in itertools.pairwise(seen)) > 10
 
 
 @pytest.mark.parametrize("look", [*style.POLICY_STYLES.values(), *style.FURTHER])
 def test_lines_can_be_seen_on_white(look: style.Style) -> None:
-    assert lab(look.colour)[0] < 75
+    assert lab(look.color)[0] < 75
 
 
 # Ticks and titles
@@ -455,14 +455,14 @@ def test_lines_can_be_seen_on_white(look: style.Style) -> None:
     ],
 )
 def test_ticks_are_round_and_few(low: float, high: float, ticks: list[float]) -> None:
-    assert log_ticks(low, high, 198, across=True) == pytest.approx(ticks)
+    assert log_ticks(low, high, 198, horizontal=True) == pytest.approx(ticks)
 
 
-@pytest.mark.parametrize("across", [True, False])
+@pytest.mark.parametrize("horizontal", [True, False])
 @pytest.mark.parametrize("length", [100, 200, 400])
-def test_ticks_fit_whatever_the_span(across: bool, length: float) -> None:
+def test_ticks_fit_whatever_the_span(horizontal: bool, length: float) -> None:
     for low, factor in itertools.product((1e-6, 0.7, 3, 10, 99), (1.01, 1.5, 4, 30, 1e3, 1e12)):
-        ticks = log_ticks(low, low * factor, length, across)
+        ticks = log_ticks(low, low * factor, length, horizontal)
         assert 2 <= len(ticks) <= 12
         assert all(low * 0.999 <= tick <= low * factor * 1.001 for tick in ticks)
 
@@ -507,7 +507,7 @@ def test_long_titles_break_before_a_bracket() -> None:
     ],
 )
 def test_numbers_beside_bars_have_three_digits(value: float | None, text: str) -> None:
-    assert short(value).rstrip(".") == text.rstrip(".")
+    assert bar_label(value).rstrip(".") == text.rstrip(".")
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_numbers_beside_bars_have_three_digits(value: float | None, text: str) -
     [("Mixture-Greedy", 6.89), ("Uniform", 3.5), ("One-arm oracle", 6.95), ("2000", 2.22)],
 )
 def test_the_width_of_a_text_is_close_to_that_of_helvetica(text: str, ems: float) -> None:
-    """The legend is laid out by it: a sample must not run into the label before it."""
+    """The legend relies on it: a symbol must not overlap the label before it."""
     assert text_width(text, 9) == pytest.approx(9 * ems, rel=0.12)
 
 
@@ -613,7 +613,7 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'gif'"):
         charts.save(ALL["shares"](), tmp_path / "figure", ("svg", "gif"))
     (tmp_path / "taken.svg").mkdir()
-    with pytest.raises(InputError, match=r"taken\.svg could not be written"):
+    with pytest.raises(StorageError, match=r"could not write \S*taken\.svg"):
         charts.save(ALL["shares"](), tmp_path / "taken", ("svg",))
     assert path.read_bytes() == old
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figure.svg", "taken.svg"]
@@ -627,7 +627,7 @@ def test_without_altair_one_sentence_says_what_to_do(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(InputError, match=r"pip install altair .*'paper'\)\.$"):
+    with pytest.raises(InputError, match=r"pip install altair .*'genmix\[paper\]'\.$"):
         ALL[name]()
 
 
@@ -636,7 +636,7 @@ def test_without_the_converter_one_sentence_says_what_to_do(
 ) -> None:
     chart = ALL["bars"]()
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(InputError, match=r"pip install vl-convert\S* .*'paper'\)\.$"):
+    with pytest.raises(InputError, match=r"pip install vl-convert\S* .*'genmix\[paper\]'\.$"):
         charts.save(chart, tmp_path / "figure")
     assert not list(tmp_path.iterdir())
 
@@ -661,7 +661,7 @@ GOOD = {"series": "a", "x": 10, "mean": 1.0}
         (lambda: charts.curves([Panel("City", [GOOD], "FD")], columns=0), "columns is 0"),
         (lambda: charts.curves([Panel("City", [{"x": 1}], "FD")]), "'City' has no 'series'"),
         (lambda: charts.curves([Panel("City", [{**GOOD, "x": 0}], "FD")]), "log_x=False"),
-        (lambda: charts.sweep([Panel("City", [{**GOOD, "x": None}], "FD")]), "give a number"),
+        (lambda: charts.sweep([Panel("City", [{**GOOD, "x": None}], "FD")]), "pass a number"),
         (lambda: charts.curves([Panel("City", [{**GOOD, "mean": "1,5"}], "FD")]), "'1,5'"),
         (lambda: charts.bars([{"label": "a", "mean": 1, "kind": "best"}], "FD"), "'best'"),
         (lambda: charts.bars(bar_rows(["a", "a"]), "FD"), "two rows for 'a'"),

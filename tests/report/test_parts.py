@@ -11,17 +11,23 @@ import pytest
 
 import genmix as gx
 from genmix.objectives.pool import Pool
-from genmix.report import sentences as words
-from genmix.report.sampling import Chosen, even_part
-from genmix.report.facts import Facts, gather
-from genmix.report.figures import thinned
-from genmix.report.frontier import frontier
-from genmix.report.gallery import gallery, source_name, thumbnail
+from genmix.offline.mixture import best_mixture
+from genmix.report import facts as report_facts
+from genmix.report import sampling, scoring
+from genmix.report.advice import advise
+from genmix.report.convergence import convergence_sentence
 from genmix.report.embedding_map import project
-from genmix.report.page import render
-from genmix.report.sanitize import escaped, visible, without_secrets
+from genmix.report.facts import Facts
+from genmix.report.figures import FIGURES, thinned
+from genmix.report.frontier import cost_frontier
+from genmix.report.gallery import gallery, source_name, thumbnail
+from genmix.report.page import render_page
 from genmix.report.run_pool import is_heavy
-from genmix.report.svg import tidied
+from genmix.report.sampling import SampleSubset, stratified
+from genmix.report.sanitize import visible, without_secrets
+from genmix.report.sentences import score_sentences
+from genmix.report.svg import sanitized_svg
+from genmix.report.templating import environment
 from tests.support.report_runs import feature_run
 
 # -- choosing ----------------------------------------------------------------------------------------
@@ -29,24 +35,24 @@ from tests.support.report_runs import feature_run
 
 def test_an_even_part_has_all_arms_in_proportion() -> None:
     arms = ["a"] * 8000 + ["b"] * 1900 + ["c"] * 100
-    places = even_part(arms, 1000)
+    places = stratified(arms, 1000)
     assert len(set(places.tolist())) == len(places)
     assert 990 <= len(places) <= 1000
     counts = {arm: sum(arms[i] == arm for i in places) for arm in "abc"}
     assert counts["a"] == pytest.approx(785, abs=15)
     assert counts["c"] >= 20
     assert (np.diff(places) > 0).all()
-    assert (even_part(arms, 1000) == places).all()
+    assert (stratified(arms, 1000) == places).all()
 
 
 def test_a_part_of_more_arms_than_places() -> None:
     arms = [str(i % 50) for i in range(500)]
-    places = even_part(arms, 40)
+    places = stratified(arms, 40)
     assert 0 < len(places) <= 50
 
 
 def test_few_samples_are_all_there() -> None:
-    assert even_part(["a", "b"], 10).tolist() == [0, 1]
+    assert stratified(["a", "b"], 10).tolist() == [0, 1]
 
 
 # -- the map -----------------------------------------------------------------------------------------
@@ -57,8 +63,8 @@ def test_the_map_is_that_of_the_singular_vectors(shape: tuple[int, int]) -> None
     rng = np.random.default_rng(0)
     rows = rng.normal(size=shape) * np.linspace(5, 1, shape[1])
     found = project(rows)
-    centred = rows - rows.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = rows - rows.mean(axis=0)
+    left, values, _ = np.linalg.svd(centered, full_matrices=False)
     expected = left[:, :2] * values[:2]
     assert np.abs(found.points) == pytest.approx(np.abs(expected), abs=1e-9)
     shares = values**2 / np.sum(values**2)
@@ -80,20 +86,20 @@ def test_the_map_of_next_to_nothing(rows: Any) -> None:
 # -- the gallery -------------------------------------------------------------------------------------
 
 
-def chosen(texts: list[str | None], arms: list[str], rows: Any) -> Chosen:
+def chosen(texts: list[str | None], arms: list[str], rows: Any) -> SampleSubset:
     filled = [
         {"ticket": i, "text": text, "image": None, "source": f"/home/me/f.npy#{i}", "prompt": None}
         for i, text in enumerate(texts)
     ]
-    return Chosen(filled, np.array(arms), np.asarray(rows, dtype=float), len(texts))
+    return SampleSubset(filled, np.array(arms), np.asarray(rows, dtype=float), len(texts))
 
 
 def test_typical_is_near_the_mean_and_unusual_far() -> None:
     rows = [[0.0], [0.1], [-0.1], [0.2], [-0.2], [9.0], [-8.0], [7.0], [-6.0], [5.0]]
     texts = [f"t{i}" for i in range(10)]
     (shelf,) = gallery(chosen(texts, ["a"] * 10, rows), ["a"], Path(), unit=False)
-    centre = np.mean(rows)
-    ranked = sorted(range(10), key=lambda i: abs(rows[i][0] - centre))
+    center = np.mean(rows)
+    ranked = sorted(range(10), key=lambda i: abs(rows[i][0] - center))
     assert [s.ticket for s in shelf.typical] == ranked[:4]
     assert [s.ticket for s in shelf.unusual] == ranked[::-1][:4]
 
@@ -145,21 +151,23 @@ def test_a_thumbnail_is_made_anew() -> None:
 @pytest.fixture(scope="module")
 def pool() -> Pool:
     rng = np.random.default_rng(1)
-    scales = {"cheap": [1, 0.1, 0.1, 0.1], "dear": [1, 1, 1, 1], "silly": [0.05] * 4}
+    scales = {"cheap": [1, 0.1, 0.1, 0.1], "costly": [1, 1, 1, 1], "silly": [0.05] * 4}
     arms = {arm: rng.normal([1, 0, 0, 0], scale, size=(300, 4)) for arm, scale in scales.items()}
     return Pool.of(arms, gx.Vendi())
 
 
 def test_the_frontier_is_one(pool: Pool) -> None:
-    found = frontier(pool, pool.arms, [1.0, 5.0, 9.0], {"cheap": 0.0, "dear": 1.0, "silly": 0.0})
+    found = cost_frontier(
+        pool, pool.arms, [1.0, 5.0, 9.0], {"cheap": 0.0, "costly": 1.0, "silly": 0.0}
+    )
     assert found is not None
     costs = [point.cost for point in found.points]
     scores = [point.score for point in found.points]
     assert costs == sorted(costs, reverse=True)
     assert scores == sorted(scores, reverse=True)
-    best = gx.mixture.best_mixture(pool)
+    best = best_mixture(pool)
     assert scores[0] == pytest.approx(float(best.score), rel=1e-4)  # type: ignore[arg-type]
-    assert found.points[-1].weights == {"cheap": 1.0, "dear": 0.0, "silly": 0.0}
+    assert found.points[-1].weights == {"cheap": 1.0, "costly": 0.0, "silly": 0.0}
     # No arm, and no mixture of a fine grid, is cheaper and better than a point of it.
     grid = [(a / 20, b / 20, 1 - (a + b) / 20) for a in range(21) for b in range(21 - a)]
     for weights in grid:
@@ -173,7 +181,7 @@ def test_the_frontier_is_one(pool: Pool) -> None:
 
 
 def test_equal_costs_leave_nothing_to_weigh(pool: Pool) -> None:
-    assert frontier(pool, pool.arms, [2.0, 2.0, 2.0], None) is None
+    assert cost_frontier(pool, pool.arms, [2.0, 2.0, 2.0], None) is None
 
 
 def test_the_cost_term_of_an_objective_is_the_axis_and_not_the_score() -> None:
@@ -181,7 +189,7 @@ def test_the_cost_term_of_an_objective_is_the_axis_and_not_the_score() -> None:
     arms = {"a": rng.normal(size=(40, 3)), "b": rng.normal(size=(40, 3)) * [2, 1, 0.1]}
     both = Pool.of(arms, gx.Vendi() + 0.5 * gx.Cost(), cost={"a": 1.0, "b": 3.0})
     alone = Pool.of(arms, gx.Vendi())
-    found, plain = (frontier(p, ["a", "b"], [1.0, 3.0], None) for p in (both, alone))
+    found, plain = (cost_frontier(p, ["a", "b"], [1.0, 3.0], None) for p in (both, alone))
     assert found is not None
     assert plain is not None
     assert (found.name, found.maximise) == ("vendi", True)
@@ -206,7 +214,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> gx.Run:
 
 @pytest.fixture(scope="module")
 def facts(run: gx.Run) -> Facts:
-    return gather(run.folder)
+    return Facts(run.folder)
 
 
 def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None:
@@ -223,14 +231,16 @@ def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None
     assert facts.mixture.loss == pytest.approx(known.mixture.loss, abs=1e-4)
     for arm in facts.arms:
         alone = known.mixture.single_scores[arm.label]
-        assert arm.single["vendi"] == pytest.approx(float(alone))  # type: ignore[arg-type]
+        assert arm.single_scores["vendi"] == pytest.approx(float(alone))  # type: ignore[arg-type]
         assert arm.leave_one_out == pytest.approx(known.mixture.leave_one_out[arm.label], abs=1e-6)
         assert arm.innovation == pytest.approx(known.arms[arm.label].innovation.gap)
         assert arm.count == len(arms[arm.label])
-    assert facts.even is not None
+    assert facts.uniform is not None
     pool = Pool.of(arms, gx.Vendi())
-    assert facts.even.scores["vendi"] == pytest.approx(float(pool.score(np.full(3, 1 / 3))))  # type: ignore[arg-type]
-    assert facts.pooled["vendi"] == pytest.approx(run.summary["pooled_score"]["vendi"]["value"])
+    assert facts.uniform.scores["vendi"] == pytest.approx(float(pool.score(np.full(3, 1 / 3))))  # type: ignore[arg-type]
+    assert facts.pooled_scores["vendi"] == pytest.approx(
+        run.summary["pooled_score"]["vendi"]["value"]
+    )
     assert facts.gap is not None
     assert facts.gap < 1e-3
 
@@ -266,26 +276,26 @@ def test_an_arm_that_left_is_still_scored(tmp_path: Path) -> None:
     }
     (tmp_path / "study.json").write_text(json.dumps(study))
     run = gx.run(tmp_path / "study.json", tmp_path / "run")
-    facts = gather(run.folder)
+    facts = Facts(run.folder)
     assert facts.weights is not None
     assert "good" not in facts.weights
-    left = facts.arm("good")
-    assert left.single["vendi"] is not None
-    assert left.single["vendi"] > 4
+    left = next(arm for arm in facts.arms if arm.label == "good")
+    assert left.single_scores["vendi"] is not None
+    assert left.single_scores["vendi"] > 4
     assert facts.best_arm == left
     assert left.leave_one_out is None
-    [score] = words.score_words(facts)
-    assert "worse than the best arm alone, good" in score
-    assert "an even mixture of the arms still drawn from" in score
-    assert "least of any mixture of the arms still drawn from." in words.settled_words(facts)
-    assert "weighs the arms still drawn from alike" in render(facts)
-    assert not [step for step in words.next_steps(facts) if step.kind == "single"]
+    [score] = score_sentences(facts)
+    assert "worse than the best single arm, good" in score
+    assert "a uniform mixture of the remaining arms" in score
+    assert "minimum over all mixtures of the remaining arms." in convergence_sentence(facts)
+    assert "weights the remaining arms equally" in render_page(facts)
+    assert not [step for step in advise(facts) if step.kind == "single"]
 
 
 def test_costs_add_up(run: gx.Run, facts: Facts) -> None:
     assert facts.cost == pytest.approx(run.summary["cost"])
     assert sum(arm.cost or 0.0 for arm in facts.arms) == pytest.approx(facts.cost)
-    assert [arm.cost_each for arm in facts.arms] == pytest.approx([0.5, 1.0, 1.5])
+    assert [arm.cost_per_sample for arm in facts.arms] == pytest.approx([0.5, 1.0, 1.5])
 
 
 REFUSED = """
@@ -311,7 +321,7 @@ def test_what_the_encoder_refused_was_paid_for(tmp_path: Path) -> None:
         "retries": {"attempts": 50, "first_wait": 0.001, "longest_wait": 0.001},
     }
     (tmp_path / "study.json").write_text(json.dumps(study))
-    found = gather(gx.run(tmp_path / "study.json", tmp_path / "run").folder)
+    found = Facts(gx.run(tmp_path / "study.json", tmp_path / "run").folder)
     costs = [arm.cost for arm in found.arms]
     assert found.failures > 0
     assert found.cost == pytest.approx(sum(c for c in costs if c is not None))
@@ -330,20 +340,19 @@ def test_samples_since_the_snapshot_count(run: gx.Run, facts: Facts, tmp_path: P
     kept: list[bytes] = []
     again = feature_run(tmp_path, callbacks=[keep])
     (again.folder / SNAPSHOT).write_bytes(kept[0])
-    found = gather(again.folder)
+    found = Facts(again.folder)
     assert found.mixture is not None
     assert facts.mixture is not None
     assert found.mixture.scores["vendi"] == pytest.approx(facts.mixture.scores["vendi"], rel=1e-9)
-    assert found.pooled["vendi"] == pytest.approx(facts.pooled["vendi"], rel=1e-9)
+    assert found.pooled_scores["vendi"] == pytest.approx(facts.pooled_scores["vendi"], rel=1e-9)
 
 
 def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from genmix.report import sampling as choosing
-    from genmix.report import facts as data
-
-    monkeypatch.setattr(data, "choose", lambda journal: choosing.choose(journal, 50))
-    found = gather(run.folder)
-    assert len(found.chosen.rows) <= 50
+    monkeypatch.setattr(
+        report_facts, "draw_subset", lambda journal: sampling.draw_subset(journal, 50)
+    )
+    found = Facts(run.folder)
+    assert len(found.subset.rows) <= 50
     assert any("of the 300 samples" in note for note in found.notes)
     assert found.samples == 300
 
@@ -351,11 +360,9 @@ def test_a_large_run_is_read_in_part(run: gx.Run, monkeypatch: pytest.MonkeyPatc
 def test_fewer_samples_of_many_dimensions_are_read(
     run: gx.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genmix.report import sampling as choosing
-
-    monkeypatch.setattr(choosing, "ENOUGH", 20)
-    monkeypatch.setattr(choosing, "MOST_BYTES", 100 * 8 * 4)  # a hundred samples of 4 dimensions
-    found = gather(run.folder).chosen
+    monkeypatch.setattr(sampling, "MIN_SAMPLES", 20)
+    monkeypatch.setattr(sampling, "MAX_BYTES", 100 * 8 * 4)  # a hundred samples of 4 dimensions
+    found = Facts(run.folder).subset
     assert 90 < len(found.rows) <= 100
     assert found.embeddings.shape == (len(found.rows), 4)
     assert not any("embedding" in row for row in found.rows)
@@ -365,13 +372,13 @@ def test_fewer_samples_of_many_dimensions_are_read(
 def test_innovation_in_many_dimensions_looks_at_their_span(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genmix.report import facts as data
-
     found = feature_run(tmp_path, 60)
-    before = {arm.label: arm.innovation for arm in gather(found.folder).arms}
-    monkeypatch.setattr(data, "INNOVATION_SIDE", 3)
-    monkeypatch.setattr(Chosen, "part", lambda self, most, seed=0: np.arange(len(self.rows)))
-    after = {arm.label: arm.innovation for arm in gather(found.folder).arms}
+    before = {arm.label: arm.innovation for arm in Facts(found.folder).arms}
+    monkeypatch.setattr(report_facts, "MAX_INNOVATION_DIMENSION", 3)
+    monkeypatch.setattr(
+        SampleSubset, "stratified", lambda self, size, seed=0: np.arange(len(self.rows))
+    )
+    after = {arm.label: arm.innovation for arm in Facts(found.folder).arms}
     assert after == pytest.approx(before)
 
 
@@ -386,7 +393,8 @@ def test_looks_are_thinned_with_both_ends() -> None:
 
 
 def test_what_a_page_may_hold() -> None:
-    assert escaped("<a b=\"c\" d='e'>&") == "&lt;a b=&quot;c&quot; d=&#x27;e&#x27;&gt;&amp;"
+    shown = environment().from_string("{{ x }}").render(x="<a b=\"c\" d='e'>&\x1b")
+    assert shown == "&lt;a b=&#34;c&#34; d=&#39;e&#39;&gt;&amp;\ufffd"
     assert visible("a\x00b\u202ec\nd\te") == "a\ufffdb\ufffdc\nd\te"
     family = "👩\u200d👩\u200d👧"
     assert visible(family) == family
@@ -406,10 +414,51 @@ def test_only_shapes_and_words_of_a_drawing_stay() -> None:
         '<defs><clipPath id="clip7"><rect width="1.23456789" height="1"/></clipPath></defs>'
         '<g clip-path="url(#clip7)" style="x" onclick="x()"><path d="M1.23456,2L-0.00001,3"/></g></svg>'
     )
-    found = tidied(drawing, "map", 'label "<b>"')
+    found = sanitized_svg(drawing, "map", 'label "<b>"')
     for bad in ("script", "style", "foreign", "image", "href", "onload", "onclick", "<a", "white"):
         assert bad not in found
     assert 'id="map-0"' in found
     assert "url(#map-0)" in found
     assert "M1.23,2L-0.00,3" in found
     assert 'aria-label="label &quot;&lt;b&gt;&quot;"' in found
+
+
+# -- what a chart computes ---------------------------------------------------------------------------
+
+EXPENSIVE = {
+    "load_pool": report_facts,
+    "draw_subset": report_facts,
+    "compare_with_baseline": report_facts,
+    "innovation_gaps": report_facts,
+    "cost_frontier": report_facts,
+    "best_mixture": scoring,
+}
+NEEDED = {
+    "weights": set(),
+    "map": {"draw_subset"},
+    "cost": {"load_pool", "cost_frontier"},
+    "scores": {"load_pool", "best_mixture"},
+    "pooled": {"load_pool", "best_mixture"},
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_chart_computes_only_what_it_needs(
+    run: gx.Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    def spy(function: str, module: Any) -> None:
+        original = getattr(module, function)
+
+        def record(*arguments: Any, **more: Any) -> Any:
+            called.append(function)
+            return original(*arguments, **more)
+
+        monkeypatch.setattr(module, function, record)
+
+    for function, module in EXPENSIVE.items():
+        spy(function, module)
+    monkeypatch.setattr(gx.Mixture, "without", lambda *_: pytest.fail("an arm was left out"))
+    assert run.chart(name) is not None
+    assert sorted(called) == sorted(NEEDED[name])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import genmix as gx
+from genmix.report.facts import Facts
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -17,7 +20,7 @@ HOSTILE = (
     "</style><style>*{display:none}</style>",
     "\u2028\u2029 two ends of a line",
     "\u202egnp.exe\u202c",
-    "{{7*7}} ${7*7} $title $policy $$",
+    "{{7*7}} {% raw %} ${7*7} {{ facts.folder }}",
     "\x00\x1b[31mred\x07",
     "<svg onload=window.hacked=1>",
     "\"'><b onmouseover=window.hacked=1>x",
@@ -75,3 +78,15 @@ def text_run(folder: Path, samples: int = 120, **more: Any) -> gx.Run:
     path = folder / "study.json"
     path.write_text(json.dumps(study | more))
     return gx.run(path, folder / "run")
+
+
+def altered(facts: Facts, **values: Any) -> Facts:
+    """A copy of the facts with some values replaced; the others stay as computed."""
+    for name, value in vars(Facts).items():
+        if isinstance(value, cached_property):
+            getattr(facts, name)
+    changed = copy.copy(facts)
+    unknown = set(values) - set(vars(changed))
+    assert not unknown, unknown
+    vars(changed).update(values)
+    return changed

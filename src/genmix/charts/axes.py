@@ -1,4 +1,4 @@
-"""Ticks and titles of axes that stay readable at the size of a column."""
+"""Axes, ticks and titles that stay readable in a narrow column."""
 
 from __future__ import annotations
 
@@ -17,38 +17,48 @@ SHORT_NUMBERS = (
     "datum.value >= 0.001 ? format(datum.value, '~g') : format(datum.value, '~e')"
 )
 NO_COMMA = "replace(datum.label, regexp(',', 'g'), '')"
+SCORE_NAMES = {
+    "frechet_distance": "FD",
+    "kernel_distance": "KD",
+    "vendi": "Vendi",
+    "quality_vendi": "quality Vendi",
+    "rke": "RKE",
+    "inception_score": "Inception Score",
+}
 NARROW, WIDE = "fijlrtI.,:;'|()[]!- ", "mwMW%@—"
 
 
 def text_width(text: str, size: float = SMALL) -> float:
-    """About how wide a text is, in points."""
+    """The approximate width of a text in points."""
     return size * sum(map(_letter_width, text))
 
 
-def log_axis(title: str, values: Sequence[float], length: float, across: bool) -> dict[str, Any]:
-    """Scale and axis over these positive values; ``across`` is an axis from left to right."""
+def log_axis(
+    title: str, values: Sequence[float], length: float, horizontal: bool
+) -> dict[str, Any]:
+    """Scale and axis for these positive values."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     if low == high:
         low, high = low / 2, high * 2
-    if not across:
+    if not horizontal:
         low, high = low / 1.05, high * 1.05
     axis = {
         "title": title_lines(title, length),
-        "values": log_ticks(low, high, length, across),
+        "values": log_ticks(low, high, length, horizontal),
         "labelExpr": SHORT_NUMBERS,
         "labelFlush": False,
         "labelOverlap": False,
-        "grid": not across,
+        "grid": not horizontal,
     }
     return {"scale": {"type": "log", "domain": [low, high], "nice": False}, "axis": axis}
 
 
 def linear_axis(
-    title: str, values: Sequence[float], length: float, room: float = 0, grid: bool = False
+    title: str, values: Sequence[float], length: float, padding: float = 0, grid: bool = False
 ) -> dict[str, Any]:
-    """Scale and axis from left to right, with ``room`` at both ends as a share of its span."""
+    """Horizontal scale and axis, extended at both ends by the share ``padding`` of its span."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    margin = room * (high - low) if high > low else 0.5
+    margin = padding * (high - low) if high > low else 0.5
     axis = {
         "title": title_lines(title, length),
         "tickCount": max(4, int(length // 35)),
@@ -60,17 +70,17 @@ def linear_axis(
     return {"scale": scale, "axis": axis}
 
 
-def upright(title: str, length: float) -> dict[str, Any]:
-    """The axis of a linear scale from bottom to top."""
+def vertical_axis(title: str, length: float) -> dict[str, Any]:
+    """A vertical axis with a linear scale."""
     return {"title": title_lines(title, length), "tickCount": 4, "labelExpr": NO_COMMA}
 
 
-def log_ticks(low: float, high: float, length: float, across: bool) -> list[float]:
-    """The densest round ticks whose labels have room."""
+def log_ticks(low: float, high: float, length: float, horizontal: bool) -> list[float]:
+    """The densest round ticks whose labels fit."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in STEPS:
         ticks = _within([float(f"{s}e{e}") for e in decades for s in steps], low, high)
-        if FEWEST <= len(ticks) <= MOST and _fits(ticks, low, high, length, across):
+        if FEWEST <= len(ticks) <= MOST and _fits(ticks, low, high, length, horizontal):
             return ticks
     powers = _within([float(f"1e{e}") for e in decades], low, high)
     if len(powers) >= FEWEST:
@@ -79,17 +89,27 @@ def log_ticks(low: float, high: float, length: float, across: bool) -> list[floa
 
 
 def title_lines(title: str, length: float) -> str | list[str]:
-    """A title longer than its axis on two lines, broken before a bracket or near the middle."""
+    """The title, split over two lines if too long: before a parenthesis, or near the middle."""
     spaces = [i for i, letter in enumerate(title) if letter == " "]
     if text_width(title, MIDDLE) <= 1.1 * length or not spaces:
         return title
-    brackets = [i for i in spaces if title[i + 1 : i + 2] == "("]
-    middle = min(brackets or spaces, key=lambda i: abs(i - len(title) / 2))
+    parentheses = [i for i in spaces if title[i + 1 : i + 2] == "("]
+    middle = min(parentheses or spaces, key=lambda i: abs(i - len(title) / 2))
     return [title[:middle], title[middle + 1 :]]
 
 
-def short(value: float | None) -> str:
-    """A number as it is written beside a bar: three digits that count."""
+def short_name(score: str) -> str:
+    """The conventional name of a score; a second Vendi is ``Vendi 2``."""
+    first, _, rest = score.partition(" ")
+    return f"{SCORE_NAMES.get(first, first.replace('_', ' '))} {rest}".rstrip()
+
+
+def direction(maximise: bool) -> str:
+    return "↑ (higher is better)" if maximise else "↓ (lower is better)"
+
+
+def bar_label(value: float | None) -> str:
+    """A number with three significant digits, for the label of a bar."""
     if value is None:
         return "–"
     size = abs(value)
@@ -115,7 +135,7 @@ def _within(ticks: list[float], low: float, high: float) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    """Evenly spaced ones, for less than a decade."""
+    """Evenly spaced ticks, for less than a decade."""
     rough = (high - low) / 4
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * s for s in (1, 2, 5, 10) if unit * s >= rough)
@@ -123,10 +143,10 @@ def _even_ticks(low: float, high: float) -> list[float]:
     return [float(f"{i * step:.12g}") for i in count]
 
 
-def _fits(ticks: list[float], low: float, high: float, length: float, across: bool) -> bool:
+def _fits(ticks: list[float], low: float, high: float, length: float, horizontal: bool) -> bool:
     scale = length / math.log(high / low)
     gaps = [scale * math.log(b / a) for a, b in pairwise(ticks)]
-    if not across:
+    if not horizontal:
         return min(gaps) >= LINE_HEIGHT
     widths = [text_width(f"{t:g}" if t < 1e4 else f"{t / 1e3:g}k") for t in ticks]
     pairs = zip(gaps, pairwise(widths), strict=True)

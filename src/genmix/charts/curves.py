@@ -1,24 +1,23 @@
-"""Curves with shaded 95 % bands."""
+"""Line charts with shaded 95 % bands, and parameter sweeps with a dot at each value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
-from genmix.charts.axes import linear_axis, log_axis, upright
+from genmix.charts.axes import linear_axis, log_axis, vertical_axis
 from genmix.charts.rendering import altair, chart_of
-from genmix.charts.rows import Row, cleaned, finite
-from genmix.charts.style import Style, styles
-from genmix.errors import InputError
+from genmix.charts.rows import Row, check_x, cleaned, known, panel_name
+from genmix.charts.style import Style, label_styles
 
 if TYPE_CHECKING:
     from altair import VConcatChart
 
 BAND = 0.16
 LINE = 1.6
-ROOM = 0.04
+PADDING = 0.04
 VALUES = ("mean", "low", "high")
 
 
@@ -26,8 +25,8 @@ VALUES = ("mean", "low", "high")
 class Panel:
     """One pair of axes.
 
-    A row is ``{"series": label, "x": number, "mean": float, "low": float, "high": float}``; a mean
-    that is None or NaN leaves a gap in the line, a low or high that is missing one in the band.
+    A row is ``{"series": label, "x": number, "mean": float, "low": float, "high": float}``. A mean
+    of None or NaN leaves a gap in the line; a missing low or high leaves a gap in the band.
     """
 
     title: str
@@ -39,21 +38,31 @@ class Panel:
 
 
 def curves(
-    panels: Sequence[Panel], columns: int = 2, looks: Mapping[str, Style] | None = None
+    panels: Sequence[Panel], columns: int = 2, styles: Mapping[str, Style] | None = None
 ) -> VConcatChart:
-    """A line and a band for each series; one legend for all panels, each with its own axes.
+    """A line and a band for each series; each panel has its own axes, and all share one legend.
 
-    ``looks`` gives the style of every series, in the order of the legend, where they are no policies.
+    ``styles`` sets the style of every series, in legend order, if the series are not policies.
     """
-    return draw(panels, columns, False, looks)
+    return _draw(panels, columns, False, styles)
 
 
-def draw(
-    panels: Sequence[Panel], columns: int, points: bool, looks: Mapping[str, Style] | None = None
+def sweep(
+    panels: Sequence[Panel],
+    columns: int = 2,
+    log_x: bool = False,
+    styles: Mapping[str, Style] | None = None,
+) -> VConcatChart:
+    """Like ``curves``, with a dot at each value; ``log_x`` overrides that of the panels."""
+    return _draw([replace(panel, log_x=log_x) for panel in panels], columns, True, styles)
+
+
+def _draw(
+    panels: Sequence[Panel], columns: int, points: bool, styles: Mapping[str, Style] | None
 ) -> VConcatChart:
     across = layout.columns_for(len(panels), columns)
     tidy = [_tidy(panel) for panel in panels]
-    drawn = looks or styles(row["series"] for rows in tidy for row in rows)
+    drawn = styles or label_styles(row["series"] for rows in tidy for row in rows)
     pairs = zip(panels, tidy, strict=True)
     return layout.page(
         [_panel(panel, rows, drawn, across, points) for panel, rows in pairs],
@@ -68,27 +77,27 @@ def _panel(
 ) -> Any:
     alt = altair()
     width, height = layout.panel_width(across), layout.panel_height(across)
-    # The first series of the legend is drawn last, on top.
+    # The first series in the legend is drawn last, on top of the others.
     order = {label: -i for i, label in enumerate(drawn)}
     rows = sorted(rows, key=lambda row: (order[row["series"]], row["x"]))
     x = alt.X("x:Q", **_x_axis(panel, rows, width))
     y = _y_axis(panel, rows, height)
-    colour, dash = _look(drawn)
+    color, dash = _style_scales(drawn)
     base = chart_of(rows)
     band = base.mark_area(opacity=BAND, clip=True).encode(
-        x, alt.Y("low:Q", **y), alt.Y2("high"), colour
+        x, alt.Y("low:Q", **y), alt.Y2("high"), color
     )
     line = base.mark_line(strokeWidth=LINE, clip=True, strokeJoin="round").encode(
-        x, alt.Y("mean:Q", **y), colour, dash
+        x, alt.Y("mean:Q", **y), color, dash
     )
-    seen = [row for row in rows if row["mean"] is not None] if points else alone(rows)
+    seen = [row for row in rows if row["mean"] is not None] if points else isolated(rows)
     dots = chart_of(seen).mark_circle(size=20, opacity=1)
-    dotted = [dots.encode(x, alt.Y("mean:Q", **y), colour)] if seen else []
+    dotted = [dots.encode(x, alt.Y("mean:Q", **y), color)] if seen else []
     return layout.panel([band, line, *dotted], width, height, panel.title)
 
 
-def alone(rows: Sequence[Row]) -> list[Row]:
-    """Means without a neighbour, which a line would not show; rows are sorted by series and x."""
+def isolated(rows: Sequence[Row]) -> list[Row]:
+    """Means without a neighbor, which a line would not show; rows are sorted by series and x."""
     found = []
     for i, row in enumerate(rows):
         beside = [rows[j] for j in (i - 1, i + 1) if 0 <= j < len(rows)]
@@ -98,32 +107,29 @@ def alone(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _look(drawn: Mapping[str, Style]) -> tuple[Any, Any]:
+def _style_scales(drawn: Mapping[str, Style]) -> tuple[Any, Any]:
     alt = altair()
     labels = list(drawn)
-    colours = [style.colour for style in drawn.values()]
+    colors = [style.color for style in drawn.values()]
     dashes = [list(style.dash) or [1, 0] for style in drawn.values()]
     return (
-        alt.Color("series:N", scale=alt.Scale(domain=labels, range=colours), legend=None),
+        alt.Color("series:N", scale=alt.Scale(domain=labels, range=colors), legend=None),
         alt.StrokeDash("series:N", scale=alt.Scale(domain=labels, range=dashes), legend=None),
     )
 
 
 def _tidy(panel: Panel) -> list[Row]:
-    where = f"the panel {panel.title!r}"
+    where = panel_name(panel.title)
     rows = cleaned(panel.rows, ("series",), ("x", "mean"), where, optional=("low", "high"))
-    for row in rows:
-        if row["x"] is None or (panel.log_x and row["x"] <= 0):
-            wanted = "a positive number, or set log_x=False" if panel.log_x else "a number"
-            raise InputError(f"A row of {where} has no place on the x axis: give {wanted}.")
+    check_x(rows, panel.log_x, where)
     return [_bounded(row, panel.log_y) for row in rows]
 
 
 def _bounded(row: Row, log_y: bool) -> Row:
-    """What is not positive is left out of a logarithmic axis, and a band needs both its ends."""
+    """Drop non-positive values from a logarithmic axis, and bands that lack an end."""
     if log_y:
         row = {**row, **{k: row[k] if (row[k] or 0) > 0 else None for k in VALUES}}
-        # Half of a band is better than none where its lower end falls below zero.
+        # Where the lower end falls below zero, half a band is better than none.
         row["low"] = row["mean"] if row["low"] is None else row["low"]
     if row["low"] is None or row["high"] is None:
         row = {**row, "low": None, "high": None}
@@ -133,12 +139,12 @@ def _bounded(row: Row, log_y: bool) -> Row:
 def _x_axis(panel: Panel, rows: Sequence[Row], width: int) -> dict[str, Any]:
     values = [row["x"] for row in rows]
     if panel.log_x:
-        return log_axis(panel.x, values, width, across=True)
-    return linear_axis(panel.x, values, width, ROOM)
+        return log_axis(panel.x, values, width, horizontal=True)
+    return linear_axis(panel.x, values, width, PADDING)
 
 
 def _y_axis(panel: Panel, rows: Sequence[Row], height: int) -> dict[str, Any]:
     if panel.log_y:
-        values = finite(row[key] for row in rows for key in VALUES)
-        return log_axis(panel.y, values, height, across=False)
-    return {"scale": {"zero": False, "nice": True}, "axis": upright(panel.y, height)}
+        values = known(row[key] for row in rows for key in VALUES)
+        return log_axis(panel.y, values, height, horizontal=False)
+    return {"scale": {"zero": False, "nice": True}, "axis": vertical_axis(panel.y, height)}

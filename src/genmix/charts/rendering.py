@@ -1,16 +1,22 @@
-"""Altair, imported where something is drawn."""
+"""Build Altair charts and save them as PDF, PNG or SVG, without a browser or network access."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from genmix.core.atomic import draft_of, make_folder
 from genmix.core.optional import require
+from genmix.errors import InputError
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""The converter does not refuse a text that holds one of these: it ends the process."""
+"""Characters that XML forbids. The converter does not reject them; it ends the process."""
+
+PNG_SCALE = 2
 
 
 def altair() -> Any:
@@ -18,18 +24,55 @@ def altair() -> Any:
 
 
 def chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A chart of these rows, which travel as one text: Altair would check each value many times."""
+    """A chart of these rows, passed as one JSON text because Altair validates values slowly."""
     alt = altair()
-    text = json.dumps(fit_for_xml(list(rows)), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(without_forbidden(list(rows)), ensure_ascii=False, allow_nan=False)
     return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))
 
 
-def fit_for_xml(value: Any) -> Any:
-    """The same with � for characters that XML cannot hold, in every text and name."""
+def without_forbidden(value: Any) -> Any:
+    """The same value with � in place of characters that XML forbids, in every text and key."""
     if isinstance(value, str):
         return NOT_IN_XML.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {fit_for_xml(key): fit_for_xml(each) for key, each in value.items()}
+        return {without_forbidden(key): without_forbidden(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [fit_for_xml(each) for each in value]
+        return [without_forbidden(each) for each in value]
     return value
+
+
+def save(
+    chart: Any, stem: str | os.PathLike[str], formats: Sequence[str] = ("pdf", "png")
+) -> list[Path]:
+    """Write ``stem.pdf``, ``stem.png`` (at double size) or ``stem.svg`` atomically."""
+    converters = _converters()
+    for name in formats:
+        if name not in converters:
+            raise InputError(
+                f"{name!r} is not a chart format; use some of {', '.join(converters)}."
+            )
+    content = {name: render_chart(chart, name) for name in formats}
+    stem = Path(stem)
+    make_folder(stem.parent)
+    targets = [stem.with_name(f"{stem.name}.{name}") for name in content]
+    for target, drawing in zip(targets, content.values(), strict=True):
+        with draft_of(target) as draft:
+            draft.write_bytes(drawing)
+    return targets
+
+
+def render_chart(chart: Any, name: str) -> bytes:
+    """The chart as ``pdf``, ``png`` or ``svg``."""
+    version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return _converters()[name](without_forbidden(chart.to_dict()), version)
+
+
+def _converters() -> dict[str, Callable[[Any, str], bytes]]:
+    convert = require("vl_convert", extra="paper", what="saving a chart")
+    return {
+        "pdf": lambda spec, version: bytes(convert.vegalite_to_pdf(spec, vl_version=version)),
+        "png": lambda spec, version: bytes(
+            convert.vegalite_to_png(spec, vl_version=version, scale=PNG_SCALE)
+        ),
+        "svg": lambda spec, version: convert.vegalite_to_svg(spec, vl_version=version).encode(),
+    }

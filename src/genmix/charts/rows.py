@@ -1,4 +1,4 @@
-"""The rows that a figure is drawn from, checked: plain numbers, with None where there is none."""
+"""Validate the rows of a chart: plain numbers, with None for a gap."""
 
 from __future__ import annotations
 
@@ -18,37 +18,48 @@ def cleaned(
     where: str,
     optional: Sequence[str] = (),
 ) -> list[Row]:
-    """Rows with these texts and numbers alone; NaN and infinity become None, which leaves a gap."""
+    """Rows with only these texts and numbers; NaN and infinity become None, which leaves a gap."""
     found = [_cleaned(row, texts, numbers, where, optional) for row in rows]
     if not found:
-        raise InputError(f"{where} has no rows: give at least one.")
+        raise InputError(f"{where} has no rows; pass at least one.")
     return found
 
 
+def panel_name(title: str) -> str:
+    """The panel in an error message."""
+    return f"the panel {title!r}" if title else "the chart"
+
+
 def by_panel(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of each panel, in the order in which panels first come; one without a name is ""."""
+    """The rows of each panel, in order of first appearance; an unnamed panel is ""."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault(str(row.get("panel") or ""), []).append(row)
     return found
 
 
-def place_of(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, int]:
-    """The values of a column, each with its place, in the order in which they first come."""
-    return {value: i for i, value in enumerate(dict.fromkeys(row[key] for row in rows))}
+def unique(rows: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+    """The distinct values of a column, in order of first appearance."""
+    return list(dict.fromkeys(row[key] for row in rows))
 
 
-def check_single(rows: Iterable[Row], keys: Sequence[str], where: str) -> None:
-    """Two rows in the same place would be drawn over each other."""
+def check_unique(rows: Iterable[Row], keys: Sequence[str], where: str) -> None:
+    """Refuse rows that would be drawn on top of each other."""
     seen = set()
     for row in rows:
-        place = tuple(row[key] for key in keys)
-        if place in seen:
-            raise InputError(f"{where} has two rows for {row[keys[0]]!r}: give one for each label.")
-        seen.add(place)
+        position = tuple(row[key] for key in keys)
+        if position in seen:
+            raise InputError(f"{where} has two rows for {row[keys[0]]!r}; pass one per label.")
+        seen.add(position)
 
 
-def finite(values: Iterable[float | None]) -> list[float]:
+def check_x(rows: Iterable[Row], log_x: bool, where: str) -> None:
+    if any(row["x"] is None or (log_x and row["x"] <= 0) for row in rows):
+        wanted = "a positive number, or set log_x=False" if log_x else "a number"
+        raise InputError(f"A row of {where} has no position on the x axis; pass {wanted}.")
+
+
+def known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
@@ -62,7 +73,7 @@ def _cleaned(
     for key in (*texts, *numbers):
         if key not in row:
             raise InputError(
-                f"A row of {where} has no {key!r}: it has {', '.join(row) or 'nothing'}."
+                f"A row of {where} has no {key!r}; it has {', '.join(row) or 'nothing'}."
             )
     found: Row = {key: str(row[key]) for key in texts}
     for key in (*numbers, *optional):
@@ -76,5 +87,5 @@ def _number(value: Any, what: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} is {value!r}: give a number, or None for a gap.") from error
+        raise InputError(f"{what} is {value!r}; pass a number, or None for a gap.") from error
     return number if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""Points in the plane, coloured by group."""
+"""Scatter plot, colored by group."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from altair import VConcatChart
 
 DOT = 9
-FAINT_ENOUGH = 0.7
+OPACITY = 0.7
 
 
 def scatter(
     rows: Sequence[Mapping[str, Any]],
     x: str,
     y: str,
-    colours: Mapping[str, str],
+    colors: Mapping[str, str],
     height: int = 170,
 ) -> VConcatChart:
-    """A dot a row, ``{"group", "x", "y"}``, in the order of the rows; ``colours`` are those of the groups."""
+    """One dot per row ``{"group", "x", "y"}``, in the order of the rows; ``colors`` has one per group."""
     found = cleaned(rows, ("group",), ("x", "y"), "the chart")
-    odd = next((row["group"] for row in found if row["group"] not in colours), None)
-    if odd is not None:
-        raise InputError(f"the group {odd!r} has no colour: give one for each.")
+    missing = next((row["group"] for row in found if row["group"] not in colors), None)
+    if missing is not None:
+        raise InputError(f"the group {missing!r} has no color; pass one for each group.")
     alt = altair()
     width = layout.panel_width(1)
 
@@ -40,16 +40,16 @@ def scatter(
     scale = alt.Scale(zero=False, nice=False, padding=6)
     dots = (
         chart_of(found)
-        .mark_circle(size=DOT, opacity=FAINT_ENOUGH)
+        .mark_circle(size=DOT, opacity=OPACITY)
         .encode(
             alt.X("x:Q", axis=axis(x, width), scale=scale),
             alt.Y("y:Q", axis=axis(y, height), scale=scale),
             alt.Color(
                 "group:N",
-                scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+                scale=alt.Scale(domain=list(colors), range=list(colors.values())),
                 legend=None,
             ),
         )
     )
-    named = {group: Style(colour) for group, colour in colours.items()}
+    named = {group: Style(color) for group, color in colors.items()}
     return layout.page([layout.panel([dots], width, height, "")], 1, named, "circle")

@@ -1,4 +1,4 @@
-"""What the samples are drawn from, as it moves."""
+"""Stacked areas: the share of each arm over time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from genmix.charts import layout
 from genmix.charts.axes import linear_axis, log_axis, title_lines
 from genmix.charts.rendering import altair, chart_of
-from genmix.charts.rows import Row, by_panel, cleaned
-from genmix.charts.style import Style, arm_colours
-from genmix.errors import InputError
+from genmix.charts.rows import Row, by_panel, check_x, cleaned, panel_name
+from genmix.charts.style import Style, arm_colors
 
 if TYPE_CHECKING:
     from altair import VConcatChart
@@ -23,11 +22,11 @@ def shares(
     log_x: bool = True,
     columns: int = 2,
 ) -> VConcatChart:
-    """Stacked areas; a row is ``{"arm", "x", "share", "panel"?}``, arms in the order they come."""
+    """Stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows."""
     panels = by_panel(rows)
     across = layout.columns_for(len(panels), columns)
     tidy = {title: _tidy(title, content, log_x) for title, content in panels.items()}
-    colours = arm_colours(row["arm"] for content in tidy.values() for row in content)
+    colors = arm_colors(row["arm"] for content in tidy.values() for row in content)
     size = layout.panel_width(across), layout.panel_height(across)
 
     def axes(content: list[Row]) -> tuple[Any, Any]:
@@ -40,23 +39,23 @@ def shares(
 
     return layout.page(
         [
-            layout.panel([_areas(content, colours, *axes(content))], *size, title)
+            layout.panel([_areas(content, colors, *axes(content))], *size, title)
             for title, content in tidy.items()
         ],
         across,
-        {arm: Style(colour) for arm, colour in colours.items()},
+        {arm: Style(color) for arm, color in colors.items()},
         "square",
     )
 
 
-def _areas(rows: list[Row], colours: Mapping[str, str], x: Any, y: Any) -> Any:
+def _areas(rows: list[Row], colors: Mapping[str, str], x: Any, y: Any) -> Any:
     alt = altair()
-    place = {arm: i for i, arm in enumerate(colours)}
+    place = {arm: i for i, arm in enumerate(colors)}
     rows = sorted(
         ({**row, "place": place[row["arm"]]} for row in rows),
         key=lambda row: (row["place"], row["x"]),
     )
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     return (
         chart_of(rows)
         .mark_area(stroke="white", strokeWidth=0.5, clip=True)
@@ -65,12 +64,9 @@ def _areas(rows: list[Row], colours: Mapping[str, str], x: Any, y: Any) -> Any:
 
 
 def _tidy(title: str, rows: Sequence[Mapping[str, Any]], log_x: bool) -> list[Row]:
-    where = f"the panel {title!r}" if title else "the chart"
+    where = panel_name(title)
     found = cleaned(rows, ("arm",), ("x", "share"), where)
-    for row in found:
-        if row["x"] is None or (log_x and row["x"] <= 0):
-            wanted = "a positive number, or set log_x=False" if log_x else "a number"
-            raise InputError(f"A row of {where} has no place on the x axis: give {wanted}.")
-    # Without one of them the others would seem to shrink: there is a gap in all.
+    check_x(found, log_x, where)
+    # If one share is missing, leave a gap in all: otherwise the others would appear to shrink.
     gaps = {row["x"] for row in found if row["share"] is None}
     return [{**row, "share": None if row["x"] in gaps else row["share"]} for row in found]

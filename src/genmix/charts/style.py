@@ -1,8 +1,7 @@
-"""Colours, dashes and the theme: one look for every figure.
+"""Colors, dashes and the theme of every figure.
 
-The colours of policies are those of Okabe and Ito, which the colour-blind can tell apart; the dash
-says what kind of policy it is. Arms have the pale colours of Paul Tol, so that an area or a bar is
-never taken for a policy.
+Policies use the color-blind-safe palette of Okabe and Ito, and the dash tells the kind of policy. Arms
+use the pale palette of Paul Tol, so that no area or bar is mistaken for a policy.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ Dash = tuple[float, ...]
 
 
 class Style(NamedTuple):
-    """How a line is drawn; an empty dash is a solid line."""
+    """Color and dash of a line; an empty dash is a solid line."""
 
-    colour: str
+    color: str
     dash: Dash = ()
 
 
-BLACK, GREY = "#000000", "#8C8C8C"
+BLACK, GRAY = "#000000", "#8C8C8C"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREEN, ORANGE, SKY = "#009E73", "#E69F00", "#56B4E9"
 
@@ -38,25 +37,25 @@ POLICY_STYLES: dict[str, Style] = {
     "Mixture-OGD": Style(PURPLE, SOLID),
     "Mixture-Bonus": Style(BLACK, SOLID),
     "Mixture oracle": Style(BLACK, LONG),
-    "One-arm oracle": Style(GREY, LONG),
+    "One-arm oracle": Style(GRAY, LONG),
     "One-arm greedy": Style(SKY, SHORT),
     "ε-greedy": Style(GREEN, SHORT),
     "One-arm UCB": Style(ORANGE, SHORT),
     "FD-UCB": Style(PURPLE, DASH_DOT),
-    "Uniform": Style(GREY, DOTS),
+    "Uniform": Style(GRAY, DOTS),
     "Newton": Style(BLACK, DASH_DOT),
 }
-"""Mixtures that learn are solid, oracles have long dashes, one-arm policies short ones."""
+"""Learned mixtures are solid; oracles have long dashes, one-arm policies short ones."""
 
-FURTHER_SOLID = [Style(colour) for colour in (GREEN, ORANGE, SKY)]
+FURTHER_SOLID = [Style(color) for color in (GREEN, ORANGE, SKY)]
 FURTHER = [
     *FURTHER_SOLID,
     *(Style(c, DASH_DOT) for c in (BLUE, VERMILLION, GREEN, ORANGE, SKY)),
     *(Style(c, DOTS) for c in (BLUE, VERMILLION, ORANGE, SKY, BLACK)),
 ]
-"""What other labels get: nothing that a policy has, or that some would take for it."""
+"""Styles for other labels, distinct from those of all policies."""
 
-ARM_COLOURS = (
+ARM_COLORS = (
     "#77AADD",
     "#EE8866",
     "#EEDD88",
@@ -74,15 +73,15 @@ FAINT = "#E4E4E4"
 FULL_DELTA = 0.6
 UCB_DELTA = re.compile(r"Mixture-UCB\b.*δ\S*?\s*=\s*(\d+\.?\d*(?:e-?\d+)?)")
 
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the first comes with vl-convert
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the first ships with vl-convert
 SMALL, MIDDLE = 8, 9
 
 
-def styles(labels: Iterable[str]) -> dict[str, Style]:
-    """A style for each label, in the order of the legend.
+def label_styles(labels: Iterable[str]) -> dict[str, Style]:
+    """A style for each label, in legend order.
 
-    Other labels than a policy's take a place by their checksum and the next free one where two of
-    a figure meet, so that a figure never depends on the order of its rows.
+    Labels that are not policies get a style by their checksum, or the next free one on a collision, so
+    that a figure does not depend on the order of its rows.
     """
     ordered = legend_order(labels)
     found = {label: style for label in ordered if (style := policy_style(label)) is not None}
@@ -95,15 +94,15 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def policy_style(label: str) -> Style | None:
-    """The style of a policy that is known by name."""
+    """The style of a known policy, or None."""
     if label in POLICY_STYLES:
         return POLICY_STYLES[label]
     delta = _delta(label)
-    return None if delta is None else Style(_shade(POLICY_STYLES["Mixture-UCB"].colour, delta))
+    return None if delta is None else Style(_shade(POLICY_STYLES["Mixture-UCB"].color, delta))
 
 
 def legend_order(labels: Iterable[str]) -> list[str]:
-    """Policies as listed above, UCB by its δ, and then the others as they come."""
+    """Policies in the order above, UCB variants by δ, then other labels as given."""
     names = list(POLICY_STYLES)
     unique = list(dict.fromkeys(labels))
 
@@ -116,22 +115,22 @@ def legend_order(labels: Iterable[str]) -> list[str]:
     return sorted(unique, key=rank)
 
 
-def arm_colours(arms: Iterable[str]) -> dict[str, str]:
-    """A colour for each arm, by its place; after nine arms darker ones follow."""
+def arm_colors(arms: Iterable[str]) -> dict[str, str]:
+    """A color for each arm by position; after nine arms the colors repeat, darker."""
     found: dict[str, str] = {}
     for i, arm in enumerate(dict.fromkeys(arms)):
-        turn, place = divmod(i, len(ARM_COLOURS))
-        found[arm] = _blend(ARM_COLOURS[place], "#000000", 1 - 0.65**turn)
+        turn, place = divmod(i, len(ARM_COLORS))
+        found[arm] = _blend(ARM_COLORS[place], "#000000", 1 - 0.65**turn)
     return found
 
 
 def arm_inks(arms: Iterable[str]) -> dict[str, str]:
-    """The arms' colours for dots and lines: dark enough for white, and light enough for a dark page."""
-    return {arm: _blend(colour, "#000000", 0.3) for arm, colour in arm_colours(arms).items()}
+    """Colors of arms for dots and lines, readable on both white and dark pages."""
+    return {arm: _blend(color, "#000000", 0.3) for arm, color in arm_colors(arms).items()}
 
 
 def theme() -> dict[str, Any]:
-    """The Vega-Lite configuration of every figure: one pixel is one point of the paper."""
+    """The Vega-Lite configuration of every figure; one pixel is one point on paper."""
     return {
         "background": "white",
         "font": FONT,
@@ -157,7 +156,7 @@ def theme() -> dict[str, Any]:
 
 
 def _place(label: str, taken: set[int]) -> int:
-    """The label's own place among the solid styles, or the next that is free."""
+    """The index of the label's own solid style, or of the next free style."""
     first = zlib.crc32(label.encode()) % len(FURTHER_SOLID)
     solid = [(first + i) % len(FURTHER_SOLID) for i in range(len(FURTHER_SOLID))]
     places = [*solid, *range(len(FURTHER_SOLID), len(FURTHER))]
@@ -169,13 +168,13 @@ def _delta(label: str) -> float | None:
     return float(match.group(1)) if match else None
 
 
-def _shade(colour: str, delta: float) -> str:
-    """Paler below the full δ, darker above it."""
+def _shade(color: str, delta: float) -> str:
+    """Paler below the full δ, darker above."""
     if delta <= FULL_DELTA:
-        return _blend(colour, "#FFFFFF", 0.7 * (1 - delta / FULL_DELTA))
-    return _blend(colour, "#000000", 0.75 * (1 - FULL_DELTA / delta))
+        return _blend(color, "#FFFFFF", 0.7 * (1 - delta / FULL_DELTA))
+    return _blend(color, "#000000", 0.75 * (1 - FULL_DELTA / delta))
 
 
-def _blend(colour: str, other: str, share: float) -> str:
-    pairs = ((int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
+def _blend(color: str, other: str, share: float) -> str:
+    pairs = ((int(color[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)

@@ -1,4 +1,4 @@
-"""The report of a run: what came of it, in words, numbers and charts, as one HTML file."""
+"""The report of a run: results, advice, charts and samples in one HTML file."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from genmix.errors import InputError
 NAME = "report.html"
 
 CHARTS = ("scores", "weights", "pooled", "map", "cost")
-"""What :func:`run_chart` draws."""
+"""The names that :func:`run_chart` accepts."""
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report of a run folder, by default into it, and give its path."""
-    from genmix.report.facts import few_threads, gather
-    from genmix.report.page import render
+    """Write the report of a run folder, by default into the folder, and return its path."""
+    from genmix.report.facts import Facts
+    from genmix.report.page import render_page
     from genmix.runs.export import check_target
 
     folder = Path(run)
     target = folder / NAME if out is None else Path(out)
     if target.resolve() != (folder / NAME).resolve():
         check_target(folder, target)
-    with few_threads(folder):
-        text = render(gather(folder))
+    facts = Facts(folder)
+    with facts.limited_threads():
+        text = render_page(facts)
     make_folder(target.parent)
     write_text(target, text)
     return target
@@ -34,16 +35,18 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
 
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     """One chart of a report, as an Altair chart."""
-    from genmix.report.facts import few_threads, gather
-    from genmix.report.figures import figure
+    from genmix.report.facts import Facts
+    from genmix.report.figures import FIGURES
 
     if name not in CHARTS:
-        raise InputError(f"there is no chart {name!r}: give one of {', '.join(CHARTS)}.")
+        raise InputError(f"there is no chart {name!r}; use one of {', '.join(CHARTS)}.")
     folder = Path(run)
-    with few_threads(folder):
-        chart = figure(gather(folder), name)
+    facts = Facts(folder)
+    with facts.limited_threads():
+        chart = FIGURES[name](facts)
     if chart is None:
-        from genmix.report.page import ABSENT
+        from genmix.report.page import MISSING
 
-        raise InputError(f"the run {folder} has nothing for the chart {name!r}: {ABSENT[name]}")
+        reason = MISSING[name][0].lower() + MISSING[name][1:]
+        raise InputError(f"the chart {name!r} of {folder} cannot be drawn: {reason}")
     return chart

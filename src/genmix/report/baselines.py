@@ -1,8 +1,9 @@
-"""The mixture against what one would draw without it, in sets of equal size.
+"""Compare the mixture with a baseline in sample sets of equal size.
 
-Few samples make a score worse than many: a mixture scored on all samples in hand would beat an arm scored on
-its own even if both were the same. So each side is a set of as many samples, half of what there is for
-both; how much their difference varies from one random half to the next is about how far it can be trusted.
+Small sets score worse than large ones: a mixture scored on all samples would beat an arm scored on its own
+samples even if both were the same distribution. Here each side is therefore a random set of the same size,
+at most half of what is available. The spread of the difference over several such sets tells how far it can
+be trusted.
 """
 
 from __future__ import annotations
@@ -14,48 +15,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.plain import finite
+from genmix.diagnosis.thresholds import CHANCE_SIGMAS
 from genmix.objectives import Objective
-from genmix.offline.mixture import Pool, proportional
-from genmix.report.sampling import Chosen
+from genmix.objectives.pool import Pool
+from genmix.offline.mixture import proportional
+from genmix.report.sampling import SampleSubset
+from genmix.report.scoring import Term, Values, improvement
 from genmix.runs.timeline import plain_values
 
-Values = dict[str, float | None]
 Weights = Mapping[str, float]
+Indices = NDArray[np.int64]
 
 DRAWS = 8
-LEAST, MOST = 5, 1500
-"""Samples of a set: with fewer it says nothing, with more it takes long."""
+MIN_SIZE, MAX_SIZE = 5, 1500
+"""Samples per set: fewer are not informative, more take too long."""
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Both sides' scores, and the standard deviation of their difference."""
+class BaselineComparison:
+    """Mean scores of both sides, and the standard deviation of their difference."""
 
     size: int
-    """Samples of a set."""
+    """Samples per set."""
     mixture: Values
-    other: Values
-    spread: Values
+    baseline: Values
+    std: Values
+
+    def improvement(self, term: Term) -> float | None:
+        """The relative improvement of the mixture; 0 if it is within chance."""
+        ours, theirs, std = (
+            scores.get(term.name) for scores in (self.mixture, self.baseline, self.std)
+        )
+        if ours is None or theirs is None or std is None:
+            return None
+        if abs(ours - theirs) <= CHANCE_SIGMAS * std:
+            return 0.0
+        return improvement(term, self.mixture, self.baseline)
+
+    def is_equal(self, term: Term, tolerance: float) -> bool:
+        """Whether both sides differ by at most ``tolerance``, with certainty."""
+        share = improvement(term, self.mixture, self.baseline)
+        std, theirs = self.std.get(term.name), self.baseline.get(term.name)
+        if share is None or std is None or not theirs:
+            return False
+        return abs(share) <= tolerance and CHANCE_SIGMAS * std <= tolerance * abs(theirs)
 
 
-def against(chosen: Chosen, objective: Objective, mixture: Weights, other: Weights) -> Rival | None:
-    """Means over random halves; None where there are too few samples."""
-    places = {arm: np.flatnonzero(chosen.arms == arm) for arm in {**mixture, **other}}
-    size = min(_largest(places, mixture) // 2, _largest(places, other) // 2, MOST)
-    if size < max(LEAST, objective.least_samples):
+def compare_with_baseline(
+    subset: SampleSubset, objective: Objective, mixture: Weights, baseline: Weights
+) -> BaselineComparison | None:
+    """Average over random halves of the samples; None if there are too few samples."""
+    indices = {arm: np.flatnonzero(subset.arms == arm) for arm in {**mixture, **baseline}}
+    size = min(_available(indices, mixture) // 2, _available(indices, baseline) // 2, MAX_SIZE)
+    if size < max(MIN_SIZE, objective.least_samples):
         return None
     rng = np.random.default_rng(0)
     draws: list[list[Values]] = [[], []]
     for _ in range(DRAWS):
-        for scores, side in zip(draws, (mixture, other), strict=True):
-            scores.append(_scores(chosen, objective, _drawn(places, side, size, rng)))
+        for scores, weights in zip(draws, (mixture, baseline), strict=True):
+            scores.append(_scores(subset, objective, _draw(indices, weights, size, rng)))
     names = draws[0][0]
-    mine, theirs = ({name: _column(scores, name) for name in names} for scores in draws)
-    return Rival(
+    ours, theirs = ({name: _column(scores, name) for name in names} for scores in draws)
+    return BaselineComparison(
         size,
-        {name: finite(mine[name].mean()) for name in names},
+        {name: finite(ours[name].mean()) for name in names},
         {name: finite(theirs[name].mean()) for name in names},
-        {name: finite((mine[name] - theirs[name]).std(ddof=1)) for name in names},
+        {name: finite((ours[name] - theirs[name]).std(ddof=1)) for name in names},
     )
 
 
@@ -63,33 +88,33 @@ def _column(scores: list[Values], name: str) -> NDArray[np.float64]:
     return np.array([each[name] for each in scores], dtype=np.float64)  # None becomes nan
 
 
-def _largest(places: Mapping[str, NDArray[np.int64]], weights: Weights) -> int:
-    """The most samples that can be had in these shares."""
+def _available(indices: Mapping[str, Indices], weights: Weights) -> int:
+    """Size of the largest set with these weights."""
     total = sum(weights.values())
-    sizes = [len(places[arm]) * total / share for arm, share in weights.items() if share > 0]
+    sizes = [len(indices[arm]) * total / share for arm, share in weights.items() if share > 0]
     return int(min(sizes, default=0))
 
 
-def _drawn(
-    places: Mapping[str, NDArray[np.int64]], weights: Weights, size: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Different samples of every arm in its share, by largest remainders."""
+def _draw(
+    indices: Mapping[str, Indices], weights: Weights, size: int, rng: np.random.Generator
+) -> Indices:
+    """Samples of every arm in proportion to its weight, without replacement."""
     shares = np.array(list(weights.values())) / sum(weights.values())
     parts = [
-        rng.permutation(places[arm])[:count]
+        rng.permutation(indices[arm])[:count]
         for arm, count in zip(weights, proportional(shares, size), strict=True)
     ]
     return np.concatenate(parts)
 
 
-def _scores(chosen: Chosen, objective: Objective, places: NDArray[np.int64]) -> Values:
-    quality, cost = (_known(chosen, places, key) for key in ("quality", "cost"))
-    pool = Pool.of({"set": chosen.embeddings[places]}, objective, quality, cost)
+def _scores(subset: SampleSubset, objective: Objective, indices: Indices) -> Values:
+    quality, cost = (_known(subset, indices, key) for key in ("quality", "cost"))
+    pool = Pool.of({"set": subset.embeddings[indices]}, objective, quality, cost)
     return plain_values(pool.pooled_score()) or {}
 
 
 def _known(
-    chosen: Chosen, places: NDArray[np.int64], key: str
+    subset: SampleSubset, indices: Indices, key: str
 ) -> dict[str, NDArray[np.float64]] | None:
-    values = [chosen.rows[place][key] for place in places]
+    values = [subset.rows[i][key] for i in indices]
     return None if None in values else {"set": np.array(values, dtype=np.float64)}

@@ -1,4 +1,4 @@
-"""The samples in the plane: their two principal components, the same picture every time."""
+"""Embeddings in two dimensions: their first two principal components, with reproducible signs."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
 @dataclass(frozen=True)
-class Map:
-    """Points ``(n, 2)``, and the share of the variance that each axis shows."""
+class Projection:
+    """Points ``(n, 2)``, and the share of the variance along each axis."""
 
     points: NDArray[np.float64]
     shares: tuple[float, float]
 
 
-def project(rows: NDArray[np.float64]) -> Map:
-    """Rows ``(n, d)`` along the two directions in which they vary most.
+def project(rows: NDArray[np.float64]) -> Projection:
+    """Project rows ``(n, d)`` onto their first two principal components.
 
-    Each direction is turned so that its largest entry is positive: signs do not depend on the library.
+    The largest entry of each component is positive, so that signs do not depend on the library.
     """
     count, dimension = rows.shape
     if count < 2 or dimension == 0:
-        return Map(np.zeros((count, 2)), (0.0, 0.0))
-    centred = rows - rows.mean(axis=0)
-    directions = _directions(centred)
+        return Projection(np.zeros((count, 2)), (0.0, 0.0))
+    centered = rows - rows.mean(axis=0)
+    components = _components(centered)
     points = np.zeros((count, 2))
-    points[:, : directions.shape[1]] = centred @ directions
-    total = float(np.sum(centred**2))
-    along = np.sum(points**2, axis=0) / total if total > 0 else np.zeros(2)
-    return Map(points, (float(along[0]), float(along[1])))
+    points[:, : components.shape[1]] = centered @ components
+    total = float(np.sum(centered**2))
+    shares = np.sum(points**2, axis=0) / total if total > 0 else np.zeros(2)
+    return Projection(points, (float(shares[0]), float(shares[1])))
 
 
-def _directions(centred: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first two eigenvectors of the covariance ``(d, 2)``, by the smaller of the two Gram matrices."""
-    count, dimension = centred.shape
+def _components(centered: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first two eigenvectors of the covariance ``(d, 2)``, from the smaller Gram matrix."""
+    count, dimension = centered.shape
     if dimension <= count:
-        vectors = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :2]
+        vectors = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :2]
     else:
-        left = np.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :2]
-        vectors = centred.T @ left
-        lengths = np.linalg.norm(vectors, axis=0)
-        vectors = vectors / np.where(lengths > 0, lengths, 1.0)
+        left = np.linalg.eigh(centered @ centered.T)[1][:, ::-1][:, :2]
+        vectors = centered.T @ left
+        norms = np.linalg.norm(vectors, axis=0)
+        vectors = vectors / np.where(norms > 0, norms, 1.0)
     largest = vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])]
-    turned: NDArray[np.float64] = vectors * np.where(largest < 0, -1.0, 1.0)
-    return turned
+    signed: NDArray[np.float64] = vectors * np.where(largest < 0, -1.0, 1.0)
+    return signed

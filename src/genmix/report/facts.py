@@ -1,11 +1,10 @@
-"""Everything that a report shows, as plain data, from the read side of a run alone."""
+"""The facts of a run that a report shows, each computed on first use."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,453 +12,341 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from genmix.core.plain import finite
-from genmix.diagnosis.innovation import innovation
+from genmix.diagnosis.innovation import innovation_gaps
 from genmix.errors import InputError
 from genmix.kernels.kernels import Cosine
-from genmix.objectives import Batch, Objective, Sum
-from genmix.offline.mixture import Mixture, best_mixture
-from genmix.report.sampling import Chosen, choose
-from genmix.report.frontier import PRICES, Frontier, frontier
-from genmix.report.baselines import Rival, against
+from genmix.objectives import Batch, Sum
+from genmix.objectives.pool import Pool
+from genmix.report.baselines import BaselineComparison, compare_with_baseline
+from genmix.report.frontier import PRICES, Frontier, cost_frontier
+from genmix.report.run_pool import load_pool
+from genmix.report.sampling import SampleSubset, draw_subset
 from genmix.report.sanitize import without_secrets
-from genmix.report.run_pool import is_heavy, statistics_of
+from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
 from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.lock import holder
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import ENDS, SUMMARY
-from genmix.runs.session import SMALL
-from genmix.runs.timeline import plain_values
-from genmix.solvers.loss import LinearLoss, SumLoss
+from genmix.runs.session import SMALL_DIMENSION
 
-Values = dict[str, float | None]
-
-MOST_SOLVES, MOST_HEAVY_SOLVES = 30, 8
-"""Arms that are left out in turn, those with the largest weights first; fewer where a solve takes seconds."""
-
-INNOVATION_SIDE = 1000
-"""Dimensions up to which second moments are compared as they are; beyond, in the span of as many samples."""
-
-DOUBT = 2.0
-"""What few samples put on top of a loss on average, and as much again for bad luck."""
-
-FEW = 30
-"""Samples of an arm, where that is not known."""
+MAX_INNOVATION_DIMENSION = 1000
+"""In higher dimensions, innovation is computed in the span of this many samples."""
 
 WINDOW = 0.2
-"""The last part of the samples, over which a mixture must have kept still to be called settled."""
-
-
-@dataclass(frozen=True)
-class Term:
-    """One part of the objective."""
-
-    name: str
-    maximise: bool
+"""The last part of the samples, over which a mixture must be stable to count as converged."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm, as the run saw it."""
+    """One arm of the run."""
 
     label: str
     count: int
     weight: float | None
-    """None: it is out of the mixture, or there is none yet."""
-    single: Values
+    """None if the arm is not in the mixture, or if there is no mixture yet."""
+    single_scores: Values
     """The scores of its own samples."""
-    loss: float | None
-    """The loss of its own samples."""
+    single_loss: float | None
     leave_one_out: float | None
-    """How much the least loss rises without it."""
-    without: Values
-    """The scores of the best mixture of the others."""
+    """The increase of the minimum loss without it."""
+    scores_without: Values
+    """The scores of the best mixture of the other arms."""
     quality: float | None
     cost: float | None
-    """All that was paid, also for what failed."""
+    """The total cost, including failures."""
     failures: int
     last_failure: str | None
     suspensions: int
     innovation: float | None
-    may_be_needed: bool = False
-    """Whether it looks useless only because it was seen so seldom."""
+    maybe_needed: bool = False
+    """Whether it may only look unnecessary because it has few samples."""
 
     @property
-    def cost_each(self) -> float | None:
+    def cost_per_sample(self) -> float | None:
         return None if self.cost is None or not self.count else self.cost / self.count
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """A mixture measured on all samples in hand."""
-
-    scores: Values
-    loss: float
-
-
-@dataclass(frozen=True)
-class Then:
-    """How the mixture of a while ago compares with the last one."""
+class EarlierMixture:
+    """An earlier mixture, compared with the final one."""
 
     samples: int
-    moved: float
-    """The most that any weight was away from where it is now, since then."""
+    max_change: float
+    """The largest distance of any weight since then from its final value."""
     scores: Values
-    """Of that mixture, on the samples of now."""
+    """Its scores on the samples available now."""
 
 
-@dataclass(frozen=True)
 class Facts:
-    """A run, ready to be told."""
+    """The facts of a run, finished or not.
 
-    name: str
-    folder: Path
-    status: str
-    reason: str | None
-    samples: int
-    runs: bool
-    """Whether a process is at work on it now."""
-    seconds: float
-    cost: float | None
-    tokens: tuple[int, int]
-    failures: int
-    began: float | None
-    policy: str
-    objective: str
-    terms: tuple[Term, ...]
-    details: str
-    """What the scores depend on."""
-    arms: tuple[Arm, ...]
-    weights: dict[str, float] | None
-    gap: float | None
-    mixture: Mixed | None
-    even: Mixed | None
-    against_best_arm: Rival | None
-    """The mixture and the arm that is best by itself, in sets of equal size."""
-    against_even: Rival | None
-    best: Values
-    """Of the best mixture of the arms still drawn from, whatever the policy made of them."""
-    pooled: Values
-    then: Then | None
-    timeline: list[dict[str, Any]]
-    frontier: Frontier | None
-    used_up: tuple[str, ...]
-    """Arms that have no more samples to give."""
-    chosen: Chosen
-    unit: bool
-    """Whether the objective looks at directions alone."""
-    study: dict[str, Any]
-    versions: dict[str, str]
-    notes: tuple[str, ...]
-    """What was left out or taken from a part of the samples."""
+    The journal's tables are read at once, so that they belong together. Everything that needs the
+    samples or a solve is computed on first use, so that a single chart costs no more than it must.
+    """
 
-    @cached_property
-    def best_arm(self) -> Arm | None:
-        """The one that is best by itself."""
-        return best_of(self.arms)
-
-    @property
-    def has_leavers(self) -> bool:
-        """Whether there are samples of arms that are not in the mixture any more."""
-        return any(arm.count and arm.label not in (self.weights or ()) for arm in self.arms)
-
-    def arm(self, label: str) -> Arm:
-        return next(arm for arm in self.arms if arm.label == label)
-
-
-def best_of(arms: Sequence[Arm]) -> Arm | None:
-    """The arm whose own samples have the least loss."""
-    known = [(arm.loss, arm) for arm in arms if arm.loss is not None]
-    return min(known, key=lambda pair: pair[0])[1] if known else None
-
-
-def few_threads(folder: Path) -> AbstractContextManager[Any]:
-    """One thread for small matrices: more gain nothing, and stall where others keep the cores busy."""
-    with JournalReader.open(folder) as journal:
-        first = journal.told_numbers()[:1]
-        sizes = [len(embedding_of(row)) for row in journal.samples_of([row[0] for row in first])]
-    is_small = not sizes or sizes[0] <= SMALL
-    return threadpool_limits(1, "blas") if is_small else nullcontext()
-
-
-def gather(folder: Path) -> Facts:
-    """All facts of a run, finished or not."""
-    with JournalReader.open(folder) as journal:
-        return _Gathering(folder, journal).facts()
-
-
-class _Gathering:
-    """Reads a journal once for each thing that is asked of it."""
-
-    def __init__(self, folder: Path, journal: JournalReader) -> None:
-        self.folder, self.journal = folder, journal
-        self.study: dict[str, Any] = journal.meta("study")
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with JournalReader.open(folder) as journal, journal.snapshot():
+            self.study: dict[str, Any] = journal.meta("study")
+            self.told = journal.told_numbers()
+            self.timeline = journal.timeline()
+            self.tokens = journal.tokens()
+            self.seconds = journal.running_time()
+            self.cost = math.fsum(journal.costs()) or None
+            self._cost_by_arm = journal.cost_by_arm()
+            self._events, self._failures = journal.events(), journal.failures()
+            self._version = journal.meta("genmix")
+            first = journal.samples_of([ticket for ticket, *_ in self.told[:1]])
+            self._dimension = next((len(embedding_of(row)) for row in first), 0)
+        self.is_running = holder(folder) is not None
+        self.name: str = self.study["name"]
+        self.policy: str = next(iter(self.study["policy"]))
         self.labels = list(self.study["arms"])
-        self.told = journal.told_numbers()
+        self.samples, self.failures = len(self.told), len(self._failures)
         self.counts = Counter(arm for _, arm, _, _ in self.told)
-        self.events, self.failures = journal.events(), journal.failures()
-        self.timeline = journal.timeline()
-        self.summary = _summary(folder)
-        self.pool = statistics_of(folder, journal)
-        self.heavy = self.pool is not None and is_heavy(self.pool)
-        self.weights = self._last_weights()
-        self.notes: list[str] = []
+        starts = (e["at"] for e in self._events if e["kind"] == "start")
+        self.started_at: float | None = next(starts, None)
+        self.status, self.reason = self._end()
+        exhausted = {e["arm"] for e in self._events if e["detail"].get("why") == EXHAUSTED}
+        self.exhausted = [arm for arm in self.labels if arm in exhausted]
+        self._summary = _summary(folder)
+        self.weights = self._final_weights()
 
-    def facts(self) -> Facts:
-        end = next((e for e in reversed(self.events) if e["kind"] in (*ENDS, "start")), None)
-        ended = end is not None and end["kind"] != "start"
-        chosen = choose(self.journal)
-        if not chosen.is_all:
-            self.notes.append(
-                f"The map, the gallery and innovation are made from {len(chosen.rows):,} of the "
-                f"{chosen.total:,} samples, an even part of each arm."
-            )
-        costs = self.journal.costs()
-        first = next((e["at"] for e in self.events if e["kind"] == "start"), None)
-        arms = self._arms(chosen)
-        best = best_of(arms)
-        objective = None if self.pool is None else self.pool.objective
-        return Facts(
-            name=self.study["name"],
-            folder=self.folder,
-            status=end["kind"] if end and ended else "unfinished",
-            reason=without_secrets(str(end["detail"].get("why"))) if end and ended else None,
-            samples=len(self.told),
-            runs=holder(self.folder) is not None,
-            seconds=self.journal.running_time(),
-            cost=math.fsum(costs) or None,
-            tokens=self.journal.tokens(),
-            failures=len(self.failures),
-            began=first,
-            policy=next(iter(self.study["policy"])),
-            objective=repr(objective) if objective else _written(self.study["objective"]),
-            terms=_terms(objective),
-            details=self._details(),
-            arms=arms,
-            weights=self.weights,
-            gap=None if self.best is None else self._gap(),
-            mixture=self._measured(self.weights),
-            even=self._measured(self.even_weights),
-            against_best_arm=self._against(chosen, {best.label: 1.0} if best else None),
-            against_even=self._against(chosen, self.even_weights),
-            best=_values(self.best.score) if self.best else {},
-            pooled=_values(self.pool.pooled_score()) if self.pool else {},
-            then=self._then(),
-            timeline=self.timeline,
-            frontier=self._frontier(arms),
-            used_up=tuple(self._used_up()),
-            chosen=chosen,
-            unit=_is_unit(objective),
-            study=self.study,
-            versions=_versions(self.journal, self.summary),
-            notes=tuple(self.notes),
-        )
+    def _end(self) -> tuple[str, str | None]:
+        last = next((e for e in reversed(self._events) if e["kind"] in (*ENDS, "start")), None)
+        if last is None or last["kind"] == "start":
+            return "unfinished", None
+        return last["kind"], without_secrets(str(last["detail"].get("why")))
 
-    def _last_weights(self) -> dict[str, float] | None:
-        """From the last look at the run; None while its warm start goes on."""
+    def _final_weights(self) -> dict[str, float] | None:
+        """The weights in the last row of the timeline; None during the warm start."""
         if self.timeline:
             last = self.timeline[-1]
             return None if last["score"] is None else last["weights"]
-        known = self.summary if self.summary.get("score") else {}
-        return known.get("weights")
+        return self._summary.get("weights") if self._summary.get("score") else None
 
-    # -- what the statistics say -----------------------------------------------------------------
+    def limited_threads(self) -> AbstractContextManager[Any]:
+        """One thread for small matrices: more do not help, and stall if the cores are busy."""
+        return threadpool_limits(1, "blas") if self._dimension <= SMALL_DIMENSION else nullcontext()
 
-    @cached_property
-    def usable(self) -> list[str]:
-        """Arms of the mixture that have samples enough to be scored."""
-        return [arm for arm in self.weights or () if arm in self.scorable]
+    # -- scores ----------------------------------------------------------------------------------
 
     @cached_property
-    def scorable(self) -> list[str]:
-        """All arms with samples enough, those that are not drawn from any more among them."""
-        if self.pool is None:
-            return []
-        least = self.pool.objective.least_samples
-        has = zip(self.pool.arms, self.pool.tally.counts, strict=True)
-        return [arm for arm, count in has if count >= least]
+    def pool(self) -> Pool | None:
+        with JournalReader.open(self.folder) as journal:
+            return load_pool(self.folder, journal)
 
     @cached_property
-    def best(self) -> Mixture | None:
-        """The best mixture of the arms still drawn from, whatever the policy made of them."""
-        return best_mixture(self.pool, arms=self.usable) if self.pool and self.usable else None
-
-    def _gap(self) -> float | None:
-        """How far the loss of the run's mixture lies above the least, at most."""
-        assert self.best is not None
-        mixed = self._measured(self.weights)
-        if mixed is None:
-            return None
-        found: float | None = finite(max(mixed.loss - self.best.loss, 0.0) + self.best.gap)
-        return found
-
-    def _measured(self, weights: dict[str, float] | None) -> Mixed | None:
-        alpha = self._alpha(weights)
-        if self.best is None or alpha is None:
-            return None
-        loss = self.best.function.value(alpha)
-        return Mixed(self._scores(alpha), loss) if math.isfinite(loss) else None
+    def scoring(self) -> Scoring | None:
+        """None as long as there is no arm to score."""
+        scoring = Scoring(self.pool, self.weights) if self.pool and self.weights else None
+        return scoring if scoring and scoring.usable else None
 
     @cached_property
-    def even_weights(self) -> dict[str, float]:
+    def objective(self) -> str:
+        if self.pool is not None:
+            return repr(self.pool.objective)
+        return " + ".join(next(iter(term)) for term in self.study["objective"])
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        return () if self.pool is None else terms_of(self.pool.objective)
+
+    @cached_property
+    def compares_directions(self) -> bool:
+        """Whether the objective ignores the lengths of the embeddings."""
+        objective = self.pool.objective if self.pool else None
+        parts = [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
+        return any(isinstance(getattr(part, "kernel", None), Cosine) for part in parts)
+
+    @cached_property
+    def mixture(self) -> MixtureScore | None:
+        return self.scoring.measure(self.weights or {}) if self.scoring else None
+
+    @cached_property
+    def uniform(self) -> MixtureScore | None:
+        """The uniform mixture of the arms in the final mixture."""
+        return self.scoring.measure(self._uniform_weights) if self.scoring else None
+
+    @property
+    def _uniform_weights(self) -> dict[str, float]:
         return dict.fromkeys(self.weights or (), 1.0)
 
-    def _against(self, chosen: Chosen, other: dict[str, float] | None) -> Rival | None:
-        if self.pool is None or not self.weights or not other or self._alpha(self.weights) is None:
-            return None
-        return against(chosen, self.pool.objective, self.weights, other)
+    @cached_property
+    def gap(self) -> float | None:
+        return self.scoring.gap(self.mixture) if self.scoring and self.mixture else None
 
     @cached_property
-    def hopeful(self) -> set[str]:
-        """Arms that would be in the best mixture if chance had been kinder to those seen seldom."""
-        if self.best is None:
-            return set()
-        counts = np.array([self.counts[arm] for arm in self.usable], dtype=np.float64)
-        shares = counts / counts.sum()
-        doubt = DOUBT * self.best.function.inflation(shares)
-        if not doubt:  # nothing is known of what few samples do to this loss
-            return {arm for arm in self.usable if self.counts[arm] < FEW}
-        loss = SumLoss([(1.0, self.best.function), (1.0, LinearLoss(-doubt / counts))])
-        found = self.best.solver.solve(loss, shares)
-        return {arm for arm, w in zip(self.usable, found.weights, strict=True) if w > 0}
+    def best_scores(self) -> Values:
+        """The scores of the best mixture of the remaining arms, whatever the policy chose."""
+        return values(self.scoring.best.score) if self.scoring else {}
 
-    def _alpha(self, weights: dict[str, float] | None) -> Any:
-        """Weights over the usable arms, which add up to 1; None if others have a part in it."""
-        if not weights or not self.usable:
-            return None
-        alpha = np.array([weights.get(arm, 0.0) for arm in self.usable])
-        total = sum(weights.values())
-        return alpha / alpha.sum() if abs(alpha.sum() - total) <= 1e-6 * total else None
+    @cached_property
+    def pooled_scores(self) -> Values:
+        return values(self.pool.pooled_score()) if self.pool else {}
 
-    def _scores(self, alpha: Any) -> Values:
-        assert self.pool is not None
-        whole = np.zeros(len(self.pool.arms))
-        whole[[self.pool.arms.index(arm) for arm in self.usable]] = alpha
-        return _values(self.pool.score(whole))
-
-    def _then(self) -> Then | None:
-        warm = [row for row in self.timeline if row["score"] is not None]
-        if not warm or self.weights is None:
-            return None
-        border = (1 - WINDOW) * warm[-1]["samples"]
-        before = [row for row in warm if row["samples"] <= border]
-        if not before:
-            return None
-        since = [row["weights"] for row in warm if row["samples"] >= before[-1]["samples"]]
-        now = self.weights
-        moved = max(
-            abs(row.get(arm, 0.0) - now.get(arm, 0.0)) for row in since for arm in {*row, *now}
-        )
-        old = self._measured(before[-1]["weights"])
-        return Then(before[-1]["samples"], moved, old.scores if old else {})
-
-    def _frontier(self, arms: Sequence[Arm]) -> Frontier | None:
-        each = {arm.label: arm.cost_each for arm in arms}
-        costs = [each[arm] for arm in self.usable]
-        if self.pool is None or len(costs) < 2 or None in costs:
-            return None
-        prices = PRICES[::3] if self.heavy else PRICES
-        return frontier(self.pool, self.usable, costs, self.weights, prices)  # type: ignore[arg-type]
-
-    def _used_up(self) -> list[str]:
-        gone = {e["arm"] for e in self.events if e["detail"].get("why") == EXHAUSTED}
-        return [arm for arm in self.labels if arm in gone]
-
-    def _details(self) -> str:
-        if self.best is None:
+    @cached_property
+    def score_details(self) -> str:
+        """What the scores depend on: kernel, bandwidth, encoder, …"""
+        if self.scoring is None:
             return ""
-        score = self.best.score
-        first = score if not isinstance(score, dict) else next(iter(score.values()))
+        score = self.scoring.best.score
+        first = next(iter(score.values())) if isinstance(score, dict) else score
         kept = {k: v for k, v in first.details.items() if k not in ("n", "effective n")}
         return ", ".join(f"{key} {value}" for key, value in kept.items())
 
-    # -- arms ------------------------------------------------------------------------------------
+    @cached_property
+    def vs_best_arm(self) -> BaselineComparison | None:
+        """The mixture and the best single arm, in sets of equal size."""
+        return self._compare({self.best_arm.label: 1.0}) if self.best_arm else None
 
-    def _arms(self, chosen: Chosen) -> tuple[Arm, ...]:
-        quality = _means({arm: [] for arm in self.labels}, self.told)
-        paid = self.journal.cost_by_arm()
-        failed = Counter(failure["arm"] for failure in self.failures)
-        last = {failure["arm"]: without_secrets(failure["message"]) for failure in self.failures}
+    @cached_property
+    def vs_uniform(self) -> BaselineComparison | None:
+        return self._compare(self._uniform_weights)
+
+    def _compare(self, baseline: dict[str, float]) -> BaselineComparison | None:
+        if not self.scoring or not self.weights or not self.scoring.can_measure(self.weights):
+            return None
+        objective = self.scoring.pool.objective
+        return compare_with_baseline(self.subset, objective, self.weights, baseline)
+
+    @cached_property
+    def earlier(self) -> EarlierMixture | None:
+        """The mixture before the last samples; None if too little was recorded."""
+        rows = [row for row in self.timeline if row["score"] is not None]
+        final = self.weights
+        before = [r for r in rows if r["samples"] <= (1 - WINDOW) * rows[-1]["samples"]]
+        if not before or final is None:
+            return None
+        start = before[-1]
+        since = [row["weights"] for row in rows if row["samples"] >= start["samples"]]
+        change = max(
+            abs(row.get(arm, 0.0) - final.get(arm, 0.0)) for row in since for arm in {*row, *final}
+        )
+        measured = self.scoring.measure(start["weights"]) if self.scoring else None
+        return EarlierMixture(start["samples"], change, measured.scores if measured else {})
+
+    @cached_property
+    def frontier(self) -> Frontier | None:
+        if self.scoring is None:
+            return None
+        arms = self.scoring.usable
+        costs = [
+            self._cost_by_arm[arm] / self.counts[arm]
+            for arm in arms
+            if arm in self._cost_by_arm and self.counts[arm]
+        ]
+        if len(costs) < max(len(arms), 2):
+            return None
+        prices = PRICES[::3] if self.scoring.is_heavy else PRICES
+        return cost_frontier(self.scoring.pool, arms, costs, self.weights, prices)
+
+    # -- samples and arms ------------------------------------------------------------------------
+
+    @cached_property
+    def subset(self) -> SampleSubset:
+        with JournalReader.open(self.folder) as journal:
+            return draw_subset(journal)
+
+    @cached_property
+    def single_scores(self) -> dict[str, Values]:
+        return {arm: self.scoring.single(arm)[0] if self.scoring else {} for arm in self.labels}
+
+    @cached_property
+    def arms(self) -> tuple[Arm, ...]:
+        """All numbers of all arms: one solve per arm, and its innovation."""
+        failed = Counter(failure["arm"] for failure in self._failures)
+        last = {failure["arm"]: without_secrets(failure["message"]) for failure in self._failures}
         suspended = Counter(
             e["arm"]
-            for e in self.events
+            for e in self._events
             if e["kind"] in ("retire", "suspend") and "pause" in e["detail"]
         )
-        novel = self._innovation(chosen)
-        left_out = self._left_out()
-        alone = {arm: self._alone(arm) for arm in self.labels}
+        quality: dict[str, list[float]] = {arm: [] for arm in self.labels}
+        for _, arm, value, _ in self.told:
+            if value is not None:
+                quality[arm].append(value)
+        left_out = self.scoring.left_out if self.scoring else {}
         return tuple(
             Arm(
                 label=arm,
                 count=self.counts[arm],
                 weight=None if self.weights is None else self.weights.get(arm),
-                single=alone[arm][0],
-                loss=alone[arm][1],
+                single_scores=self.single_scores[arm],
+                single_loss=self.scoring.single(arm)[1] if self.scoring else None,
                 leave_one_out=left_out.get(arm, (None, {}))[0],
-                without=left_out.get(arm, (None, {}))[1],
-                quality=quality[arm],
-                cost=paid.get(arm),
+                scores_without=left_out.get(arm, (None, {}))[1],
+                quality=math.fsum(quality[arm]) / len(quality[arm]) if quality[arm] else None,
+                cost=self._cost_by_arm.get(arm),
                 failures=failed[arm],
                 last_failure=last.get(arm),
                 suspensions=suspended[arm],
-                innovation=novel.get(arm),
-                may_be_needed=arm in self.hopeful,
+                innovation=self._innovation.get(arm),
+                maybe_needed=self.scoring is not None and arm in self.scoring.maybe_needed,
             )
             for arm in self.labels
         )
 
-    def _alone(self, arm: str) -> tuple[Values, float | None]:
-        if self.pool is None or self.best is None or arm not in self.scorable:
-            return {}, None
-        if arm in self.best.single_scores:
-            return _values(self.best.single_scores[arm]), finite(self.best.single_losses[arm])
-        place = self.pool.arms.index(arm)
-        loss = float(self.pool.tally.loss([place]).singles()[0])
-        return _values(self.pool.score(np.eye(len(self.pool.arms))[place])), finite(loss)
+    @property
+    def best_arm(self) -> Arm | None:
+        """The arm whose own samples have the smallest loss."""
+        known = [(arm.single_loss, arm) for arm in self.arms if arm.single_loss is not None]
+        return min(known, key=lambda pair: pair[0])[1] if known else None
 
-    def _left_out(self) -> dict[str, tuple[float | None, Values]]:
-        """The rise of the least loss without each arm, and the scores that remain."""
-        if self.best is None:
-            return {}
-        ranked = sorted(self.best.weights, key=lambda arm: -self.best.weights[arm])  # type: ignore[union-attr]
-        most = MOST_HEAVY_SOLVES if self.heavy else MOST_SOLVES
-        if len(ranked) > most:
-            self.notes.append(
-                f"Only the {most} arms with the most weight were left out in turn: a solve takes long here."
-            )
-        found = {arm: self._without(arm) for arm in ranked[:most]}
-        return {arm: pair for arm, pair in found.items() if pair is not None}
+    @property
+    def has_retired_arms(self) -> bool:
+        """Whether there are samples of arms that are no longer in the mixture."""
+        return any(arm.count and arm.label not in (self.weights or ()) for arm in self.arms)
 
-    def _without(self, arm: str) -> tuple[float | None, Values] | None:
-        assert self.best is not None
-        if self.best.weights[arm] == 0.0:  # the best mixture is there without it
-            return 0.0, _values(self.best.score)
-        found = self.best.without(arm)
-        if found is None:
-            return None
-        alpha = np.zeros(len(self.usable))
-        alpha[[i for i, other in enumerate(self.usable) if other != arm]] = found.weights
-        return max(found.loss - self.best.loss, 0.0), self._scores(alpha)
+    @cached_property
+    def _innovation_sample(self) -> NDArray[np.int64]:
+        """Indices into the subset."""
+        is_large = self.subset.embeddings.shape[1] > MAX_INNOVATION_DIMENSION
+        size = MAX_INNOVATION_DIMENSION if is_large else len(self.subset.rows)
+        return self.subset.stratified(size)
 
-    def _innovation(self, chosen: Chosen) -> dict[str, float]:
+    @cached_property
+    def _innovation(self) -> dict[str, float]:
         """``λ_max(S_i − Σ S_j)`` of every arm with samples."""
-        rows, arms = chosen.embeddings, chosen.arms
-        if rows.shape[1] > INNOVATION_SIDE:
-            part = chosen.part(INNOVATION_SIDE)
-            rows, arms = rows[part], arms[part]
-            rows = rows @ np.linalg.qr(rows.T)[0]  # lengths and angles stay
-            if len(part) < len(chosen.rows):
-                self.notes.append(f"Innovation looks at {len(part):,} samples.")
+        rows, arms = self.subset.embeddings, self.subset.arms
+        if rows.shape[1] > MAX_INNOVATION_DIMENSION:
+            rows, arms = rows[self._innovation_sample], arms[self._innovation_sample]
+            rows = rows @ np.linalg.qr(rows.T)[0]  # preserves lengths and angles
         labels = [arm for arm in self.labels if (arms == arm).any()]
         if len(labels) < 2:
             return {}
         try:
-            found = innovation({arm: Batch(rows[arms == arm]) for arm in labels})
+            return innovation_gaps({arm: Batch(rows[arms == arm]) for arm in labels})
         except InputError:  # a zero vector has no direction
             return {}
-        return {arm: each.gap for arm, each in found.items()}
+
+    # -- notes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What the report omits or computes from a part of the samples."""
+        notes = []
+        if not self.subset.is_complete:
+            notes.append(
+                f"The map, the sample gallery and innovation use {len(self.subset.rows):,} of the "
+                f"{self.subset.total:,} samples, stratified by arm."
+            )
+        if self.scoring and len(self.scoring.usable) > self.scoring.max_solves:
+            notes.append(
+                f"Only the {self.scoring.max_solves} arms with the largest weights were left out in "
+                "turn, because each takes a solve."
+            )
+        if len(self._innovation_sample) < len(self.subset.rows):
+            notes.append(f"Innovation uses {len(self._innovation_sample):,} samples.")
+        return notes
+
+    @property
+    def versions(self) -> dict[str, str]:
+        found = {"genmix": self._version, "numpy": self._summary.get("numpy")}
+        return {name: str(version) for name, version in found.items() if version}
 
 
 def _summary(folder: Path) -> dict[str, Any]:
@@ -468,40 +355,3 @@ def _summary(folder: Path) -> dict[str, Any]:
         return found
     except (OSError, ValueError):
         return {}
-
-
-def _values(scores: Any) -> Values:
-    return plain_values(scores) or {}
-
-
-def _means(
-    empty: dict[str, list[float]], told: Sequence[tuple[int, str, float | None, float | None]]
-) -> dict[str, float | None]:
-    """The mean quality of each arm, where its samples have one."""
-    for _, arm, quality, _ in told:
-        if quality is not None:
-            empty[arm].append(quality)
-    return {arm: math.fsum(q) / len(q) if q else None for arm, q in empty.items()}
-
-
-def _terms(objective: Objective | None) -> tuple[Term, ...]:
-    if objective is None:
-        return ()
-    if isinstance(objective, Sum):
-        pairs = zip(objective.names, objective.terms, strict=True)
-        return tuple(Term(name, term.maximise) for name, (_, term) in pairs)
-    return (Term(objective.name, objective.maximise),)
-
-
-def _written(objective: Sequence[dict[str, Any]]) -> str:
-    return " + ".join(next(iter(term)) for term in objective)
-
-
-def _is_unit(objective: Objective | None) -> bool:
-    parts = [term for _, term in objective.terms] if isinstance(objective, Sum) else [objective]
-    return any(isinstance(getattr(part, "kernel", None), Cosine) for part in parts)
-
-
-def _versions(journal: JournalReader, summary: dict[str, Any]) -> dict[str, str]:
-    found = {"genmix": journal.meta("genmix"), "numpy": summary.get("numpy")}
-    return {name: str(version) for name, version in found.items() if version}

@@ -1,59 +1,62 @@
-"""The charts of a run by name: each is in the report, and ``genmix plot`` writes it to a file."""
+"""The charts of a run by name. The report shows all of them, and ``genmix plot`` saves one to a file.
+
+Each chart computes only the facts that it needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from genmix.charts.names import better, short_name
-from genmix.report.facts import Arm, Facts, Term, Values
-from genmix.report.embedding_map import MOST_POINTS, project
+import numpy as np
+from numpy.typing import NDArray
 
-MOST_ARMS = 12
-"""Arms with a colour of their own; the others are drawn as one."""
+from genmix.charts.axes import direction, short_name
+from genmix.report.embedding_map import MAX_POINTS, project
+from genmix.report.facts import Facts
+from genmix.report.scoring import Term, Values
 
-MOST_LOOKS = 300
-"""Rows of the timeline that are drawn."""
+MAX_ARMS = 12
+"""Arms with a color of their own; all others share one."""
+
+MAX_ROWS = 300
+"""Rows of the timeline to draw."""
 
 OTHERS = "other arms"
-GREY = "#8C8C8C"
+GRAY = "#8C8C8C"
 
 
-def figure(facts: Facts, name: str) -> Any:
-    """The Altair chart with this name; None where the run has nothing to draw in it."""
-    return FIGURES[name](facts)
+def leading_arms(facts: Facts) -> list[str]:
+    """The arms with a color of their own, by weight and samples, in their original order."""
+    weights = facts.weights or {}
+    ranked = sorted(facts.labels, key=lambda arm: (-weights.get(arm, 0.0), -facts.counts[arm]))
+    kept = set(ranked[:MAX_ARMS])
+    return [arm for arm in facts.labels if arm in kept]
 
 
-def leading(facts: Facts, most: int = MOST_ARMS) -> list[Arm]:
-    """The arms that get a colour: all, or those with the most weight and samples; in their own order."""
-    ranked = sorted(facts.arms, key=lambda arm: (-(arm.weight or 0.0), -arm.count))
-    kept = {arm.label for arm in ranked[:most]}
-    return [arm for arm in facts.arms if arm.label in kept]
+def arm_colors(facts: Facts, inks: bool = False) -> dict[str, str]:
+    """A color for each leading arm, and a last one for all other arms."""
+    from genmix.charts import style
 
-
-def colours(facts: Facts, inks: bool = False) -> dict[str, str]:
-    """A colour for each leading arm, and one for all others together, which is the last."""
-    from genmix.charts.style import arm_colours, arm_inks
-
-    labels = [arm.label for arm in leading(facts)]
-    if len(labels) < len(facts.arms):
-        labels.append(_apart(OTHERS, labels))
-    return arm_inks(labels) if inks else arm_colours(labels)
+    labels = leading_arms(facts)
+    if len(labels) < len(facts.labels):
+        labels.append(_distinct(OTHERS, labels))
+    return style.arm_inks(labels) if inks else style.arm_colors(labels)
 
 
 def weights_chart(facts: Facts) -> Any:
     from genmix import charts
 
-    looks = thinned([row for row in facts.timeline if row["samples"] > 0])
-    if len(looks) < 2:
+    timeline = thinned([row for row in facts.timeline if row["samples"] > 0])
+    if len(timeline) < 2:
         return None
-    named = [arm.label for arm in leading(facts)]
+    named = leading_arms(facts)
     rows = []
-    for look in looks:
-        shares = {arm: look["weights"].get(arm, 0.0) for arm in named}
-        if len(named) < len(facts.arms):
-            shares[_apart(OTHERS, named)] = max(1.0 - sum(shares.values()), 0.0)
-        rows += [{"arm": arm, "x": look["samples"], "share": s} for arm, s in shares.items()]
+    for row in timeline:
+        shares = {arm: row["weights"].get(arm, 0.0) for arm in named}
+        if len(named) < len(facts.labels):
+            shares[_distinct(OTHERS, named)] = max(1.0 - sum(shares.values()), 0.0)
+        rows += [{"arm": arm, "x": row["samples"], "share": s} for arm, s in shares.items()]
     return charts.shares(rows)
 
 
@@ -61,28 +64,25 @@ def pooled_chart(facts: Facts) -> Any:
     from genmix import charts
     from genmix.charts.style import BLUE, DASH_DOT, DOTS, Style, arm_inks
 
-    looks = thinned([row for row in facts.timeline if row["pooled"]])
-    if len(looks) < 2 or not facts.terms:
+    timeline = thinned([row for row in facts.timeline if row["pooled"]])
+    if len(timeline) < 2 or not facts.terms:
         return None
-    arms = leading(facts)
-    labels = [arm.label for arm in arms]
-    everything, evenly = _apart("all samples so far", labels), _apart("even mixture", labels)
-    inks = arm_inks(labels)
-    styles = {everything: Style(BLUE)}
-    styles |= {arm: Style(inks[arm], DASH_DOT) for arm in labels}
-    if facts.even is not None:
-        styles[evenly] = Style(GREY, DOTS)
-    ends = looks[0]["samples"], looks[-1]["samples"]
+    labels = leading_arms(facts)
+    pooled, uniform = _distinct("all samples so far", labels), _distinct("uniform mixture", labels)
+    styles = {pooled: Style(BLUE)}
+    styles |= {arm: Style(ink, DASH_DOT) for arm, ink in arm_inks(labels).items()}
+    levels: dict[str, Values] = {arm: facts.single_scores[arm] for arm in labels}
+    if facts.uniform is not None:
+        styles[uniform] = Style(GRAY, DOTS)
+        levels[uniform] = facts.uniform.scores
+    ends = timeline[0]["samples"], timeline[-1]["samples"]
 
     def rows(term: Term) -> list[dict[str, Any]]:
         found = [
-            {"series": everything, "x": look["samples"], "mean": look["pooled"].get(term.name)}
-            for look in looks
+            {"series": pooled, "x": row["samples"], "mean": row["pooled"].get(term.name)}
+            for row in timeline
         ]
-        level: list[tuple[str, Values]] = [(arm.label, arm.single) for arm in arms]
-        if facts.even is not None:
-            level.append((evenly, facts.even.scores))
-        for series, scores in level:
+        for series, scores in levels.items():
             if scores.get(term.name) is not None:
                 found += [{"series": series, "x": x, "mean": scores[term.name]} for x in ends]
         return found
@@ -91,7 +91,7 @@ def pooled_chart(facts: Facts) -> Any:
         charts.Panel(_title(facts, term), rows(term), _axis(term), log_y=_is_distance(term.name))
         for term in facts.terms
     ]
-    return charts.curves(panels, columns=1, looks=styles)
+    return charts.curves(panels, columns=1, styles=styles)
 
 
 def scores_chart(facts: Facts) -> Any:
@@ -99,81 +99,72 @@ def scores_chart(facts: Facts) -> Any:
 
     if facts.mixture is None:
         return None
-    labels = [arm.label for arm in facts.arms]
-    mixture, evenly = _apart("mixture", labels), _apart("even mixture", labels)
-    rows = []
-    for term in facts.terms:
-        bars: list[tuple[str, str, Values]] = [
-            (arm.label, "arm", arm.single) for arm in leading(facts) if arm.single
-        ]
-        if facts.even is not None:
-            bars.append((evenly, "even", facts.even.scores))
-        bars.append((mixture, "mixture", facts.mixture.scores))
-        rows += [
-            {
-                "label": label,
-                "kind": kind,
-                "mean": scores.get(term.name),
-                "panel": _title(facts, term),
-            }
-            for label, kind, scores in bars
-        ]
-    only = facts.terms[0]
-    return charts.bars(rows, _axis(only) if len(facts.terms) == 1 else "score", columns=1)
+    mixture, uniform = (_distinct(name, facts.labels) for name in ("mixture", "uniform mixture"))
+    bars = [(arm, "arm", facts.single_scores[arm]) for arm in leading_arms(facts)]
+    bars = [bar for bar in bars if bar[2]]
+    if facts.uniform is not None:
+        bars.append((uniform, "even", facts.uniform.scores))
+    bars.append((mixture, "mixture", facts.mixture.scores))
+    rows = [
+        {"label": label, "kind": kind, "mean": scores.get(term.name), "panel": _title(facts, term)}
+        for term in facts.terms
+        for label, kind, scores in bars
+    ]
+    axis = _axis(facts.terms[0]) if len(facts.terms) == 1 else "score"
+    return charts.bars(rows, axis, columns=1)
 
 
 def map_chart(facts: Facts) -> Any:
     from genmix import charts
 
-    chosen = facts.chosen
-    if len(chosen.rows) < 3:
+    subset = facts.subset
+    if len(subset.rows) < 3:
         return None
-    places = map_places(facts)
-    drawn = project(chosen.embeddings[places])
-    inks = colours(facts, inks=True)
+    indices = map_indices(facts)
+    projection = project(subset.embeddings[indices])
+    inks = arm_colors(facts, inks=True)
     other = next(reversed(inks))
     rows = [
         {"group": arm if arm in inks else other, "x": float(x), "y": float(y)}
-        for arm, (x, y) in zip(chosen.arms[places].tolist(), drawn.points, strict=True)
+        for arm, (x, y) in zip(subset.arms[indices].tolist(), projection.points, strict=True)
     ]
     first, second = (
-        f"component {i + 1} ({100 * share:.0f} % of the variance)"
-        for i, share in enumerate(drawn.shares)
+        f"component {i} ({100 * share:.0f}% of the variance)"
+        for i, share in enumerate(projection.shares, 1)
     )
     return charts.scatter(rows, first, second, inks)
 
 
-def map_places(facts: Facts) -> Any:
-    """Which of the chosen samples the map shows, in the order of its points."""
-    return facts.chosen.part(MOST_POINTS, seed=1)
+def map_indices(facts: Facts) -> NDArray[np.int64]:
+    """The samples on the map, as indices into the subset, in the order of the points."""
+    return facts.subset.stratified(MAX_POINTS, seed=1)
 
 
 def cost_chart(facts: Facts) -> Any:
     from genmix import charts
     from genmix.charts.style import BLUE, VERMILLION, Style, arm_inks
 
-    edge = facts.frontier
-    if edge is None or len(edge.points) < 2:
+    frontier = facts.frontier
+    if frontier is None or len(frontier.points) < 2:
         return None
-    labels = [arm.label for arm in leading(facts) if arm.label in edge.singles]
-    best, mine = _apart("best mixture at each weight of cost", labels), _apart("this run", labels)
-    inks = arm_inks(arm.label for arm in leading(facts))
-    # What comes first is drawn on top: the run itself lies on the line, or near it.
-    styles = {} if edge.mixture is None else {mine: Style(VERMILLION)}
+    inks = arm_inks(leading_arms(facts))
+    labels = [arm for arm in inks if arm in frontier.singles]
+    best = _distinct("best mixture for each weight of cost", labels)
+    ours = _distinct("this run", labels)
+    points = [(best, point) for point in frontier.points]
+    points += [(arm, frontier.singles[arm]) for arm in labels]
+    # The first style is drawn on top: the run itself is on the line, or near it.
+    styles = {}
+    if frontier.mixture is not None:
+        styles[ours] = Style(VERMILLION)
+        points.append((ours, frontier.mixture))
     styles |= {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
-    rows: list[dict[str, Any]] = [
-        {"series": best, "x": p.cost, "mean": p.score} for p in edge.points
-    ]
-    rows += [
-        {"series": arm, "x": edge.singles[arm].cost, "mean": edge.singles[arm].score}
-        for arm in labels
-    ]
-    if edge.mixture is not None:
-        rows.append({"series": mine, "x": edge.mixture.cost, "mean": edge.mixture.score})
-    axis = f"{short_name(edge.name)} {better(edge.maximise)}"
-    panel = charts.Panel("", rows, axis, x="mean cost of a sample", log_y=_is_distance(edge.name))
-    least, most = (f(row["x"] for row in rows) for f in (min, max))
-    return charts.sweep([panel], looks=styles, log_x=least > 0 and most / least > 30)
+    rows = [{"series": series, "x": p.cost, "mean": p.score} for series, p in points]
+    axis = f"{short_name(frontier.name)} {direction(frontier.maximise)}"
+    log_y = _is_distance(frontier.name)
+    panel = charts.Panel("", rows, axis, x="mean cost per sample", log_y=log_y)
+    least, most = (f(p.cost for _, p in points) for f in (min, max))
+    return charts.sweep([panel], styles=styles, log_x=least > 0 and most / least > 30)
 
 
 FIGURES: dict[str, Callable[[Facts], Any]] = {
@@ -183,41 +174,40 @@ FIGURES: dict[str, Callable[[Facts], Any]] = {
     "map": map_chart,
     "cost": cost_chart,
 }
+"""Each gives an Altair chart, or None if the run has nothing to draw."""
 
 TITLES = {
-    "scores": "Each arm alone, and together",
+    "scores": "Single arms and mixtures",
     "weights": "Weights over time",
     "pooled": "Score of all samples over time",
     "map": "Map of the samples",
-    "cost": "Cost against score",
+    "cost": "Score against cost",
 }
 
 
-def thinned(looks: Sequence[dict[str, Any]], most: int = MOST_LOOKS) -> list[dict[str, Any]]:
-    """The first, the last, and others evenly between."""
-    if len(looks) <= most:
-        return list(looks)
-    step = (len(looks) - 1) / (most - 1)
-    return [looks[round(i * step)] for i in range(most)]
+def thinned(rows: Sequence[dict[str, Any]], most: int = MAX_ROWS) -> list[dict[str, Any]]:
+    """At most this many rows, evenly spaced, with the first and the last."""
+    if len(rows) <= most:
+        return list(rows)
+    step = (len(rows) - 1) / (most - 1)
+    return [rows[round(i * step)] for i in range(most)]
 
 
 def _is_distance(name: str) -> bool:
-    """Whether scores fall towards 0, so that a logarithmic axis shows what differs."""
+    """Whether scores approach 0, so that a logarithmic axis shows their differences."""
     return name.endswith("_distance")
 
 
 def _axis(term: Term) -> str:
-    return f"{short_name(term.name)} {better(term.maximise)}"
+    return f"{short_name(term.name)} {direction(term.maximise)}"
 
 
 def _title(facts: Facts, term: Term) -> str:
-    return (
-        "" if len(facts.terms) == 1 else f"{short_name(term.name)} {'↑' if term.maximise else '↓'}"
-    )
+    return "" if len(facts.terms) == 1 else term.label
 
 
-def _apart(name: str, labels: Iterable[str]) -> str:
-    """The name, or another if an arm is called so."""
+def _distinct(name: str, labels: Iterable[str]) -> str:
+    """The name, changed if an arm has the same one."""
     taken = set(labels)
     while name in taken:
         name += " *"

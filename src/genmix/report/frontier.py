@@ -1,4 +1,4 @@
-"""Cost against score: the best mixture at every weight that one may give to cost."""
+"""The cost-score frontier: the best mixture for every weight of cost."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.core.arrays import Vector
-from genmix.objectives import Cost
-from genmix.objectives import Objective, Sum
+from genmix.objectives import Cost, Objective, Sum
 from genmix.objectives.pool import Pool
 from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
-"""Weights of cost beside 0, in units of the loss that is at stake over the cost that is."""
+"""Weights of cost, in units of the range of the loss divided by the range of the cost."""
 
-ALIKE = 1e-3
-"""Points nearer than this, as a share of both axes, are one."""
+MIN_DISTANCE = 1e-3
+"""Points closer than this share of both axes are merged."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mixture: the mean cost of a sample, and the score."""
+    """A mixture with its mean cost per sample and its score."""
 
     cost: float
     score: float
@@ -32,24 +31,24 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Mixtures from the dearest to the cheapest; none of them is both dearer and worse than another."""
+    """Pareto-optimal mixtures, from the most expensive to the cheapest."""
 
     name: str
     maximise: bool
     points: list[Point]
     singles: dict[str, Point]
     mixture: Point | None
-    """What the run ended with."""
+    """The final mixture of the run."""
 
 
-def frontier(
+def cost_frontier(
     pool: Pool,
     arms: Sequence[str],
     costs: Sequence[float],
     weights: dict[str, float] | None,
     prices: Sequence[float] = PRICES,
 ) -> Frontier | None:
-    """None where all arms cost the same, so that there is nothing to weigh."""
+    """The frontier of these arms; None if all cost the same."""
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:
         return None
@@ -63,7 +62,7 @@ def frontier(
     return Frontier(
         name,
         maximise,
-        _trimmed([point(alpha) for alpha in _solved(base, cost, singles, prices)], maximise),
+        _pareto([point(alpha) for alpha in _solved(base, cost, singles, prices)], maximise),
         {arm: point(np.eye(len(arms))[i]) for i, arm in enumerate(arms)},
         None if weights is None else point(np.array([weights.get(arm, 0.0) for arm in arms])),
     )
@@ -72,8 +71,8 @@ def frontier(
 def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) -> list[Vector]:
     solver, even = Newton(tolerance=1e-6), np.full(len(cost), 1 / len(cost))
     alpha = solver.solve(base, even).weights
-    stake = float(np.max(singles[np.isfinite(singles)])) - base.value(alpha)
-    unit = max(stake, 1e-12) / float(np.ptp(cost))
+    gain = float(np.max(singles[np.isfinite(singles)])) - base.value(alpha)
+    unit = max(gain, 1e-12) / float(np.ptp(cost))
     found = [alpha]
     for price in prices:
         start = np.maximum(found[-1], 1e-3)
@@ -84,9 +83,9 @@ def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) 
     return [*found, cheapest]
 
 
-def _without_cost(pool: Pool, places: list[int]) -> tuple[Loss, str, bool]:
-    """The loss of everything but cost, which has an axis of its own."""
-    loss, objective = pool.tally.loss(places), pool.objective
+def _without_cost(pool: Pool, indices: list[int]) -> tuple[Loss, str, bool]:
+    """The loss of all terms except cost, which has its own axis."""
+    loss, objective = pool.tally.loss(indices), pool.objective
     if not isinstance(objective, Sum):
         return loss, objective.name, objective.maximise
     assert isinstance(loss, SumLoss)
@@ -100,14 +99,14 @@ def _without_cost(pool: Pool, places: list[int]) -> tuple[Loss, str, bool]:
     return SumLoss([part for _, part in kept]) if kept else loss, "loss", False
 
 
-def _trimmed(points: list[Point], maximise: bool) -> list[Point]:
-    """From the dearest to the cheapest, without those that are dominated or as good as the one before."""
+def _pareto(points: list[Point], maximise: bool) -> list[Point]:
+    """From the most expensive to the cheapest, without dominated or nearly equal points."""
     sign = -1.0 if maximise else 1.0
     ordered = sorted(
         (p for p in points if np.isfinite(p.score)), key=lambda p: (p.cost, sign * p.score)
     )
     best: list[Point] = []
-    for point in ordered:  # from the cheapest: a dearer one must be better
+    for point in ordered:  # a more expensive point must be better
         if not best or sign * point.score < sign * best[-1].score:
             best.append(point)
     if len(best) < 2:
@@ -115,9 +114,9 @@ def _trimmed(points: list[Point], maximise: bool) -> list[Point]:
     spans = [abs(best[-1].cost - best[0].cost) or 1.0, abs(best[-1].score - best[0].score) or 1.0]
     kept = [best[0]]
     for point in best[1:-1]:
-        apart = max(
+        distance = max(
             abs(point.cost - kept[-1].cost) / spans[0], abs(point.score - kept[-1].score) / spans[1]
         )
-        if apart > ALIKE:
+        if distance > MIN_DISTANCE:
             kept.append(point)
     return [*kept, best[-1]][::-1]

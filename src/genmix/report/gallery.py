@@ -1,10 +1,11 @@
-"""Samples to look at: of every arm the most typical ones and the most unusual."""
+"""The gallery: the most typical and the most unusual samples of every arm."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,149 +13,125 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.report.sampling import Chosen
-from genmix.report.sanitize import clipped
-from genmix.runs.images import read_image
+from genmix.core.text import shortened
+from genmix.report.sampling import SampleSubset
+from genmix.runs.session import read_image
 
-SIDE = 160
-"""Pixels of the longer side of a picture, at most."""
+Row = dict[str, Any]
 
-SHARP_SIDE = 64
-"""Pictures up to here stay as they are, pixel by pixel."""
+MAX_SIDE = 160
+"""Pixels of the longer side of a thumbnail."""
 
-MOST_LETTERS = 600
-MOST_PIXELS = 50_000_000
+LOSSLESS_SIDE = 64
+"""Images up to this size keep every pixel."""
+
+MAX_TEXT, MAX_PROMPT = 600, 200
+MAX_PIXELS = 50_000_000
 JPEG_QUALITY = 82
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One sample: a text, a picture, or where a recorded vector comes from."""
+class ShownSample:
+    """One sample: a text, an image, or the source of a recorded vector."""
 
     ticket: int
     arm: str
-    distance: float
-    """To the mean of its arm."""
     text: str | None = None
     picture: str | None = None
-    """A data URI, made here from the pixels."""
+    """A data URI."""
     source: str | None = None
     prompt: str | None = None
     times: int = 1
-    """How often the arm said exactly this."""
-    trouble: str | None = None
+    """How often the arm generated exactly this text."""
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """An arm's samples."""
+    """The samples of one arm."""
 
     arm: str
-    typical: list[Shown]
-    unusual: list[Shown]
+    typical: list[ShownSample]
+    unusual: list[ShownSample]
 
 
-def gallery(chosen: Chosen, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
-    """Nearest to the mean of their arm first, and farthest first; ``unit`` compares directions alone."""
+def gallery(subset: SampleSubset, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
+    """One shelf per arm with samples; ``unit`` compares only the directions of embeddings."""
     many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
-    rows = _unit(chosen.embeddings) if unit else chosen.embeddings
-    return [shelf for arm in arms if (shelf := _shelf(chosen, rows, arm, many, folder)) is not None]
+    embeddings = _unit(subset.embeddings) if unit else subset.embeddings
+    shelves = (_shelf(subset, embeddings, arm, many, folder) for arm in arms)
+    return [shelf for shelf in shelves if shelf is not None]
 
 
 def _shelf(
-    chosen: Chosen, rows: NDArray[np.float64], arm: str, many: int, folder: Path
+    subset: SampleSubset, embeddings: NDArray[np.float64], arm: str, many: int, folder: Path
 ) -> Shelf | None:
-    places = np.flatnonzero(chosen.arms == arm)
-    if not len(places):
+    indices = np.flatnonzero(subset.arms == arm)
+    if not len(indices):
         return None
-    mine = rows[places]
+    mine = embeddings[indices]
     distances = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
-    order = np.argsort(distances, kind="stable")
-    typical = _distinct(chosen, places, distances, order, many, set())
-    seen = {_content(chosen.rows[places[i]]) for i in typical}
-    unusual = _distinct(chosen, places, distances, order[::-1], many, seen)
-    times = _times(chosen, places)
-
-    def shown(which: list[int]) -> list[Shown]:
-        found = []
-        for i in which:
-            row = chosen.rows[places[i]]
-            sample = show(row, arm, folder, float(distances[i]))
-            found.append(replace(sample, times=times[_content(row)]))
-        return found
-
-    return Shelf(arm, shown(typical), shown(unusual))
+    rows = [subset.rows[i] for i in indices[np.argsort(distances, kind="stable")]]
+    times = Counter(map(_content, rows))
+    typical = _distinct(rows, many, ())
+    unusual = _distinct(rows[::-1], many, map(_content, typical))
+    shown = (
+        [replace(show(row, arm, folder), times=times[_content(row)]) for row in each]
+        for each in (typical, unusual)
+    )
+    return Shelf(arm, *shown)
 
 
-def _distinct(
-    chosen: Chosen,
-    places: NDArray[np.int64],
-    distances: NDArray[np.float64],
-    order: NDArray[np.int64],
-    many: int,
-    seen: set[Any],
-) -> list[int]:
-    """The first of an order, each content once."""
-    found: list[int] = []
-    seen = set(seen)
-    for i in order.tolist():
-        content = _content(chosen.rows[places[i]])
-        if content not in seen:
-            seen.add(content)
-            found.append(i)
-        if len(found) == many:
-            break
+def _distinct(rows: list[Row], many: int, excluded: Iterable[Any]) -> list[Row]:
+    """The first ``many`` rows with distinct contents."""
+    seen = set(excluded)
+    found: list[Row] = []
+    for row in rows:
+        if _content(row) not in seen and len(found) < many:
+            seen.add(_content(row))
+            found.append(row)
     return found
 
 
-def _times(chosen: Chosen, places: NDArray[np.int64]) -> dict[Any, int]:
-    found: dict[Any, int] = {}
-    for place in places.tolist():
-        content = _content(chosen.rows[place])
-        found[content] = found.get(content, 0) + 1
-    return found
-
-
-def _content(row: dict[str, Any]) -> Any:
+def _content(row: Row) -> Any:
     return row["text"] if row["text"] is not None else ("ticket", row["ticket"])
 
 
-def show(row: dict[str, Any], arm: str, folder: Path, distance: float = 0.0) -> Shown:
-    """A row of the journal, fit to be shown."""
-    sample = Shown(
+def show(row: Row, arm: str, folder: Path) -> ShownSample:
+    """Prepare a row of the journal for display."""
+    sample = ShownSample(
         row["ticket"],
         arm,
-        distance,
         source=source_name(row["source"]),
-        prompt=None if row["prompt"] is None else clipped(row["prompt"], 200),
+        prompt=None if row["prompt"] is None else shortened(row["prompt"], MAX_PROMPT),
     )
     if row["text"] is not None:
-        return replace(sample, text=clipped(row["text"], MOST_LETTERS))
+        return replace(sample, text=shortened(row["text"], MAX_TEXT))
     if row["image"] is None:
         return sample
     try:
         return replace(sample, picture=thumbnail(read_image(folder, row["image"])))
-    except Exception as error:  # a picture is other people's data, and Pillow may not be there
-        return replace(sample, trouble=f"the image cannot be shown ({type(error).__name__})")
+    except Exception as error:  # untrusted data, and Pillow may not be installed
+        return replace(sample, problem=f"the image cannot be shown ({type(error).__name__})")
 
 
 def source_name(source: str | None) -> str | None:
-    """The file and row of a recorded sample, without the folders that it lies in."""
+    """The file and row of a recorded sample, without folders."""
     return None if source is None else source.replace("\\", "/").rpartition("/")[2]
 
 
 def thumbnail(content: bytes) -> str:
-    """A small picture as a data URI: decoded and encoded anew, so that nothing but pixels gets through."""
+    """A small image as a data URI, decoded and encoded again so that only pixels get through."""
     from PIL import Image
 
     with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise ValueError("it is too large")
-        small = max(image.width, image.height) <= SHARP_SIDE
+        if image.width * image.height > MAX_PIXELS:
+            raise ValueError("the image is too large")
+        small = max(image.width, image.height) <= LOSSLESS_SIDE
         plain = image if image.mode in ("L", "RGB") else image.convert("RGB")
-        if max(image.width, image.height) > SIDE:
+        if max(image.width, image.height) > MAX_SIDE:
             plain = plain.copy()
-            plain.thumbnail((SIDE, SIDE))
+            plain.thumbnail((MAX_SIDE, MAX_SIDE))
         kind = "png" if small else "jpeg"
         buffer = io.BytesIO()
         plain.save(buffer, kind.upper(), **({} if small else {"quality": JPEG_QUALITY}))

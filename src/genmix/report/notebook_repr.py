@@ -1,14 +1,13 @@
-"""How runs, mixtures and comparisons show themselves in a notebook: small tables and a few words."""
+"""How runs, mixtures and comparisons look in a notebook: a small table and a few lines of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from genmix.core.plain import by_name
 from genmix.core.text import number
 from genmix.errors import GenmixError
-from genmix.report.sanitize import escaped
+from genmix.report.templating import render_template
 
 if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
@@ -16,40 +15,17 @@ if TYPE_CHECKING:
     from genmix.runs.result import Run
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The first cell of a row is its heading."""
-    top = "".join(f'<th scope="col">{escaped(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{escaped(row[0])}</th>'
-        + "".join(f"<td>{escaped(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def paragraphs(lines: Iterable[str]) -> str:
-    return "".join(f"<p>{escaped(line)}</p>" for line in lines)
-
-
 def run_html(run: Run) -> str:
-    """The table and the words at the end of a run; a run that goes on says how far it is."""
-    from genmix.cli.summary import lines
+    """The summary at the end of a run, or a note that there is none yet."""
+    from genmix.cli.summary import arm_rows, summary_lines
 
     try:
         summary = run.summary
     except GenmixError:
-        return paragraphs([f"genmix run in {run.folder}: no summary yet"])
-    names = list(summary["score"] or {})
-    head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]
-    rows = []
-    for arm, count in summary["counts"].items():
-        weight = summary["weights"].get(arm)
-        alone = summary["single_scores"].get(arm) or {}
-        scores = [number(alone.get(name, {}).get("value"), 5) for name in names]
-        shown = "retired" if weight is None else f"{weight:.3f}"
-        rows.append([arm, shown, f"{count:,}", *scores, summary["failures"].get(arm, 0)])
-    return f"<div>{table(head, rows)}{paragraphs(lines(summary, run.folder))}</div>"
+        return render_template("table.html", before=[f"genmix run in {run.folder}: no summary yet"])
+    head, rows = arm_rows(summary)
+    lines = summary_lines(summary, run.folder)
+    return render_template("table.html", head=head, rows=rows, after=lines)
 
 
 def mixture_html(mixture: Mixture) -> str:
@@ -64,13 +40,15 @@ def mixture_html(mixture: Mixture) -> str:
         ]
         for arm, weight in mixture.weights.items()
     ]
-    words = [f"mixture: {score}" for score in by_name(mixture.score).values()]
-    words.append(f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the least")
-    return f"<div>{table(head, rows)}{paragraphs(words)}</div>"
+    lines = [f"mixture: {score}" for score in by_name(mixture.score).values()]
+    lines.append(f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the minimum")
+    return render_template("table.html", head=head, rows=rows, after=lines)
 
 
 def comparison_html(found: Comparison) -> str:
     from genmix.comparison.presentation import heading, outcome_rows, tests
 
     head, *rows = outcome_rows(found)
-    return f"<div>{paragraphs(heading(found))}{table(head, rows)}{paragraphs(tests(found))}</div>"
+    return render_template(
+        "table.html", before=heading(found), head=head, rows=rows, after=tests(found)
+    )

@@ -1,59 +1,78 @@
-"""The report as one HTML file: no network, no script but its own, and other people's text as text."""
+"""Render the report as one HTML file that loads nothing and runs no script but its own."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
-from string import Template
+from typing import Any, NamedTuple
 
 import yaml
+from markupsafe import Markup
 
 from genmix import __version__
-from genmix.charts.names import short_name
-from genmix.core.text import duration, number, percent
+from genmix.charts.axes import short_name
+from genmix.core.text import duration, number, shortened
 from genmix.errors import GenmixError
-from genmix.report import sentences as words
-from genmix.report.facts import Arm, Facts, Term
-from genmix.report.figures import FIGURES, TITLES, colours, figure, leading, map_places
-from genmix.report.gallery import Shelf, Shown, gallery, source_name
-from genmix.report.sanitize import clipped, escaped, script_json, visible, without_secrets
-from genmix.report.svg import inline
+from genmix.report import sentences
+from genmix.report.advice import advise
+from genmix.report.convergence import assess_convergence, convergence_sentence
+from genmix.report.facts import Arm, Facts
+from genmix.report.figures import FIGURES, TITLES, arm_colors, leading_arms, map_indices
+from genmix.report.gallery import gallery, source_name
+from genmix.report.sanitize import visible, without_secrets
+from genmix.report.scoring import Term
+from genmix.report.svg import inline_svg
+from genmix.report.templating import render_template
 
-TIP_LETTERS = 240
-MOST_FAILURES = 20
-OPEN_SHELVES = 8
-"""Arms up to whose number their samples are shown at once; of more, each when it is asked for."""
-TIP = '<p id="tip" aria-live="polite">Point at a dot to read its sample here.</p>'
-MOST_SETTINGS = 40_000
-"""Letters of the study that are shown."""
+MAX_TIP = 240
+MAX_SUBTITLE = 200
+MAX_FAILURES = 20
+MAX_STUDY = 40_000
+MAX_OPEN_SHELVES = 8
+"""With more arms than this, the samples of each are collapsed."""
 
 
-def render(facts: Facts) -> str:
-    """The whole page."""
-    style, script = _own("page.css"), _own("page.js")
-    parts = [_top(facts), _next(facts), _charts(facts), _arms(facts), _gallery(facts), _end(facts)]
-    return Template(_own("page.html")).substitute(
-        policy=_policy(style, script),
-        title=escaped(facts.name),
+def render_page(facts: Facts) -> str:
+    style, script = _asset("report.css"), _asset("report.js")
+    colors = arm_colors(facts)
+    return render_template(
+        "report.html",
+        facts=facts,
+        version=__version__,
+        policy=_content_security_policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
         subtitle=_subtitle(facts),
-        version=escaped(__version__),
-        style=style,
-        script=script,
-        data=_map_data(facts),
-        content="\n".join(part for part in parts if part),
+        mixture=sentences.mixture_sentence(facts),
+        sentences=[
+            *sentences.score_sentences(facts),
+            sentences.cost_sentence(facts),
+            convergence_sentence(facts),
+        ],
+        status=sentences.status_sentence(facts),
+        shares=_shares(facts, colors),
+        tiles=_tiles(facts),
+        advice=advise(facts),
+        figures=[_figure(facts, name) for name in FIGURES],
+        columns=_columns(facts),
+        colors=colors,
+        other_color=list(colors.values())[-1],
+        shelves=gallery(facts.subset, facts.labels, facts.folder, facts.compares_directions),
+        max_open=MAX_OPEN_SHELVES,
+        failures=_failing_arms(facts),
+        study=_study(facts),
+        map_data=_map_data(facts),
     )
 
 
-def _own(name: str) -> str:
-    return resources.files("genmix.report").joinpath(name).read_text("utf-8")
+def _asset(name: str) -> str:
+    return resources.files("genmix.report").joinpath("templates", name).read_text("utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def _content_security_policy(style: str, script: str) -> str:
     return (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
@@ -65,351 +84,182 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def said(words: str) -> str:
-    """A sentence whose percent signs stay with their numbers."""
-    return re.sub(r"(?<=\d) %", "&nbsp;%", escaped(words))
-
-
-def section(title: str, *content: str) -> str:
-    inside = "\n".join(part for part in content if part)
-    return f"<section>\n<h2>{escaped(title)}</h2>\n{inside}\n</section>" if inside else ""
-
-
 def _subtitle(facts: Facts) -> str:
     parts = [f"run {facts.folder.resolve().name}"]
-    if facts.began is not None:
-        parts.append(datetime.fromtimestamp(facts.began, UTC).strftime("%d %B %Y, %H:%M UTC"))
-    parts.append(facts.objective if len(facts.objective) < 200 else clipped(facts.objective, 200))
-    return escaped(" · ".join(parts))
+    if facts.started_at is not None:
+        parts.append(datetime.fromtimestamp(facts.started_at, UTC).strftime("%d %B %Y, %H:%M UTC"))
+    return " · ".join([*parts, shortened(facts.objective, MAX_SUBTITLE)])
 
 
-# -- what a user came for ----------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------
 
 
-def _top(facts: Facts) -> str:
-    sentences = [*words.score_words(facts), words.cost_words(facts), words.settled_words(facts)]
-    kind = {"finished": "good", "trouble": "bad"}.get(facts.status, "warn")
-    return section(
-        "What came of it",
-        '<div class="card">',
-        f'<p class="lead">{said(words.mixture_words(facts))}</p>',
-        _share_bar(facts),
-        *(f"<p>{said(sentence)}</p>" for sentence in sentences),
-        f'<p class="status {kind}">{said(words.end_words(facts))}</p>',
-        "</div>",
-        _tiles(facts),
-    )
+class Share(NamedTuple):
+    """One arm in the bar of weights."""
+
+    arm: str
+    weight: float
+    start: float
+    color: str
 
 
-def _share_bar(facts: Facts) -> str:
+def _shares(facts: Facts, colors: dict[str, str]) -> list[Share]:
     if not facts.weights:
-        return ""
-    shades = colours(facts)
-    shares = {arm: facts.weights[arm] for arm in shades if arm in facts.weights}
-    if len(leading(facts)) < len(facts.arms):
-        *_, other = shades
-        shares[other] = max(1.0 - sum(w for arm, w in shares.items() if arm != other), 0.0)
-    x, rects = 0.0, []
-    for arm, share in shares.items():
-        width = 1000 * share
-        rects.append(f'<rect x="{x:.1f}" width="{width:.1f}" height="10" fill="{shades[arm]}"/>')
-        x += width
-    key = "".join(
-        f"<li>{_dot(shades[arm])}{escaped(arm)} {percent(share)}</li>"
-        for arm, share in shares.items()
-    )
-    return (
-        '<svg class="share" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">'
-        f'{"".join(rects)}</svg><ul class="key" aria-label="Weights">{key}</ul>'
-    )
+        return []
+    weights = {arm: facts.weights[arm] for arm in colors if arm in facts.weights}
+    if len(leading_arms(facts)) < len(facts.labels):
+        *_, others = colors
+        weights[others] = max(1.0 - sum(w for arm, w in weights.items() if arm != others), 0.0)
+    shares, start = [], 0.0
+    for arm, weight in weights.items():
+        shares.append(Share(arm, weight, start, colors[arm]))
+        start += weight
+    return shares
 
 
-def _dot(colour: str) -> str:
-    return (
-        f'<svg class="dot" viewBox="0 0 8 8" aria-hidden="true">'
-        f'<rect width="8" height="8" rx="1.5" fill="{colour}"/></svg>'
-    )
+class Tile(NamedTuple):
+    """A number with a title; ``mood`` colors it."""
+
+    title: str
+    value: str
+    note: str = ""
+    mood: str = ""
 
 
-def _tiles(facts: Facts) -> str:
+def _tiles(facts: Facts) -> list[Tile]:
     tiles = []
-    for term in facts.terms[:2]:
-        if facts.mixture is None:
-            continue
-        arrow = "↑" if term.maximise else "↓"
-        mine = facts.mixture.scores
-        title = f"{short_name(term.name)} {arrow} of the mixture"
-        tiles.append(_tile(title, number(mine.get(term.name)), "on all samples in hand"))
-        tiles += _rival_tiles(facts, term)
-    tiles.append(_tile("Samples", f"{facts.samples:,}", duration(facts.seconds)))
+    for term in facts.terms[:2] if facts.mixture is not None else ():
+        value = number(facts.mixture.scores.get(term.name))  # type: ignore[union-attr]
+        tiles.append(Tile(f"{term.label} of the mixture", value, "on all samples"))
+        tiles += _baseline_tiles(facts, term)
+    tiles.append(Tile("Samples", f"{facts.samples:,}", duration(facts.seconds)))
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
-        tiles.append(_tile("Cost", number(facts.cost), f"{number(each)} a sample"))
-    verdict = words.settled(facts).verdict
-    shown = {"yes": ("yes", "good"), "no": ("not yet", "warn"), "unknown": ("cannot be said", "")}
-    tiles.append(_tile("Converged", shown[verdict][0], "", shown[verdict][1]))
-    return f'<dl class="tiles">{"".join(tiles)}</dl>'
+        tiles.append(Tile("Cost", number(facts.cost), f"{number(each)} per sample"))
+    converged = {"yes": ("yes", "good"), "no": ("not yet", "warn"), "unknown": ("unknown", "")}
+    value, mood = converged[assess_convergence(facts).verdict]
+    return [*tiles, Tile("Converged", value, mood=mood)]
 
 
-def _rival_tiles(facts: Facts, term: Term) -> list[str]:
-    found = []
-    for what, rival in (
-        ("best arm", facts.against_best_arm),
-        ("even mixture", facts.against_even),
+def _baseline_tiles(facts: Facts, term: Term) -> list[Tile]:
+    tiles = []
+    for baseline, found in (
+        ("best single arm", facts.vs_best_arm),
+        ("uniform mixture", facts.vs_uniform),
     ):
-        if rival is None or len(facts.weights or ()) < 2:
-            continue
-        share = words.told_apart(term, rival)
-        kind = "" if not share else "good" if share > 0 else "bad"
-        title = f"{short_name(term.name)} against the {what}"
-        found.append(_tile(title, _signed(share), f"in sets of {rival.size:,} samples", kind))
-    return found
+        if found is not None and len(facts.weights or ()) >= 2:
+            share = found.improvement(term)
+            mood = "" if not share else "good" if share > 0 else "bad"
+            title = f"{short_name(term.name)} vs. the {baseline}"
+            tiles.append(Tile(title, _signed(share), f"in sets of {found.size:,} samples", mood))
+    return tiles
 
 
 def _signed(share: float | None) -> str:
     if share is None:
         return "–"
-    if abs(share) < words.SAME / 2:
+    if abs(share) < sentences.SAME_SCORE / 2:
         return "no difference"
-    return f"{'+' if share > 0 else '−'}{words.size_of(share)} %"
-
-
-def _tile(title: str, value: str, below: str = "", kind: str = "") -> str:
-    small = f'<dd class="small">{escaped(below)}</dd>' if below else ""
-    return (
-        f'<div><dt>{escaped(title)}</dt><dd class="big {kind}">{escaped(value)}</dd>{small}</div>'
-    )
-
-
-def _next(facts: Facts) -> str:
-    items = "".join(
-        f'<li class="step-{step.kind}">{said(step.words)}</li>' for step in words.next_steps(facts)
-    )
-    return section("What to do next", f'<div class="card"><ol class="next">{items}</ol></div>')
+    return f"{'+' if share > 0 else '−'}{sentences.percent_size(share)}"
 
 
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "scores": "Scores of the samples in hand; the even mixture weighs all arms alike. Few samples score "
-    "worse than many, so an arm alone looks a little worse than it is.",
-    "weights": "The mixture over time; even until the warm start is complete.",
-    "pooled": "All samples as one set, as they came; broken lines are the arms alone and, dotted, "
-    "an even mixture, at the end.",
-    "map": "What is near here need not be near in all dimensions. The arrow keys step from dot to dot.",
-    "cost": "Along the line cost counts more and more, from right to left; single dots are the arms "
-    "alone and what this run ended with.",
+    "scores": "Scores on all samples of this run. The uniform mixture weights {which} equally. Small sets "
+    "score worse than large ones, so a single arm looks slightly worse than it is.",
+    "weights": "The mixture over time. It is uniform until the warm start is complete.",
+    "pooled": "The score of all samples so far. Broken lines show the final scores of single arms, and the "
+    "dotted line that of a uniform mixture.",
+    "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
+    "here need not be close in all dimensions. The arrow keys move from dot to dot.",
+    "cost": "From right to left, the best mixture as cost counts more and more. Single dots show the arms "
+    "alone and the final mixture of this run.",
 }
-ABSENT = {
+MISSING = {
     "scores": "There is no mixture to score yet.",
-    "weights": "Nothing was written down of how the weights went.",
-    "pooled": "Nothing was written down of how the score went.",
+    "weights": "The run recorded too few weights over time.",
+    "pooled": "The run recorded too few scores over time.",
     "map": "There are too few samples for a map.",
-    "cost": "No costs are known of every arm, or all cost the same.",
+    "cost": "The cost of some arm is unknown, or all arms cost the same.",
 }
 
 
-def _charts(facts: Facts) -> str:
-    figures = [_figure(facts, name) for name in FIGURES]
-    return section("Charts", f'<div class="charts">{"".join(figures)}</div>')
+class Figure(NamedTuple):
+    """A chart on the page; ``svg`` is empty if there is nothing to draw."""
+
+    name: str
+    title: str
+    svg: str
+    caption: str
 
 
-def _figure(facts: Facts, name: str) -> str:
+def _figure(facts: Facts, name: str) -> Figure:
     title, caption = TITLES[name], _caption(facts, name)
     try:
-        chart = figure(facts, name)
-        drawn = "" if chart is None else inline(chart, name, f"{title}: {caption}")
-        caption = ABSENT[name] if chart is None else caption
-    except GenmixError as error:  # Altair is not there, say: the words still are
-        drawn, caption = "", f"This chart could not be drawn: {error}"
-    tip = TIP if drawn and name == "map" else ""
-    return (
-        f'<figure id="{name}"><h3>{escaped(title)}</h3>{drawn}{tip}'
-        f"<figcaption>{escaped(caption)}</figcaption></figure>"
-    )
+        chart = FIGURES[name](facts)
+    except GenmixError as error:  # without Altair, for example, the text is still useful
+        return Figure(name, title, "", f"This chart could not be drawn: {error}")
+    if chart is None:
+        return Figure(name, title, "", MISSING[name])
+    return Figure(name, title, Markup(inline_svg(chart, name, f"{title}: {caption}")), caption)
 
 
 def _caption(facts: Facts, name: str) -> str:
-    if name == "scores" and facts.has_leavers:
-        return CAPTIONS[name].replace("all arms", "the arms still drawn from")
-    if name != "map":
-        return CAPTIONS[name]
-    shown = len(map_places(facts))
-    part = "" if shown == facts.samples else f" out of {facts.samples:,}"
-    return (
-        f"Two principal components of the embeddings of {shown:,} samples{part}. {CAPTIONS[name]}"
-    )
+    which = "the remaining arms" if facts.has_retired_arms else "all arms"
+    count = len(map_indices(facts))
+    shown = f"{count:,}" if count == facts.samples else f"{count:,} out of {facts.samples:,}"
+    return CAPTIONS[name].format(which=which, shown=shown)
 
 
-def _map_data(facts: Facts) -> str:
-    """What the points of the map say, for the script."""
-    if len(facts.chosen.rows) < 3:
-        return ""
-    labels = [arm.label for arm in facts.arms]
-    place = {arm: i for i, arm in enumerate(labels)}
+def _map_data(facts: Facts) -> dict[str, Any] | None:
+    """The text of each point of the map, for the script."""
+    if len(facts.subset.rows) < 3:
+        return None
+    index = {arm: i for i, arm in enumerate(facts.labels)}
     points = []
-    for i in map_places(facts).tolist():
-        row = facts.chosen.rows[i]
-        said = row["text"] or (
-            f"images/{row['image']}" if row["image"] else source_name(row["source"])
-        )
-        points.append([place[str(facts.chosen.arms[i])], clipped(visible(said or ""), TIP_LETTERS)])
-    content = script_json({"arms": labels, "points": points})
-    return f'<script type="application/json" id="map-data">{content}</script>'
+    for i in map_indices(facts).tolist():
+        row = facts.subset.rows[i]
+        image = f"images/{row['image']}" if row["image"] else None
+        text = row["text"] or image or source_name(row["source"]) or ""
+        points.append([index[str(facts.subset.arms[i])], shortened(visible(text), MAX_TIP)])
+    return {"arms": facts.labels, "points": points}
 
 
-# -- arms --------------------------------------------------------------------------------------------
-
-
-def _arms(facts: Facts) -> str:
-    columns = _columns(facts)
-    head = "".join(f'<th scope="col">{escaped(title)}</th>' for title, _ in columns)
-    shades = colours(facts)
-    *_, other = shades.values()
-    rows = []
-    for arm in facts.arms:
-        dot = _dot(shades.get(arm.label, other))
-        cells = "".join(f"<td>{cell(arm)}</td>" for _, cell in columns)
-        rows.append(f'<tr><th scope="row">{dot}{escaped(arm.label)}</th>{cells}</tr>')
-    table = (
-        '<div class="card scroll" tabindex="0" role="region" aria-label="Table of the arms">'
-        f'<table><thead><tr><th scope="col">Arm</th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    return section("Arms", table, _legend(facts))
-
+# -- arms and settings -------------------------------------------------------------------------------
 
 Column = tuple[str, Callable[[Arm], str]]
 
 
 def _columns(facts: Facts) -> list[Column]:
-    found: list[Column] = [("Samples", lambda arm: f"{arm.count:,}"), ("Weight", _weight)]
-    for term in facts.terms:
-        found.append(_score_column(term.name, term.maximise))
+    """Titles and cells, after samples and weight."""
+    columns = [_score_column(term) for term in facts.terms]
     if facts.terms:
-        found.append(("Loss without it", lambda arm: _rise(arm)))
+        columns.append(("Loss increase without it", _loss_increase))
     if any(arm.quality is not None for arm in facts.arms):
-        found.append(("Quality", lambda arm: number(arm.quality)))
+        columns.append(("Quality", lambda arm: number(arm.quality)))
     if facts.cost is not None:
-        found.append(("Cost", lambda arm: number(arm.cost)))
-        found.append(("Cost a sample", lambda arm: number(arm.cost_each)))
-    found.append(("Failures", lambda arm: f"{arm.failures:,}"))
+        columns.append(("Cost", lambda arm: number(arm.cost)))
+        columns.append(("Cost per sample", lambda arm: number(arm.cost_per_sample)))
+    columns.append(("Failures", lambda arm: f"{arm.failures:,}"))
     if any(arm.innovation is not None for arm in facts.arms):
-        found.append(("Innovation", lambda arm: number(arm.innovation, 3)))
-    return found
+        columns.append(("Innovation", lambda arm: number(arm.innovation, 3)))
+    return columns
 
 
-def _score_column(name: str, maximise: bool) -> Column:
-    title = f"{short_name(name)} {'↑' if maximise else '↓'} alone"
-    return title, lambda arm: number(arm.single.get(name))
+def _score_column(term: Term) -> Column:
+    return f"{term.label} alone", lambda arm: number(arm.single_scores.get(term.name))
 
 
-def _weight(arm: Arm) -> str:
-    if arm.weight is None:
-        return "–"
-    return (
-        f"{arm.weight:.3f}"
-        '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="back" width="100" height="6"/>'
-        f'<rect width="{100 * arm.weight:.1f}" height="6" fill="#4C8CC0"/></svg>'
-    )
-
-
-def _rise(arm: Arm) -> str:
+def _loss_increase(arm: Arm) -> str:
     return "–" if arm.leave_one_out is None else f"+{number(arm.leave_one_out, 3)}"
 
 
-def _legend(facts: Facts) -> str:
-    terms = {
-        "Weight": "its part in the mixture at the end; – where the arm was out of it",
-        "Alone": "the score of the arm's own samples; fewer samples score worse by that alone",
-        "Loss without it": "by how much the least loss of a mixture rises if the arm is left out; "
-        "0: it is not needed",
-        "Innovation": "λ_max(S_i − Σ_j S_j): above 0 the arm has a direction that all others "
-        "together lack",
-    }
-    rows = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in terms.items())
-    depends = (
-        f'<p class="note">Scores depend on: {escaped(facts.details)}.</p>' if facts.details else ""
-    )
-    return f'<dl class="terms">{rows}</dl>{depends}'
+def _failing_arms(facts: Facts) -> list[Arm]:
+    failing = [arm for arm in facts.arms if arm.failures and arm.last_failure is not None]
+    return sorted(failing, key=lambda arm: -arm.failures)[:MAX_FAILURES]
 
 
-# -- samples -----------------------------------------------------------------------------------------
-
-
-def _gallery(facts: Facts) -> str:
-    labels = [arm.label for arm in facts.arms]
-    shelves = gallery(facts.chosen, labels, facts.folder, facts.unit)
-    if not shelves:
-        return ""
-    note = (
-        '<p class="note">Typical samples lie nearest to the mean embedding of their arm, unusual ones '
-        "farthest from it. They are shown as the generators gave them.</p>"
-    )
-    few = len(shelves) <= OPEN_SHELVES
-    return section("Samples", note, *(_shelf(shelf, few) for shelf in shelves))
-
-
-def _shelf(shelf: Shelf, is_open: bool) -> str:
-    return (
-        f'<details class="card shelf"{" open" if is_open else ""}>'
-        f"<summary><h3>{escaped(shelf.arm)}</h3></summary>"
-        f"{_row('Most typical', shelf.typical)}{_row('Most unusual', shelf.unusual)}</details>"
-    )
-
-
-def _row(title: str, samples: Sequence[Shown]) -> str:
-    if not samples:
-        return ""
-    pictures = " pictures" if any(sample.picture for sample in samples) else ""
-    items = "".join(f"<li>{_sample(sample, title)}</li>" for sample in samples)
-    return f'<h4>{escaped(title)}</h4><ul class="samples{pictures}">{items}</ul>'
-
-
-def _sample(sample: Shown, kind: str) -> str:
-    facts = [f"#{sample.ticket}"]
-    if sample.times > 1:
-        facts.append(f"{sample.times}×")
-    if sample.source is not None and sample.text is None and sample.picture is None:
-        body = f'<p class="text">{escaped(sample.source)}</p>'
-    elif sample.picture is not None:
-        alt = f"{kind.lower()} sample of {sample.arm}, number {sample.ticket}"
-        body = f'<img src="{escaped(sample.picture)}" alt="{escaped(alt)}">'
-    elif sample.trouble is not None:
-        body = f'<p class="text">{escaped(sample.trouble)}</p>'
-    else:
-        body = f'<p class="text" dir="auto">{escaped(sample.text or "(no content)")}</p>'
-    if sample.prompt:
-        facts.append(f"prompt: {sample.prompt}")
-    return f'{body}<p class="meta">{escaped(" · ".join(facts))}</p>'
-
-
-# -- settings ----------------------------------------------------------------------------------------
-
-
-def _end(facts: Facts) -> str:
-    notes = "".join(f'<p class="note">{escaped(note)}</p>' for note in facts.notes)
-    study = clipped(yaml.safe_dump(facts.study, sort_keys=False, allow_unicode=True), MOST_SETTINGS)
-    versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
-    return section(
-        "Settings and versions",
-        notes,
-        f'<p class="note">Run with {escaped(versions)}; policy {escaped(facts.policy)}.</p>',
-        _failures(facts),
-        f"<details><summary>The study</summary><pre>{escaped(without_secrets(study))}</pre></details>",
-    )
-
-
-def _failures(facts: Facts) -> str:
-    told: Counter[tuple[str, str]] = Counter()
-    for arm in facts.arms:
-        if arm.failures and arm.last_failure is not None:
-            told[(arm.label, arm.last_failure)] = arm.failures
-    if not told:
-        return ""
-    items = "".join(
-        f"<li>{escaped(arm)}, {count:,}×; the last: {escaped(clipped(message, 400))}</li>"
-        for (arm, message), count in told.most_common(MOST_FAILURES)
-    )
-    return f"<details><summary>Failures</summary><ul>{items}</ul></details>"
+def _study(facts: Facts) -> str:
+    text = yaml.safe_dump(facts.study, sort_keys=False, allow_unicode=True)
+    return without_secrets(shortened(text, MAX_STUDY))

@@ -1,4 +1,4 @@
-"""Charts as SVG inside a page: only shapes and texts, sizes that bend, colours that a dark page can turn."""
+"""Charts as inline SVG: only known elements and attributes, fluid width, unique ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from typing import Any
 
-from genmix.charts.save import drawn
+from genmix.charts.rendering import render_chart
 from genmix.report.sanitize import visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,24 +19,28 @@ ATTRIBUTES = {
     "width", "x", "x1", "x2", "y", "y1", "y2", "cx", "cy",
 }  # fmt: skip
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(e-?\d+)?")
-WIDE = 1.9
-"""Pixels for a point of the paper, at most."""
+MAX_SCALE = 1.9
+"""Largest number of pixels per point."""
 
 
-def inline(chart: Any, name: str, label: str) -> str:
-    """The chart as an ``svg`` element whose names begin with ``name``; ``label`` is read out for it."""
-    return tidied(drawn(chart, "svg").decode(), name, label)
+def inline_svg(chart: Any, name: str, label: str) -> str:
+    """The chart as an ``svg`` element whose ids start with ``name``; ``label`` is for screen readers."""
+    return sanitized_svg(render_chart(chart, "svg").decode(), name, label)
 
 
-def tidied(text: str, name: str, label: str) -> str:
+def sanitized_svg(text: str, name: str, label: str) -> str:
     root = ElementTree.fromstring(text)
     ids = [element.get("id", "") for element in root.iter() if element.get("id")]
-    # Numbers of clips go on from chart to chart; here they begin anew.
-    _keep_known(root, {found: f"{name}-{place}" for place, found in enumerate(ids)})
+    # The renderer numbers clip paths across charts; number them from 0 in each chart.
+    _keep_known(root, {found: f"{name}-{i}" for i, found in enumerate(ids)})
     width = float(root.attrib.pop("width"))
     del root.attrib["height"]
-    # It fills its column, but letters do not grow beyond reading size.
-    root.attrib |= {"width": f"{WIDE * width:.0f}", "role": "img", "aria-label": visible(label)}
+    # The chart fills its column, up to a readable text size.
+    root.attrib |= {
+        "width": f"{MAX_SCALE * width:.0f}",
+        "role": "img",
+        "aria-label": visible(label),
+    }
     background = root.find(f"{SVG}rect")
     if background is not None and background.get("fill") == "white":
         root.remove(background)

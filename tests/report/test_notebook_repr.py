@@ -53,7 +53,7 @@ def test_a_mixture_shows_itself(objective: gx.Objective) -> None:
     table = cells(html)
     assert table[0][:3] == ["arm", "weight", "loss alone"]
     assert table[2][1] == f"{mixture.weights['b']:.3f}"
-    assert "above the least" in html
+    assert "above the minimum" in html
 
 
 def test_a_comparison_shows_itself(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 "use strict";
-// Points of the map tell which sample they are: by pointer, by touch, and by the arrow keys.
+// Show the sample of a point on the map: by pointer, touch, or arrow keys.
 (() => {
   const holder = document.getElementById("map-data");
   const svg = document.querySelector("#map svg");
@@ -22,8 +22,8 @@
     ring.setAttribute("cx", dots[i][0]);
     ring.setAttribute("cy", dots[i][1]);
     group.parentNode.append(ring);
-    const [arm, words] = data.points[i];
-    tip.textContent = `${data.arms[arm]}\n${words}`;
+    const [arm, text] = data.points[i];
+    tip.textContent = `${data.arms[arm]}\n${text}`;
   }
 
   function nearest(event) {

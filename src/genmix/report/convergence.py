@@ -1,0 +1,116 @@
+"""Whether the mixture has converged, or more samples would change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from genmix.core.text import number
+from genmix.report.facts import EarlierMixture, Facts
+from genmix.report.scoring import Term, Values, improvement
+from genmix.report.sentences import SAME_SCORE
+
+STABLE_WEIGHT = 0.05
+"""Weights that stayed within this distance of their final value are stable."""
+
+SIMILAR_SCORE = 0.01
+"""Scores that differ by less, relatively, are equally good."""
+
+NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
+"""Policies whose weights do not depend on the samples."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """The verdict, and the reason for it."""
+
+    verdict: Literal["yes", "no", "unknown"]
+    reason: str
+
+
+def assess_convergence(facts: Facts) -> Convergence:
+    if facts.weights is None:
+        return Convergence("no", "the warm start is not complete")
+    if len(facts.weights) == 1:
+        return Convergence("unknown", f"{next(iter(facts.weights))} is the only arm left in it")
+    if facts.policy in NOT_LEARNING:
+        return Convergence("unknown", f"the policy {facts.policy} does not learn weights")
+    if facts.earlier is None or facts.mixture is None:
+        return Convergence("unknown", "the run recorded too few weights over time")
+    stale = _stale_weights(facts)
+    if stale is not None:
+        return Convergence("no", stale)
+    changes = [_score_change(t, facts.mixture.scores, facts.earlier.scores) for t in facts.terms]
+    change = max((each for each in changes if each is not None), default=None)
+    return _compare(facts.earlier, change, facts.samples - facts.earlier.samples)
+
+
+def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Convergence:
+    """The final mixture against the one of ``samples`` ago, whose score differs by ``change``."""
+    since, moved = f"over the last {samples:,} samples", number(earlier.max_change, 2)
+    is_stable = earlier.max_change <= STABLE_WEIGHT
+    stable = (
+        f"no weight changed {since}"
+        if earlier.max_change < SAME_SCORE
+        else f"every weight stayed within {moved} of its final value {since}"
+    )
+    if change is None and is_stable:
+        return Convergence("yes", stable)
+    if change is not None and (change <= SAME_SCORE or (is_stable and change <= SIMILAR_SCORE)):
+        size = "less than 0.1%" if change <= SAME_SCORE else f"{change:.1%}"
+        return Convergence(
+            "yes",
+            f"{stable}, and on all samples the score of the mixture of {samples:,} samples ago differs "
+            f"by {size}",
+        )
+    effect = "" if change is None else f", which changes the score by {change:.1%}"
+    if not is_stable:
+        return Convergence("no", f"a weight changed by {moved} {since}{effect}")
+    return Convergence("no", f"the weights still changed {since}{effect}")
+
+
+def _stale_weights(facts: Facts) -> str | None:
+    """The reason if the weights lag behind: solving again would improve them."""
+    if facts.policy != "mixture-greedy" or facts.mixture is None or len(facts.terms) != 1:
+        return None
+    gain = improvement(facts.terms[0], facts.best_scores, facts.mixture.scores)
+    if gain is None or gain <= SIMILAR_SCORE:
+        return None
+    return f"the weights do not reflect the last samples; solving again improves the score by {gain:.1%}"
+
+
+def _score_change(term: Term, now: Values, then: Values) -> float | None:
+    if now.get(term.name) is not None and now.get(term.name) == then.get(term.name):
+        return 0.0
+    change = improvement(term, now, then)
+    return None if change is None else abs(change)
+
+
+def convergence_sentence(facts: Facts) -> str:
+    found = assess_convergence(facts)
+    start = {
+        "yes": "It has converged",
+        "no": "It has not converged",
+        "unknown": "Whether it has converged is unknown",
+    }
+    text = f"{start[found.verdict]}: {found.reason}."
+    if facts.gap is not None and facts.policy not in NOT_LEARNING:
+        which = "the remaining arms" if facts.has_retired_arms else "these samples"
+        text += (
+            f" Its loss is at most {facts.gap:.1e} above the minimum over all mixtures of {which}."
+        )
+    return text + _pooled_lag(facts)
+
+
+def _pooled_lag(facts: Facts) -> str:
+    """A note if all samples together score worse than the mixture."""
+    if facts.mixture is None or not facts.terms or facts.policy in NOT_LEARNING:
+        return ""
+    term = facts.terms[0]
+    gain = improvement(term, facts.mixture.scores, facts.pooled_scores)
+    if gain is None or gain <= SIMILAR_SCORE:
+        return ""
+    return (
+        f" All samples together score {number(facts.pooled_scores[term.name])}, because they include the "
+        "warm start and the time before the weights converged."
+    )
