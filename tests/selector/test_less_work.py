@@ -262,7 +262,7 @@ def test_a_read_ahead_does_not_survive_a_solve_that_failed(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("rows", [40, 5], ids=["moments", "rows"])
-def test_the_gradient_foreseen_is_right_to_second_order(rows: int) -> None:
+def test_the_predicted_gradient_is_right_to_second_order(rows: int) -> None:
     rng = np.random.default_rng(11)
     arms = gaussian_arms(rng, [rows] * 4, 18)
     loss = loss_of(gx.FrechetDistance(rng.normal(size=(60, 18))), arms)
@@ -274,7 +274,7 @@ def test_the_gradient_foreseen_is_right_to_second_order(rows: int) -> None:
     errors, rough = [], []
     for size in (1.0, 0.5):
         there = loss.expand(alpha + size * step).gradient
-        errors.append(spread(here.ahead(size * step) - there))
+        errors.append(spread(here.predict_gradient(size * step) - there))
         rough.append(spread(here.gradient + here.hessian @ (size * step) - there))
     assert errors[1] < errors[0] / 6  # a third-order error falls by 8
     assert rough[1] > rough[0] / 6  # a second-order error by 4
@@ -286,7 +286,7 @@ def spread(values: Matrix) -> float:
     return float(np.ptp(values))
 
 
-def test_a_gradient_is_not_foreseen_where_hessians_are_dear() -> None:
+def test_a_gradient_is_not_predicted_where_hessians_are_expensive() -> None:
     rng = np.random.default_rng(12)
     arms = gaussian_arms(rng, [9] * 3, 5)
     uniform = np.full(3, 1 / 3)
@@ -296,7 +296,7 @@ def test_a_gradient_is_not_foreseen_where_hessians_are_dear() -> None:
 
 
 @pytest.mark.parametrize("total", [False, True], ids=["alone", "in a sum"])
-def test_foresight_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> None:
+def test_a_predicted_gradient_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> None:
     rng = np.random.default_rng(13)
     arms = gaussian_arms(rng, [60] * 4, 6, spread=0.4)
     objective: Any = gx.FrechetDistance(rng.normal(size=(100, 6)))
@@ -308,10 +308,10 @@ def test_foresight_saves_a_step_and_leads_to_the_same_mixture(total: bool) -> No
     far.hessian_reuse_ratio = 0.0
     if total:
         loss.hessian_reuse_ratio = loss.terms[1][1].hessian_reuse_ratio = 0.0
-    foreseen = Newton().solve(loss, start)
-    assert foreseen.iterations < plain.iterations
-    assert foreseen.loss == pytest.approx(plain.loss, rel=1e-12)
-    assert foreseen.gap <= 1e-8 * max(1.0, abs(plain.loss))
+    predicted = Newton().solve(loss, start)
+    assert predicted.iterations < plain.iterations
+    assert predicted.loss == pytest.approx(plain.loss, rel=1e-12)
+    assert predicted.gap <= 1e-8 * max(1.0, abs(plain.loss))
 
 
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e8])

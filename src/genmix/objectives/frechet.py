@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class FrechetDistance(Objective):
 
     @property
     def moments(self) -> Moments:
+        """Mean and covariance of the reference."""
         moments: Moments = self.reference
         return moments
 
@@ -241,9 +242,8 @@ class FrechetLoss(TraceLoss):
         self.weight_dependent = trace
         self.offsets, self.counts, self.objective = offsets, counts, objective
 
-    def face(self, arms: Sequence[int]) -> FrechetLoss:
+    def face(self, arms: Sequence[int]) -> Self:
         face = super().face(arms)
-        assert isinstance(face, FrechetLoss)
         face.offsets, face.counts = self.offsets[list(arms), :], self.counts[list(arms)]
         return face
 

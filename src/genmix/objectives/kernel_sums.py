@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,9 +151,8 @@ class ExactPairTally(PairTally):
     def _add(self, arm: int, batch: Batch) -> None:
         self.deferred.append((arm, batch.embeddings))
 
-    def fork(self) -> ExactPairTally:
+    def fork(self) -> Self:
         fork = super().fork()
-        assert isinstance(fork, ExactPairTally)
         fork.deferred = list(self.deferred)
         return fork
 

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Tally(ABC):
         shares = self.counts_of(arms) / sum(self.counts)
         return RestrictedLoss(self.loss(arms), shares[None, :])
 
-    def fork(self) -> Tally:
+    def fork(self) -> Self:
         """A copy that shares arrays with this tally; only one of the two may receive more samples."""
         fork = copy.copy(self)
         fork.counts = list(self.counts)

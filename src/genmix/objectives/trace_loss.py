@@ -20,7 +20,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class TraceLoss(Loss):
         is_cheap = moments.on_gpu and self.size <= CHEAP_ROTATIONS
         self.hessian_reuse_ratio = 0.0 if is_cheap else HESSIAN_REUSE_RATIO
 
-    def face(self, arms: Sequence[int]) -> TraceLoss:
+    def face(self, arms: Sequence[int]) -> Self:
         face = copy.copy(self)
         face._set_moments(self.moments.of(arms), self.linear[list(arms)])
         return face
