@@ -55,3 +55,20 @@ def test_no_room_looks_down() -> None:
             if level[other] > level[room]
         ]
     assert not down
+
+
+def test_encoders_and_generators_do_not_import_each_other() -> None:
+    for room, other in (("encoders", "generators"), ("generators", "encoders")):
+        for file in (SOURCE / room).glob("*.py"):
+            assert other not in rooms_in(file), file.name
+
+
+def test_only_the_journal_and_the_embedding_cache_use_sql() -> None:
+    statement = re.compile(r"SELECT |INSERT (OR \w+ )?INTO |UPDATE \w+ SET |PRAGMA |import sqlite3")
+    found = {
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        if statement.search(file.read_text("utf-8"))
+    }
+    names = ("journal", "journal_reader", "journal_schema")
+    assert found == {"encoders/cache.py", *(f"runs/{name}.py" for name in names)}

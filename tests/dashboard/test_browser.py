@@ -96,8 +96,8 @@ def test_the_page_follows_a_study_from_empty_to_finished(page: Any, tmp_path: Pa
         page.evaluate("window.same = true")  # it is one page from here on
         expect(page.locator("#status")).to_have_text("running")
         expect(page.locator("#facts")).to_contain_text("0 of 60")
-        expect(page.locator("#newest")).to_have_text("No sample yet.")
-        expect(page.locator("figure")).to_contain_text("Nothing to draw yet.")
+        expect(page.locator("#newest")).to_have_text("No samples yet.")
+        expect(page.locator("figure")).to_contain_text("No data yet.")
         assert page.locator(".mark").count() == 0
 
         gate.unlink()
@@ -111,7 +111,7 @@ def test_the_page_follows_a_study_from_empty_to_finished(page: Any, tmp_path: Pa
         expect(page.locator("#reason")).to_have_text("the budget of 60 samples is spent")
         expect(page.locator("#facts")).to_contain_text("60 of 60")
         expect(page.locator("#newest li")).to_have_count(12)
-        expect(page.locator("#said")).to_contain_text("The run is finished.")
+        expect(page.locator("#announcement")).to_contain_text("Run status: finished.")
         expect(page.get_by_role("link", name="Report")).to_be_visible()
         assert marks(page, "Weights") == 4
         assert marks(page, "vendi") >= 2
@@ -134,7 +134,7 @@ def test_stop_and_resume_with_the_buttons(page: Any, tmp_path: Path) -> None:
         expect(page.locator("#status")).to_have_text("interrupted")
         assert process.wait(30) == 130
         expect(stop).to_be_hidden()
-        expect(page.locator("#said")).to_contain_text("The run is interrupted.")
+        expect(page.locator("#announcement")).to_contain_text("Run status: interrupted.")
 
         resume.focus()
         page.keyboard.press("Enter")
@@ -155,7 +155,7 @@ def test_what_cannot_be_done_is_said(browser: Any, tmp_path: Path) -> None:
         page.goto(f"{url}/run/a")
         with FolderLock(tmp_path / "runs" / "a"):
             page.get_by_role("button", name="Resume").click()
-            expect(page.locator("#error")).to_have_text("The run is running already.")
+            expect(page.locator("#error")).to_have_text("The run is already running.")
         [complaint] = watched.complaints  # of the browser, about the status of the answer
         assert "409" in complaint
         watched.complaints.clear()
@@ -167,7 +167,7 @@ def test_a_page_without_its_server_says_so_and_comes_back(browser: Any, tmp_path
         with serving(tmp_path) as url:
             watched.page.goto(f"{url}/run/a")
             expect(watched.page.locator("#connection")).to_have_text("")
-        expect(watched.page.locator("#connection")).to_have_text("No connection, trying again…")
+        expect(watched.page.locator("#connection")).to_have_text("Connection lost. Reconnecting…")
         assert all("ERR_" in complaint for complaint in watched.complaints)
         watched.complaints.clear()
 
@@ -186,7 +186,7 @@ def test_every_chart_of_a_run_is_drawn(page: Any, url: str) -> None:
     assert marks(page, "vendi ↑") == 2
     assert len(page.locator("figure .line.mark").first.get_attribute("d")) < 10_000
     page.goto(f"{url}/run/old")
-    assert marks(page, "Shares of the samples") == 5
+    assert marks(page, "Share of samples") == 5
 
 
 def test_the_slider_reads_a_chart_by_keys(page: Any, url: str) -> None:
@@ -211,17 +211,17 @@ def test_the_slider_reads_a_chart_by_keys(page: Any, url: str) -> None:
 def test_runs_are_listed_found_and_compared_by_keys(page: Any, url: str) -> None:
     page.goto(url)
     expect(page.locator("tbody tr")).to_have_count(4)
-    assert page.locator(".spark .mark").count() == 3  # the old one has no scores to draw
+    assert page.locator(".sparkline .mark").count() == 3  # the old one has no scores to draw
     compare = page.locator("#compare")
     expect(compare).to_be_disabled()
     for name in ("one", "group/two"):
         page.get_by_role("checkbox", name=f"Compare {name}").focus()
         page.keyboard.press("Space")
-    page.get_by_label("Find").fill("vendi")
-    page.get_by_label("Find").fill("finished GROUP")
+    page.get_by_label("Filter").fill("vendi")
+    page.get_by_label("Filter").fill("finished GROUP")
     expect(page.locator("tbody tr:visible")).to_have_count(1)
-    expect(page.locator("#counted")).to_have_text("1 run")
-    page.keyboard.press("Enter")  # finds, does not leave
+    expect(page.locator("#shown-count")).to_have_text("1 run")
+    page.keyboard.press("Enter")  # filters, does not submit
     expect(compare).to_have_text("Compare 2 runs")
     compare.focus()
     page.keyboard.press("Enter")
@@ -242,7 +242,7 @@ def test_a_hundred_runs_are_listed(page: Any, tmp_path: Path) -> None:
     with serving(tmp_path) as url:
         page.goto(url)
         expect(page.locator("tbody tr")).to_have_count(100)
-        assert page.locator(".spark .mark").count() == 100
+        assert page.locator(".sparkline .mark").count() == 100
 
 
 # -- other people's texts ----------------------------------------------------------------------------
@@ -332,8 +332,8 @@ def test_the_token_is_asked_for_once(browser: Any, runs: Path) -> None:
         page = watched.page
         page.goto(f"{url}/run/one")
         page.get_by_label("Token").fill("wrong")
-        page.get_by_role("button", name="Let me in").click()
-        expect(page.get_by_role("alert")).to_have_text("That is not the token.")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_have_text("The token is wrong.")
         page.get_by_label("Token").fill("open sesame")
         page.keyboard.press("Enter")
         expect(page.locator("tbody tr")).to_have_count(4)

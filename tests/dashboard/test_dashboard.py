@@ -233,6 +233,61 @@ def test_curves_are_thinned_out_and_keep_their_ends() -> None:
     assert thinned([], 300) == []
 
 
+def test_an_unchanged_journal_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_long_journal(tmp_path / "run", 100, dimension=2)
+    run, queries = RunMonitor(tmp_path / "run"), []
+    each, each_row = JournalReader._each, JournalReader._each_row
+
+    def counted(journal: JournalReader, query: str, *parameters: Any) -> Iterator[Any]:
+        queries.append(query)
+        return each(journal, query, *parameters)
+
+    def counted_row(journal: JournalReader, query: str, *parameters: Any) -> Iterator[Any]:
+        queries.append(query)
+        return each_row(journal, query, *parameters)
+
+    monkeypatch.setattr(JournalReader, "_each", counted)
+    monkeypatch.setattr(JournalReader, "_each_row", counted_row)
+    time.sleep(0.1)  # a write just now could be followed by another with the same time
+    first = run_data("run", run, Actions())
+    wait_until(lambda: run.cost is not None)  # summed once, in the background
+    assert queries
+    queries.clear()
+    again = run_data("run", run, Actions())
+    assert first | {"cost": again["cost"]} == again
+    list_entry("run", run, Actions())
+    comparison_data({"run": run}, Actions())
+    assert queries == []
+    with Journal.open(tmp_path / "run") as journal:
+        journal.event("start")
+    queries.clear()
+    assert len(run_data("run", run, Actions())["events"]) == len(first["events"]) + 1
+    assert queries
+
+
+def test_a_corrupt_journal_is_not_read_again_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "journal.sqlite").write_bytes(b"not a database" * 100)
+    run, opened = RunMonitor(folder), []
+    open_journal = JournalReader.open
+
+    def counted(folder: Path) -> JournalReader:
+        opened.append(folder)
+        return open_journal(folder)
+
+    monkeypatch.setattr(JournalReader, "open", counted)
+    time.sleep(0.1)
+    for _ in range(3):
+        with pytest.raises(gx.StorageError, match="is not a journal"):
+            run.refresh()
+    assert len(opened) == 1
+
+
 def test_another_run_in_the_same_folder_is_noticed(tmp_path: Path) -> None:
     folder = RunsFolder(tmp_path)
     write_long_journal(tmp_path / "a", 50, dimension=2)

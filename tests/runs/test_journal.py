@@ -224,6 +224,35 @@ def test_other_files_are_refused_with_a_sentence(tmp_path: Path) -> None:
         Journal.open(tmp_path)
 
 
+def test_a_corrupt_journal_is_named_with_its_page(tmp_path: Path) -> None:
+    with Journal.create(tmp_path, META) as journal:
+        fill(journal)
+    path = tmp_path / JOURNAL
+    content = bytearray(path.read_bytes())
+    with sqlite3.connect(path) as db:
+        [(page, size)] = db.execute(
+            "SELECT rootpage, (SELECT * FROM pragma_page_size) FROM sqlite_master"
+            " WHERE name = 'events'"
+        )
+    content[(page - 1) * size : page * size] = b"\xa5" * size
+    path.write_bytes(content)
+    message = rf"The journal .* is corrupt \(page {page}\); restore it from a backup\."
+    with JournalReader.open(tmp_path) as journal, pytest.raises(JournalError, match=message) as e:
+        journal.events()
+    assert isinstance(e.value, gx.StorageError)
+    assert not isinstance(e.value, ValueError)
+
+
+def test_a_snapshot_does_not_see_later_writes(tmp_path: Path) -> None:
+    with Journal.create(tmp_path, META) as journal, JournalReader.open(tmp_path) as reader:
+        with reader.snapshot():
+            assert reader.events() == []
+            journal.event("start")
+            assert reader.events() == []
+        assert [event["kind"] for event in reader.events()] == ["start"]
+        assert reader.events(after=1) == []
+
+
 def test_a_failed_transaction_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path, META)
     entry = Entry(0, "a", 0, 1, 0.5, 0.5)

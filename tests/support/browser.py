@@ -1,4 +1,4 @@
-"""A real browser for tests: what it complains about or asks of other machines fails them."""
+"""A real browser for tests; errors on the console and requests to other hosts fail the test."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 CONTRAST = """
 () => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (colour) => {
+  const rgba = (color) => {
     canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
+    canvas.fillStyle = color;
     canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data];
   };
-  const light = ([r, g, b]) => {
-    const bend = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * bend(r) + 0.7152 * bend(g) + 0.0722 * bend(b);
+  const luminance = ([r, g, b]) => {
+    const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
   };
-  const behind = (node) => {
+  const background = (node) => {
     for (; node; node = node.parentElement) {
-      const colour = rgba(getComputedStyle(node).backgroundColor);
-      if (colour[3] > 250) return colour;
+      const color = rgba(getComputedStyle(node).backgroundColor);
+      if (color[3] > 250) return color;
     }
     return [255, 255, 255, 255];
   };
   const poor = [];
   for (const node of document.querySelectorAll("body *")) {
-    const says = [...node.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    const hasText = [...node.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
     const exempt = node.closest(":disabled, script, noscript, title, desc");
-    if (!says || exempt || !node.checkVisibility({visibilityProperty: true})) continue;
+    if (!hasText || exempt || !node.checkVisibility({visibilityProperty: true})) continue;
     const style = getComputedStyle(node);
     const ink = rgba(node instanceof SVGElement ? style.fill : style.color);
-    const [one, other] = [light(ink), light(behind(node))].sort((a, b) => b - a);
+    const [one, other] = [luminance(ink), luminance(background(node))].sort((a, b) => b - a);
     const ratio = (one + 0.05) / (other + 0.05);
-    const words = `${node.tagName} ${node.textContent.trim().slice(0, 30)}`;
-    if (ratio < 4.5) poor.push(`${words}: ${ratio.toFixed(2)}`);
+    const label = `${node.tagName} ${node.textContent.trim().slice(0, 30)}`;
+    if (ratio < 4.5) poor.push(`${label}: ${ratio.toFixed(2)}`);
   }
   return poor;
 }
 """
-"""Texts that are hard to read: below the 4.5 that WCAG asks for."""
+"""Texts with a contrast below 4.5, the minimum of WCAG."""
 
 NAMELESS = """
 () => [...document.querySelectorAll("a, button, input, select, img, [role=img], [role=region], summary")]
@@ -66,21 +66,21 @@ NAMELESS = """
     || ["aria-label", "aria-labelledby", "alt"].some((name) => node.hasAttribute(name))))
   .map((node) => node.outerHTML.slice(0, 120))
 """
-"""Things that a screen reader has no name for."""
+"""Elements without an accessible name."""
 
 
 class Watched:
-    """A page, and what it said and asked for meanwhile."""
+    """A page with its console errors and its requests."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        page.on("console", self._heard)
+        page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 
-    def _heard(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning", "assert"):
             self.complaints.append(f"{message.type}: {message.text}")
 
@@ -103,7 +103,7 @@ def browsing() -> Iterator[Any]:
 
 @contextmanager
 def watched_page(browser: Any, scheme: str = "light", width: int = DESKTOP) -> Iterator[Watched]:
-    """A fresh page; at its end nothing may have gone wrong."""
+    """A fresh page; fails at the end if there were errors or requests to other hosts."""
     context = browser.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 900}, reduced_motion="reduce"
     )

@@ -1,4 +1,4 @@
-"""Runs for the dashboard's tests: small real ones, and journals as long as one likes."""
+"""Runs for the dashboard's tests: small real ones, and synthetic journals of any length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import os, random, re, time, zlib
 import numpy as np
 
 HOSTILE = {HOSTILE!r}
-WORDS = "harbour market jazz coffee rain river tower bridge night train museum garden".split()
+WORDS = "harbor market jazz coffee rain river tower bridge night train museum garden".split()
 
 def pause(wait):
     time.sleep(wait)
@@ -56,9 +56,9 @@ def embed(texts):
 
 
 def write_study(folder: Path, samples: int, wait: float = 0.0, **more: Any) -> Path:
-    """A study of texts, some of them hostile, whose arms take their time.
+    """A study of texts, some of them hostile; each batch takes ``wait`` seconds.
 
-    As long as there is a file ``closed`` beside it, no sample comes.
+    While a file ``closed`` exists next to it, no sample arrives.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dashboard_arms.py").write_text(ARMS)
@@ -94,7 +94,7 @@ def write_study(folder: Path, samples: int, wait: float = 0.0, **more: Any) -> P
 def write_long_journal(
     folder: Path, samples: int, dimension: int = 384, timeline: bool = True, arms: int = 5
 ) -> None:
-    """A journal as a long run leaves it."""
+    """A journal like that of a long run."""
     labels = [f"arm {i}" for i in range(arms)]
     study = {
         "name": "long",
@@ -141,14 +141,14 @@ def write_long_journal(
         )
         if timeline:
             database.executemany(
-                "INSERT INTO timeline VALUES (?, ?, ?, ?, ?)", _looks(samples, labels)
+                "INSERT INTO timeline VALUES (?, ?, ?, ?, ?)", _timeline_rows(samples, labels)
             )
         else:
             database.execute("DROP TABLE timeline")
     database.close()
 
 
-def _looks(samples: int, labels: list[str]) -> list[tuple[Any, ...]]:
+def _timeline_rows(samples: int, labels: list[str]) -> list[tuple[Any, ...]]:
     found, at = [], 1
     while at <= samples:
         weights = {label: 1 / len(labels) for label in labels}

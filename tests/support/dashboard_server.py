@@ -1,4 +1,4 @@
-"""A dashboard that serves, in a thread of the test."""
+"""A dashboard server in a thread of the test."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import uvicorn
 
 from genmix.dashboard.app import make_app
 from genmix.dashboard.security import Access
-from genmix.dashboard.serve import listen
+from genmix.dashboard.server import listen
 
 
 @contextmanager
 def serving(root: Path, token: str | None = None, host: str = "127.0.0.1") -> Iterator[str]:
-    """Its address, without a slash at the end."""
+    """Yield its URL, without a trailing slash."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     servers: list[uvicorn.Server] = []
@@ -36,10 +36,10 @@ def serving(root: Path, token: str | None = None, host: str = "127.0.0.1") -> It
         assert not thread.is_alive()
 
 
-def wait_until(holds: object, seconds: float = 60.0) -> None:
-    """Until it holds; a wait that ends in a failure is long, one that ends well is short."""
-    assert callable(holds)
+def wait_until(condition: object, seconds: float = 60.0) -> None:
+    """Wait for a condition. Only a failing test waits the full time."""
+    assert callable(condition)
     deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never became true"
         time.sleep(0.05)

@@ -400,6 +400,8 @@ def journal_version(folder: Path) -> tuple[int, ...]:
         try:
             status = os.stat(folder / name, follow_symlinks=False)
         except FileNotFoundError:
+            status = None
+        if status is None or status.st_size == 0:  # readers create an empty log
             found += [0, 0]
             continue
         found += [status.st_mtime_ns, status.st_size]
