@@ -17,6 +17,7 @@ import genmix as gx
 from genmix.cli import app, live_terminal
 from genmix.cli.summary import summary_lines
 from genmix.objectives import Score
+from genmix.runs.prepare import Plan
 from genmix.runs.run import Options, start
 from genmix.study.study import study_from
 
@@ -61,7 +62,7 @@ def watched(study: dict[str, Any], folder: Path, terminal: bool, monkeypatch: An
     console = Console(file=out, force_terminal=terminal, width=120, color_system=None)
     seen = live_terminal.TableView(console) if terminal else live_terminal.LineView(console)
     with seen:
-        start(study_from(study), folder, folder / "run", None, Options((seen,), seen.note))
+        start(Plan(study_from(study), folder), folder / "run", Options((seen,), seen.note))
     return out.getvalue()
 
 

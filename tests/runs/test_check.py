@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from genmix.cli import app
 from genmix.runs.check import ArmCheck, CheckReport, check_study
 from genmix.runs.session import seed_of
-from genmix.study.config import StudyError
+from genmix.study.study import StudyError
 from genmix.study.template import write_example
 
 runner = CliRunner()
@@ -127,8 +127,8 @@ def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     more = f"{EMBED}\nretries: {{timeout: 0.2}}"
     report = check_study(study(tmp_path, arms, more))
     assert report.problems == [
-        "arm 'bad': arms:broken failed (RuntimeError: no luck): mend it.",
-        "arm 'none': the module arms has no function missing: check 'arms:missing'.",
+        "arm 'bad': arms:broken failed (RuntimeError: no luck); fix the function.",
+        "arm 'none': the module arms has no function missing; correct 'arms:missing'.",
         "arm 'late': no answer within 0.2 seconds.",
     ]
     assert by_arm(report)["good"].dimension == 3
@@ -138,21 +138,23 @@ def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 def test_a_torn_image_is_a_sentence(size: int, tmp_path: Path) -> None:
     path = study(tmp_path, {"a": f"torn, arguments: {{size: {size}}}", "b": "image"}, EMBED)
     report = check_study(path)
-    assert report.problems == [f"arm 'a': its image of {size} bytes is no whole PNG: give one."]
+    assert report.problems == [
+        f"arm 'a': its image of {size} bytes is not a complete PNG; return a whole one."
+    ]
     assert by_arm(report)["b"].dimension == 3
 
 
 def test_an_image_torn_behind_its_header_is_a_sentence_of_the_encoder(tmp_path: Path) -> None:
     path = study(tmp_path, {"a": "torn, arguments: {size: 24}"}, "encoder: {kind: pixels}")
     (problem,) = check_study(path).problems
-    assert problem.startswith("arm 'a': an image of 24 bytes could not be read")
+    assert problem.startswith("arm 'a': an image of 24 bytes cannot be read")
 
 
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
     more = "encoder: {kind: callable, function: 'arms:embed_badly'}"
     report = check_study(study(tmp_path, {"a": "text"}, more))
     assert report.problems == [
-        "arm 'a': the encoder arms:embed_badly failed (RuntimeError: no idea): mend it."
+        "arm 'a': the encoder arms:embed_badly failed (RuntimeError: no idea); fix the function."
     ]
     assert by_arm(report)["a"].sample is not None
 
@@ -168,7 +170,7 @@ def test_an_encoder_that_cannot_be_built_is_told_once(tmp_path: Path) -> None:
 def test_a_text_without_an_encoder_is_told(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, {"a": "text", "b": "vector"}))
     assert report.problems == [
-        "arm 'a': it made a text or an image and the study has no encoder: name one."
+        "arm 'a': it returned a text or an image, but the study has no encoder; add one."
     ]
 
 
@@ -181,7 +183,7 @@ def test_a_reference_of_another_dimension_is_told_once(tmp_path: Path, draw: boo
     (problem,) = report.problems
     assert problem.startswith("the encoder callable arms:embed")
     assert problem.endswith(
-        "gives 3 dimensions and the reference has 7: embed the reference with the same encoder."
+        "returns 3 dimensions, but the reference has 7; embed the reference with the same encoder."
     )
 
 
@@ -190,14 +192,14 @@ def test_vectors_of_another_dimension_than_the_reference_are_told(tmp_path: Path
     more = "objective: frechet-distance\nreference: real.npy"
     report = check_study(study(tmp_path, {"a": "vector"}, more))
     assert report.problems == [
-        "the samples have 4 dimensions and the reference has 7: embed both with the same encoder."
+        "the samples have 4 dimensions, but the reference has 7; embed both with the same encoder."
     ]
 
 
 def test_arms_of_different_dimensions_are_told(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, {"a": "vector", "b": "vector, arguments: {size: 6}"}))
     assert report.problems == [
-        "arm 'a' gives 4 dimensions and arm 'b' 6: embed all arms with the same encoder."
+        "arm 'a' has 4 dimensions, but arm 'b' has 6; embed all arms with the same encoder."
     ]
 
 
@@ -205,7 +207,7 @@ def test_a_missing_reference_is_told(tmp_path: Path) -> None:
     more = "objective: frechet-distance\nreference: real.npz"
     report = check_study(study(tmp_path, {"a": "vector"}, more), draw=False)
     (problem,) = report.problems
-    assert problem.startswith("there is no reference real.npz")
+    assert problem.startswith("the reference real.npz does not exist")
 
 
 def test_a_reference_to_embed_is_not_embedded(tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ def test_what_the_objective_asks_of_a_sample_is_asked(tmp_path: Path) -> None:
     arms = {"without": "vector", "with": "vector, arguments: {quality: 0.5}"}
     report = check_study(study(tmp_path, arms, more))
     assert report.problems == [
-        "arm 'without': its sample: the objective needs a quality; give quality= with the sample."
+        "arm 'without': its sample: the objective needs a quality; pass quality= with the sample."
     ]
 
 
@@ -229,8 +231,8 @@ def test_arms_that_hold_too_little_are_told(tmp_path: Path) -> None:
         "arms: {a: {kind: recorded, path: few.npy}}\nobjective: vendi\nbudget: {samples: 100}\n"
     )
     assert check_study(tmp_path / "study.yaml", draw=False).problems == [
-        "the arms have 5 samples together and the budget asks for 100: lower budget.samples, or give "
-        "the arms more."
+        "the arms have 5 samples in total, but the budget asks for 100; lower budget.samples, or add "
+        "samples."
     ]
 
 
@@ -318,12 +320,17 @@ def test_the_command_fails_with_2_and_every_sentence(tmp_path: Path) -> None:
     path = study(tmp_path, {"bad": "broken", "good": "text"}, EMBED)
     result = runner.invoke(app, ["check", str(path)])
     assert result.exit_code == 2
-    assert "arm 'bad': arms:broken failed (RuntimeError: no luck): mend it.\n" in result.stdout
+    assert (
+        "arm 'bad': arms:broken failed (RuntimeError: no luck); fix the function.\n"
+        in result.stdout
+    )
     assert "failed" in result.stdout
     result = runner.invoke(app, ["check", str(path), "--json"])
     assert result.exit_code == 2
     told = json.loads(result.stdout)
-    assert told["problems"] == ["arm 'bad': arms:broken failed (RuntimeError: no luck): mend it."]
+    assert told["problems"] == [
+        "arm 'bad': arms:broken failed (RuntimeError: no luck); fix the function."
+    ]
     assert [arm["arm"] for arm in told["arms"]] == ["bad", "good"]
 
 
@@ -357,6 +364,6 @@ def test_the_command_repeats_every_fault_of_the_file(tmp_path: Path) -> None:
     result = runner.invoke(app, ["check", str(tmp_path / "study.yaml")])
     assert result.exit_code == 2
     assert result.stderr == (
-        f"genmix: {tmp_path}/study.yaml, line 1: seed is 'x': give a whole number of at least 0.\n"
-        f"{tmp_path}/study.yaml, line 2: arms is empty: give at least one.\n"
+        f"genmix: {tmp_path}/study.yaml, line 1: seed is 'x'; use a whole number of at least 0.\n"
+        f"{tmp_path}/study.yaml, line 2: arms is empty; use at least one entry.\n"
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader
 
 KILLED_RUNS = 32
 
@@ -82,7 +82,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def outcome(folder: Path) -> tuple[list[tuple[Any, ...]], dict[str, float]]:
     """Every told sample in order, and the final weights."""
-    journal = Journal.open(folder / "run", readonly=True)
+    journal = JournalReader.open(folder / "run")
     rows = [(r["id"], r["arm"], r["place"], r["text"], r["weight"]) for r in journal.told_rows()]
     journal.close()
     return rows, json.loads((folder / "run" / "weights.json").read_text())["weights"]
@@ -263,7 +263,7 @@ def wait_for(run: Path, told: int) -> None:
         time.sleep(0.05)
         if (run / "journal.sqlite").exists():
             try:
-                journal = Journal.open(run, readonly=True)
+                journal = JournalReader.open(run)
             except Exception:
                 continue
             found = sum(1 for _ in journal.told_rows())

@@ -16,7 +16,7 @@ import pytest
 
 import genmix as gx
 from genmix.dashboard.actions import Actions
-from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader
 from genmix.runs.lock import FolderLock, Holder, holder
 from tests.support.dashboard_runs import write_study
 from tests.support.dashboard_server import wait_until
@@ -52,7 +52,7 @@ def told(folder: Path) -> int:
     if not (folder / "journal.sqlite").exists():
         return 0
     try:
-        journal = Journal.open(folder, readonly=True)
+        journal = JournalReader.open(folder)
     except gx.InputError:  # it is being made
         return 0
     try:
@@ -129,7 +129,7 @@ def test_a_run_in_a_thread_of_its_own_is_not_stopped_by_a_signal(tmp_path: Path)
         assert holder(folder) == Holder(os.getpid(), hears_signals=False)
         with pytest.raises(gx.InputError, match=f"in a thread of process {os.getpid()}"):
             Actions().stop(folder)
-        with pytest.raises(gx.InputError, match=f"in use by process {os.getpid()}: wait"):
+        with pytest.raises(gx.InputError, match=f"in use by process {os.getpid()}; wait"):
             gx.resume(folder)
     finally:
         thread.join()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,20 @@ import pytest
 
 import genmix as gx
 from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError
+from genmix.generators.base import GenerationError, Outcome
 from genmix.runs.arm import ArmState
-from genmix.runs.budget import Clock, Money
+from genmix.runs.budget import Clock, Limits, Money
+from genmix.runs.embedding import EmbeddingQueue
 from genmix.runs.journal import Journal
-from genmix.runs.loop import INTERRUPTED, Limits, Loop
-from genmix.runs.run import _look_back
+from genmix.runs.loop import INTERRUPTED, Loop
+from genmix.runs.retries import Retries
 from genmix.runs.session import Session
 
-Outcome = Sample | GenerationError
 Recipe = Callable[[Request], Outcome]
 
 
 @dataclass
-class Patience:
+class Settings:
     attempts: int = 3
     first_wait: float = 0.001
     longest_wait: float = 0.01
@@ -49,13 +49,14 @@ class Maker:
     peak: int = 0
     sizes: list[int] = field(default_factory=list)
 
-    async def generate(self, requests: Sequence[Request]) -> list[Outcome]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[tuple[int, Outcome]]:
         self.running += 1
         self.peak = max(self.peak, self.running)
         self.sizes.append(len(requests))
         try:
             await asyncio.sleep(self.pause * (requests[0].seed % 5))
-            return [self.recipe(request) for request in requests]
+            for position, request in enumerate(requests):
+                yield position, self.recipe(request)
         finally:
             self.running -= 1
 
@@ -108,7 +109,7 @@ class Stage:
         self.encoder = options.pop("encoder", Letters())
         self.concurrency = options.pop("concurrency", 1)
         self.batch = options.pop("batch", 1)
-        self.patience = Patience(**options.pop("patience", {}))
+        self.retries = Settings(**options.pop("retries", {}))
         self.give_up = options.pop("give_up", 5.0)
         self.objective = options.pop("objective", gx.Vendi())
         self.after: Callable[[Loop], None] = options.pop("after", lambda loop: None)
@@ -126,21 +127,19 @@ class Stage:
         session = Session(selector, journal, 11)
         session.restore()
         arms = {
-            label: ArmState(label, maker, self.concurrency, self.batch, self.patience)
+            label: ArmState(label, maker, self.concurrency, self.batch, Retries(self.retries))
             for label, maker in self.makers.items()
         }
         self.loop = loop = Loop(
             session,
             arms,
-            self.encoder,
-            Money.of(self.cost, journal.spent(), journal.largest_costs()),
+            EmbeddingQueue(self.encoder, 0.001),
+            Money.of(self.cost, journal.costs(), journal.largest_costs()),
             Clock(self.time),
-            Limits(self.samples, self.in_flight, self.give_up, 4, 0.001),
-            self.folder,
+            Limits(self.samples, self.in_flight, self.give_up, 4),
         )
         loop.report = lambda: self.after(loop)
-        loop.take_up([(e, r and Sample(text=r["text"])) for e, r in journal.unfinished()])
-        _look_back(loop, session)
+        loop.restore()
         await loop.run()
         return loop
 
@@ -191,7 +190,7 @@ def flaky(letters: str, share: float, cost: float) -> Recipe:
 
 def test_failures_change_neither_the_count_nor_the_sum(tmp_path: Path) -> None:
     arms = makers(a=flaky("ab", 0.3, 0.07), b=flaky("cdef", 0.3, 0.11))
-    stage = Stage(tmp_path, arms, in_flight=6, concurrency=3, patience={"attempts": 6})
+    stage = Stage(tmp_path, arms, in_flight=6, concurrency=3, retries={"attempts": 6})
     loop = stage.go()
     assert len(stage.told()) == 60
     journal = loop.session.journal
@@ -201,7 +200,7 @@ def test_failures_change_neither_the_count_nor_the_sum(tmp_path: Path) -> None:
         counts[arm] * cost + wasted[arm] * cost / 2 for arm, cost in (("a", 0.07), ("b", 0.11))
     )
     assert wasted
-    assert math.fsum(journal.spent()) == pytest.approx(expected, abs=1e-9)
+    assert math.fsum(journal.costs()) == pytest.approx(expected, abs=1e-9)
     assert loop.money.paid == pytest.approx(expected, abs=1e-9)
     assert not loop.money.reserved
 
@@ -220,7 +219,7 @@ def test_cost_never_passes_the_budget(tmp_path: Path, most: float | None) -> Non
     assert 2.0 - 0.12 < loop.money.paid <= 2.0 + 1e-9
     assert "cost budget of 2" in str(loop.reason)
     assert not loop.session.selector.in_flight
-    assert math.fsum(loop.session.journal.spent()) == pytest.approx(loop.money.paid)
+    assert math.fsum(loop.session.journal.costs()) == pytest.approx(loop.money.paid)
 
 
 def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path) -> None:
@@ -228,7 +227,7 @@ def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path)
     stage = Stage(tmp_path, arms, time=0.05, samples=None, in_flight=2)
     arms["a"].pause = arms["b"].pause = 0.003
     loop = stage.go()
-    assert loop.reason == "the 0.05 seconds of the budget are over"
+    assert loop.reason == "the time budget of 0.05 seconds is spent"
     outcomes = loop.session.journal._rows("SELECT outcome FROM tickets")
     assert {row["outcome"] for row in outcomes} <= {"told", "withdrawn"}
     assert len(stage.told()) > 0
@@ -236,7 +235,7 @@ def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path)
 
 def test_an_arm_that_dies_is_suspended_and_the_others_go_on(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=broken, c=text("cdef"))
-    stage = Stage(tmp_path, arms, patience={"probe_after": 100.0})
+    stage = Stage(tmp_path, arms, retries={"probe_after": 100.0})
     loop = stage.go()
     assert len(stage.told()) == 60
     assert loop.session.selector.arms == ("a", "c")
@@ -266,19 +265,19 @@ def test_when_waiting_mends_nothing_the_run_stops_with_all_it_has(tmp_path: Path
         return GenerationError("the key is refused.", retryable=False)
 
     loop = Stage(tmp_path, makers(a=wrong_key, b=wrong_key)).go()
-    assert loop.trouble == "every arm fails in a way that waiting does not mend"
+    assert loop.trouble == "every arm failed with an error that retrying cannot fix"
     assert len(loop.session.journal.failures()) == 2
 
 
 def test_when_all_arms_are_out_for_long_the_run_stops(tmp_path: Path) -> None:
     loop = Stage(tmp_path, makers(a=broken, b=broken), give_up=0.05).go()
-    assert loop.trouble == "no arm has given a sample for 0.05 seconds"
+    assert loop.trouble == "no arm has returned a sample for 0.05 seconds"
 
 
 def test_a_call_that_hangs_is_given_up(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=text("cd"))
     arms["b"].pause = 1000.0
-    stage = Stage(tmp_path, arms, patience={"timeout": 0.02, "probe_after": 100.0})
+    stage = Stage(tmp_path, arms, retries={"timeout": 0.02, "probe_after": 100.0})
     loop = stage.go()
     assert len(stage.told()) == 60
     assert loop.session.journal.failures()[0]["message"] == "no answer within 0.02 seconds."
@@ -332,7 +331,7 @@ def test_a_broken_encoder_stops_the_run_and_loses_nothing(tmp_path: Path) -> Non
     arms = makers(a=text("abc"), b=text("defgh"))
     stage = Stage(tmp_path, arms, encoder=Picky(""), in_flight=9)
     loop = stage.go()
-    assert loop.trouble == "no sample can be embedded and taken in (cannot embed that)"
+    assert loop.trouble == "no sample could be embedded and told (cannot embed that)"
     made = loop.session.journal._rows("SELECT ticket, text FROM samples")
     assert len(made) >= 3
     calls = sum(len(maker.sizes) for maker in arms.values())
@@ -363,7 +362,7 @@ def test_recorded_arms_run_out(tmp_path: Path) -> None:
     arms["a"].count, arms["b"].count = 9, 21
     stage = Stage(tmp_path, arms, samples=100, in_flight=4)
     loop = stage.go()
-    assert loop.reason == "all samples of all arms are used up"
+    assert loop.reason == "every arm has run out of samples"
     assert loop.session.selector.counts == {"a": 9, "b": 21}
     assert len(stage.told()) == 30
 
@@ -381,7 +380,7 @@ def test_stopping_takes_in_what_flies_and_resuming_goes_on(tmp_path: Path) -> No
     loop = stage.go()
     assert loop.reason == INTERRUPTED
     assert 20 <= len(stage.told()) <= 30
-    assert not loop._calls
+    assert not any(arm.calls for arm in loop.arms.values())
     stage.after = lambda loop: None
     stage.go()
     assert len(stage.told()) == 60
@@ -424,10 +423,10 @@ def test_a_sample_of_the_wrong_form_is_no_sample(tmp_path: Path) -> None:
     def odd(request: Request) -> Sample:
         return Sample(text="abc", vector=np.ones(8)) if request.index % 2 else Sample()
 
-    stage = Stage(tmp_path, makers(a=text("ab"), b=odd), patience={"probe_after": 100.0})
+    stage = Stage(tmp_path, makers(a=text("ab"), b=odd), retries={"probe_after": 100.0})
     loop = stage.go()
     assert len(stage.told()) == 60
-    assert "gave no text, image or vector" in loop.session.journal.failures()[0]["message"]
+    assert "returned no text, image or vector" in loop.session.journal.failures()[0]["message"]
 
 
 def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
@@ -440,7 +439,9 @@ def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
     other = tmp_path / "texts"
     other.mkdir()
     loop = Stage(other, makers(a=text("ab")), encoder=None).go()
-    assert loop.trouble == ("an arm gave a text or an image and the study has no encoder: name one")
+    assert loop.trouble == (
+        "an arm returned a text or an image, but the study has no encoder; add one"
+    )
 
 
 def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
@@ -448,14 +449,14 @@ def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=broken, c=text("cdef"))
     calls = Counter[str]()
 
-    async def hang(requests: Sequence[Request]) -> list[Outcome]:
+    async def hang(requests: Sequence[Request]) -> AsyncIterator[tuple[int, Outcome]]:
         calls["b"] += 1
         if calls["b"] > 1:
             await asyncio.sleep(1000)
-        return [broken()]
+        yield 0, broken()
 
     arms["b"].generate = hang  # type: ignore[method-assign]
-    patience = {"timeout": 30.0, "attempts": 1, "suspend_after": 1, "probe_after": 0.001}
+    retries = {"timeout": 30.0, "attempts": 1, "suspend_after": 1, "probe_after": 0.001}
     seen: list[tuple[int, int]] = []
 
     def after(loop: Loop) -> None:
@@ -463,7 +464,7 @@ def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
         if seen[-1][0] == 59:
             loop.stop(INTERRUPTED)
 
-    stage = Stage(tmp_path, arms, in_flight=3, concurrency=3, patience=patience, after=after)
+    stage = Stage(tmp_path, arms, in_flight=3, concurrency=3, retries=retries, after=after)
     arms["a"].pause = arms["c"].pause = 0.001
     task = asyncio.wait_for(stage.play(), 6)
     with pytest.raises(TimeoutError):  # because the trial still hangs when all else is done
@@ -480,7 +481,7 @@ def test_a_held_ticket_ends_the_run_as_soon_as_nothing_can_free_money(tmp_path: 
 
 def test_an_arm_whose_samples_the_encoder_refuses_is_suspended(tmp_path: Path) -> None:
     arms = makers(a=text("ab", cost=1.0), b=text("h", cost=1.0), c=text("cdef", cost=1.0))
-    stage = Stage(tmp_path, arms, encoder=Picky("hhh"), patience={"probe_after": 100.0})
+    stage = Stage(tmp_path, arms, encoder=Picky("hhh"), retries={"probe_after": 100.0})
     loop = stage.go()
     assert loop.session.selector.arms == ("a", "c")
     assert loop.money.paid == 60 + 2
@@ -521,20 +522,21 @@ def test_a_cancellation_inside_a_generator_is_a_failure_like_others(tmp_path: Pa
     arms = makers(a=text("ab"), b=text("cd"))
     plain, calls = arms["a"].generate, Counter[str]()
 
-    async def odd(requests: Sequence[Request]) -> list[Outcome]:
+    async def odd(requests: Sequence[Request]) -> AsyncIterator[tuple[int, Outcome]]:
         calls["a"] += 1
         if calls["a"] == 5:
             raise asyncio.CancelledError
         if calls["a"] == 6:
             raise SystemExit(3)
-        return await plain(requests)
+        async for outcome in plain(requests):
+            yield outcome
 
     arms["a"].generate = odd  # type: ignore[method-assign]
     stage = Stage(tmp_path, arms)
     asyncio.run(asyncio.wait_for(stage.play(), 20))
     assert len(stage.told()) == 60
     messages = [f["message"] for f in stage.loop.session.journal.failures()]
-    assert messages == ["it was cancelled from inside.", "SystemExit: 3"]
+    assert messages == ["the generator canceled its own call.", "SystemExit: 3"]
 
 
 def test_a_long_retry_after_suspends_the_arm_instead_of_the_run(tmp_path: Path) -> None:
@@ -553,7 +555,7 @@ def test_a_policy_that_cannot_do_without_an_arm_stops_the_run(tmp_path: Path) ->
     stage.policy = gx.OneArmOracle("a")
     loop = stage.go()
     assert loop.trouble is not None
-    assert "arm 'a' is out (it is broken.)" in loop.trouble
+    assert "arm 'a' is unavailable (it is broken.)" in loop.trouble
 
 
 def test_a_held_ticket_survives_the_retries_of_others(tmp_path: Path) -> None:
@@ -567,7 +569,7 @@ def test_a_held_ticket_survives_the_retries_of_others(tmp_path: Path) -> None:
         return text("abcdef")(request)
 
     arms = {label: Maker(costly, pause=0.001, most=1.0) for label in ("a", "b")}
-    stage = Stage(tmp_path, arms, cost=4.5, in_flight=8, concurrency=8, patience={"attempts": 9})
+    stage = Stage(tmp_path, arms, cost=4.5, in_flight=8, concurrency=8, retries={"attempts": 9})
     loop = asyncio.run(asyncio.wait_for(stage.play(), 30))
     assert not loop.session.selector.in_flight
     assert len(stage.told()) == 60
@@ -583,7 +585,8 @@ def test_two_dimensions_in_the_first_batch_cost_one_sample_and_not_the_run(tmp_p
     loop = stage.go()
     assert loop.reason == "the budget of 60 samples is spent"
     (failure,) = loop.session.journal.failures()
-    assert "has dimension 7 and those before had 5" in failure["message"]
+    assert "dimension 7" in failure["message"]
+    assert "5" in failure["message"]
 
 
 def suspended_with_open_tickets(folder: Path, makers: dict[str, Maker], told: int) -> None:
@@ -605,12 +608,12 @@ def suspended_with_open_tickets(folder: Path, makers: dict[str, Maker], told: in
 
 
 @pytest.mark.parametrize("limit", [{"samples": 14}, {"samples": None, "cost": 14.0}])
-@pytest.mark.parametrize("is_mended", [True, False])
+@pytest.mark.parametrize("is_fixed", [True, False])
 def test_a_suspended_arm_goes_on_with_the_tickets_that_it_left(
-    tmp_path: Path, limit: dict[str, Any], is_mended: bool
+    tmp_path: Path, limit: dict[str, Any], is_fixed: bool
 ) -> None:
     """They take the last of the budget, so that there is no room for a probe beside them."""
-    recipe = text("ef", cost=1.0) if is_mended else broken
+    recipe = text("ef", cost=1.0) if is_fixed else broken
     arms = {"a": Maker(text("ab", cost=1.0), most=1.0), "b": Maker(recipe, most=1.0)}
     suspended_with_open_tickets(tmp_path, arms, told=12)
     stage = Stage(tmp_path, arms, **limit)
@@ -618,7 +621,7 @@ def test_a_suspended_arm_goes_on_with_the_tickets_that_it_left(
     assert len(stage.told()) == 14
     assert loop.trouble is None
     assert not loop.session.selector.in_flight
-    assert ("b" in loop.session.selector.arms) == is_mended
+    assert ("b" in loop.session.selector.arms) == is_fixed
 
 
 def test_a_suspended_arm_lets_the_ticket_go_that_waits_for_money(tmp_path: Path) -> None:
@@ -636,34 +639,35 @@ def test_a_suspended_arm_lets_the_ticket_go_that_waits_for_money(tmp_path: Path)
         "a": Maker(text("ab", cost=1.0), most=1.0, pause=0.01),
         "b": Maker(wrong_key, most=1.0),
     }
-    patience = {"probe_after": 100.0}
+    retries = {"probe_after": 100.0}
     limits = {"samples": None, "cost": 3.0, "in_flight": 4, "concurrency": 4}
-    stage = Stage(tmp_path, arms, patience=patience, after=after, **limits)
+    stage = Stage(tmp_path, arms, retries=retries, after=after, **limits)
     loop = asyncio.run(asyncio.wait_for(stage.play(), 20))
     assert held[0] == "b"
     assert [arm for arm, _ in stage.told()] == ["a"] * 3
-    assert loop.reason == "the cost budget of 3 has no room for another sample"
+    assert loop.reason == "the cost budget of 3 does not cover another sample"
 
 
 def test_refused_samples_and_tickets_never_begun_end_together(tmp_path: Path) -> None:
     """The time is over when the encoder refuses a sample of an arm for which more is waiting."""
     arms = makers(a=text("h"))
 
-    async def slow(requests: Sequence[Request]) -> list[Outcome]:
+    async def slow(requests: Sequence[Request]) -> AsyncIterator[tuple[int, Outcome]]:
         await asyncio.sleep(0.06)
-        return [arms["a"].recipe(request) for request in requests]
+        for position, request in enumerate(requests):
+            yield position, arms["a"].recipe(request)
 
     arms["a"].generate = slow  # type: ignore[method-assign]
-    patience = {"suspend_after": 1}
-    stage = Stage(tmp_path, arms, time=0.1, in_flight=3, encoder=Picky("h"), patience=patience)
+    retries = {"suspend_after": 1}
+    stage = Stage(tmp_path, arms, time=0.1, in_flight=3, encoder=Picky("h"), retries=retries)
     loop = stage.go()
-    assert loop.reason == "the 0.1 seconds of the budget are over"
+    assert loop.reason == "the time budget of 0.1 seconds is spent"
     assert not loop.session.selector.in_flight
 
 
 @pytest.mark.parametrize(
     ("odd", "give_up", "told", "trouble"),
-    [(1, 5.0, 60, None), (1000, 0.1, 0, "no arm has given a sample for 0.1 seconds")],
+    [(1, 5.0, 60, None), (1000, 0.1, 0, "no arm has returned a sample for 0.1 seconds")],
 )
 def test_a_probe_that_the_encoder_refuses_is_not_the_end(
     tmp_path: Path, odd: int, give_up: float, told: int, trouble: str | None
@@ -672,13 +676,15 @@ def test_a_probe_that_the_encoder_refuses_is_not_the_end(
     calls = Counter[str]()
     arms = makers(a=text("ab"))
 
-    async def recovers(requests: Sequence[Request]) -> list[Outcome]:
+    async def recovers(requests: Sequence[Request]) -> AsyncIterator[tuple[int, Outcome]]:
         calls["a"] += 1
         if calls["a"] <= 6:
-            return [broken()]
+            yield 0, broken()
+            return
         is_odd = calls["a"] <= 6 + odd
         await asyncio.sleep(0.12 if is_odd else 0)
-        return [text("h" if is_odd else "ab")(request) for request in requests]
+        for position, request in enumerate(requests):
+            yield position, text("h" if is_odd else "ab")(request)
 
     arms["a"].generate = recovers  # type: ignore[method-assign]
     stage = Stage(tmp_path, arms, encoder=Picky("h"), give_up=give_up)

@@ -19,7 +19,7 @@ import yaml
 from examples.city.serve import FREE, serving
 
 from genmix.errors import InputError
-from genmix.runs.journal import Journal, embedding_of
+from genmix.runs.journal_reader import JournalReader, embedding_of
 
 pytestmark = pytest.mark.real
 STUDY = Path(__file__).parents[2] / "examples" / "city" / "study.yaml"
@@ -59,11 +59,8 @@ def command(*words: str | Path) -> dict[str, Any]:
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
-    journal = Journal.open(folder, readonly=True)
-    try:
+    with JournalReader.open(folder) as journal:
         return list(journal.told_rows())
-    finally:
-        journal.close()
 
 
 def is_once_and_complete(rows: list[dict[str, Any]]) -> bool:
@@ -89,7 +86,7 @@ def test_a_study_spends_its_budget_to_the_sample(whole: Path) -> None:
 
 
 def test_tokens_and_costs_add_up(whole: Path) -> None:
-    journal = Journal.open(whole, readonly=True)
+    journal = JournalReader.open(whole)
     paid = [*journal.told_rows(), *journal.failures()]
     journal.close()
     summary = json.loads((whole / "summary.json").read_text())

@@ -13,10 +13,10 @@ from PIL import Image
 from genmix.data.reference import Moments
 from genmix.data.samples import Sample
 from genmix.encoders import CachedEncoder
-from genmix.encoders.pixels import PixelsEncoder
-from genmix.encoders.precomputed import Precomputed
+from genmix.encoders.pixels import PixelsSettings
+from genmix.encoders.precomputed import PrecomputedEncoder
 from genmix.errors import InputError
-from genmix.runs.references import AT_ONCE, NOTES, read_reference
+from genmix.runs.references import BATCH, MAX_NOTES, read_reference
 from tests.encoders.test_cache import Lengths
 from tests.encoders.test_encoders import one_sentence
 from tests.support import tiny_encoders as tiny
@@ -37,7 +37,7 @@ def refused(path: str, folder: Path, encoder: Any, *parts: str) -> None:
 
 
 def pixels() -> Any:
-    return PixelsEncoder(kind="pixels", size=2).build(Path())
+    return PixelsSettings(kind="pixels", size=2).build(Path())
 
 
 def paint(file: Path, brightness: int, kind: str = "PNG") -> None:
@@ -87,7 +87,7 @@ def test_texts_by_line_and_by_field(tmp_path: Path) -> None:
 def test_progress_is_told_in_a_few_lines_and_the_second_time_is_from_the_cache(
     tmp_path: Path,
 ) -> None:
-    count = 40 * AT_ONCE + 3
+    count = 40 * BATCH + 3
     (tmp_path / "t.txt").write_text("\n".join(f"text {i}" for i in range(count)))
     notes: list[str] = []
     inner = tiny.Counting(Lengths())
@@ -96,7 +96,7 @@ def test_progress_is_told_in_a_few_lines_and_the_second_time_is_from_the_cache(
     assert rows.shape == (count, 3)
     assert notes[0] == f"embedding the reference: 0/{count}"
     assert notes[-1] == f"embedding the reference: {count}/{count}"
-    assert 10 < len(notes) <= NOTES + 1
+    assert 10 < len(notes) <= MAX_NOTES + 1
     assert inner.asked == count
     np.testing.assert_array_equal(read("t.txt", tmp_path, encoder), rows)
     assert inner.asked == count
@@ -138,7 +138,7 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_not(tmp_path: Pat
     for target, is_folder in ((tmp_path / "secret.png", False), (tmp_path, True)):
         link = tmp_path / "real" / "c.png"
         link.symlink_to(target, target_is_directory=is_folder)
-        refused("real", tmp_path, pixels(), "leads out of")
+        refused("real", tmp_path, pixels(), "outside the reference folder")
         link.unlink()
     (tmp_path / "real" / "loop").symlink_to(tmp_path / "real", target_is_directory=True)
     assert read("real", tmp_path, pixels()).shape == (2, 12)
@@ -148,7 +148,7 @@ def test_the_image_to_blame_is_named(tmp_path: Path) -> None:
     for i in range(5):
         paint(tmp_path / "real" / f"{i}.png", i)
     (tmp_path / "real" / "3.png").write_bytes(b"torn")
-    refused("real", tmp_path, pixels(), "3.png", "could not be read")
+    refused("real", tmp_path, pixels(), "3.png", "cannot be read")
 
 
 # -- what cannot be one ------------------------------------------------------------------------------
@@ -163,12 +163,12 @@ def test_what_cannot_be_a_reference(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     refused("empty.jsonl", tmp_path, Lengths(), "no texts")
     (tmp_path / "x.csv").write_text("1,2")
-    refused("x.csv", tmp_path, None, "no known kind", ".npz")
+    refused("x.csv", tmp_path, None, "unknown type", ".npz")
     (tmp_path / "latin.txt").write_bytes("é".encode("latin-1"))
     refused("latin.txt", tmp_path, Lengths(), "UTF-8")
     (tmp_path / "t.txt").write_text("a text")
-    refused("t.txt", tmp_path, None, "no encoder", "name one")
+    refused("t.txt", tmp_path, None, "no encoder", "add one")
     paint(tmp_path / "real" / "a.png", 1)
     refused("real", tmp_path, None, "no encoder")
     refused("t.txt", tmp_path, pixels(), "line 1", "embeds images")
-    refused("t.txt", tmp_path, Precomputed(), "no vector")
+    refused("t.txt", tmp_path, PrecomputedEncoder(), "no vector")

@@ -24,6 +24,7 @@ from genmix.cli import app
 from genmix.core.atomic import draft_path
 from genmix.data.png import as_png
 from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader
 from genmix.runs.lock import FolderLock
 from genmix.runs.run import Options, _check_encoder
 from tests.support.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error, says
@@ -90,7 +91,7 @@ def test_a_run_leaves_data_weights_and_what_happened(features: Path) -> None:
 
 def test_recorded_rows_are_drawn_without_replacement_and_told_as_they_are(features: Path) -> None:
     gx.run(recorded(features), features / "run")
-    journal = Journal.open(features / "run", readonly=True)
+    journal = JournalReader.open(features / "run")
     found: dict[str, list[bytes]] = {}
     for row in journal.told_rows():
         found.setdefault(row["arm"], []).append(row["embedding"])
@@ -123,7 +124,9 @@ def test_a_finished_run_resumes_to_itself(features: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(features: Path) -> None:
     gx.run(recorded(features), features / "run")
-    with pytest.raises(gx.InputError, match="holds a run already: 'genmix resume"):
+    with pytest.raises(
+        gx.InputError, match="already contains a run; continue it with `genmix resume"
+    ):
         gx.run(recorded(features), features / "run")
     with FolderLock(features / "run"), pytest.raises(gx.InputError, match="in use by process"):
         gx.resume(features / "run")
@@ -153,7 +156,7 @@ def test_exports(features: Path) -> None:
     path = gx.export(features / "run", "parquet")
     assert pyarrow.parquet.read_table(path).to_pylist() == rows
     assert gx.export(features / "run", "jsonl", features / "x.jsonl").read_text().count("\n") == 80
-    with pytest.raises(gx.InputError, match="could not be written"):
+    with pytest.raises(gx.StorageError, match="could not write"):
         gx.export(features / "run", "parquet", features / "no" / "x.parquet")
 
 
@@ -184,7 +187,7 @@ def test_images_go_into_the_folder_and_into_a_data_set(tmp_path: Path) -> None:
     loaded = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path / "hf-cache"))
     assert len(loaded) == 24
     assert loaded[0]["image"].size == (8, 8)
-    with pytest.raises(gx.InputError, match="is there already"):
+    with pytest.raises(gx.InputError, match="already exists"):
         gx.export(tmp_path / "run", "hf")
 
 
@@ -238,7 +241,7 @@ def test_a_bad_endpoint_changes_neither_the_count_nor_the_bill(
         run = gx.run(study, tmp_path / "run")
     rows = list(run.samples())
     assert len(rows) == 70 == len({row["sample_id"] for row in rows})
-    journal = Journal.open(tmp_path / "run", readonly=True)
+    journal = JournalReader.open(tmp_path / "run")
     failures = journal.failures()
     assert len(failures) > 10
     expected = math.fsum(
@@ -379,8 +382,8 @@ def test_a_moved_project_goes_on_where_it_is(tmp_path: Path) -> None:
     notes: list[str] = []
     run = gx.resume(tmp_path / "new" / "runs" / "one", note=notes.append)
     assert run.status == "finished"
-    (said,) = [note for note in notes if "another place" in note]
-    assert said.endswith(f"the study's files are those in {tmp_path / 'new'}")
+    (said,) = [note for note in notes if "was moved" in note]
+    assert said.endswith(f"using the study files in {tmp_path / 'new'}")
 
 
 def test_a_copied_project_goes_on_with_its_own_files(tmp_path: Path) -> None:
@@ -391,14 +394,14 @@ def test_a_copied_project_goes_on_with_its_own_files(tmp_path: Path) -> None:
     assert (
         newest_word(gx.resume(tmp_path / "old" / "runs" / "one", note=notes.append)) == "original"
     )
-    assert not [note for note in notes if "another place" in note]
+    assert not [note for note in notes if "was moved" in note]
 
 
 def test_the_command_knows_the_studys_file_too(tmp_path: Path) -> None:
     study, out = project(tmp_path / "old") / "my.yaml", tmp_path / "old" / "two"
     done = CliRunner().invoke(app, ["run", str(study), "--out", str(out), "--quiet"])
     assert done.exit_code == 0, done.output
-    journal = Journal.open(out, readonly=True)
+    journal = JournalReader.open(out)
     assert journal.meta("file") == "my.yaml"
     journal.close()
 
@@ -407,7 +410,7 @@ def test_a_run_moved_alone_goes_on_with_the_files_where_they_were(tmp_path: Path
     (project(tmp_path / "old") / "runs" / "one").rename(tmp_path / "one")
     notes: list[str] = []
     assert gx.resume(tmp_path / "one", note=notes.append).status == "finished"
-    assert any(note.endswith(f"those in {tmp_path / 'old'}") for note in notes)
+    assert any(note.endswith(f"files in {tmp_path / 'old'}") for note in notes)
 
 
 def test_a_finished_run_wants_nothing_of_its_study(tmp_path: Path) -> None:
@@ -484,7 +487,7 @@ def test_a_callback_that_fails_ends_the_run_with_all_it_has(features: Path) -> N
         ("sentence-transformers x #0123456789ab", "sentence-transformers x #ba9876543210", False),
     ],
 )
-def test_a_mended_function_may_go_on_but_other_weights_may_not(
+def test_a_changed_function_may_continue_but_other_weights_may_not(
     features: Path, before: str, now: str, is_same: bool
 ) -> None:
     gx.run(recorded(features), features / "run")
@@ -493,7 +496,7 @@ def test_a_mended_function_may_go_on_but_other_weights_may_not(
     encoder, notes = SimpleNamespace(name=now), list[str]()
     if is_same:
         _check_encoder(journal, encoder, Options(note=notes.append))  # type: ignore[arg-type]
-        assert "source has changed" in notes[0]
+        assert "source code has changed" in notes[0]
         assert journal.meta("encoder") == now
     else:
         with pytest.raises(gx.InputError, match="use the same encoder"):
@@ -503,21 +506,21 @@ def test_a_mended_function_may_go_on_but_other_weights_may_not(
 
 
 def test_a_run_wants_a_folder_of_its_own(features: Path) -> None:
-    with pytest.raises(gx.InputError, match="holds other files"):
+    with pytest.raises(gx.InputError, match="contains other files"):
         gx.run(recorded(features), features)
-    with pytest.raises(gx.InputError, match="is no folder"):
+    with pytest.raises(gx.InputError, match="is not a folder"):
         gx.run(recorded(features), features / "dot.npy")
     gx.run(recorded(features), features / "run")
     with pytest.raises(gx.InputError, match="belongs to the run"):
         gx.export(features / "run", "jsonl", features / "run" / "journal.sqlite")
     (features / "link.jsonl").symlink_to(features / "dot.npy")
-    with pytest.raises(gx.InputError, match="no plain file"):
+    with pytest.raises(gx.InputError, match="not a regular file"):
         gx.export(features / "run", "jsonl", features / "link.jsonl")
 
 
 def test_recorded_samples_say_where_they_come_from(features: Path) -> None:
     run = gx.run(recorded(features), features / "run")
-    journal = Journal.open(features / "run", readonly=True)
+    journal = JournalReader.open(features / "run")
     for row, told in zip(run.samples(), journal.told_rows(), strict=True):
         name, place = row["source"].split("#")
         np.testing.assert_array_equal(
@@ -542,7 +545,7 @@ def test_resuming_a_finished_run_says_so(features: Path) -> None:
     gx.run(recorded(features), features / "run")
     result = runner.invoke(app, ["resume", str(features / "run"), "--quiet"])
     assert result.exit_code == 0
-    assert "the run was finished already" in result.stderr
+    assert "the run is already finished" in result.stderr
 
 
 def test_a_second_interrupt_says_where_the_samples_are(
@@ -558,10 +561,10 @@ def test_a_second_interrupt_says_where_the_samples_are(
     command = ["run", str(features / "study.yaml"), "--out", str(features / "run"), "--quiet"]
     result = runner.invoke(app, command)
     assert result.exit_code == 130
-    assert f"'genmix resume {features / 'run'}' goes on" in result.stderr
-    monkeypatch.setattr("genmix.study.config.read_study", interrupted)
+    assert f"Continue with: genmix resume {features / 'run'}" in result.stderr
+    monkeypatch.setattr("genmix.runs.prepare.read_study", interrupted)
     result = runner.invoke(app, [*command[:3], str(features / "other"), "--quiet"])
-    assert "interrupted before anything was made" in result.stderr
+    assert "interrupted before any sample was generated" in result.stderr
 
 
 def test_drafts_of_killed_processes_are_removed(features: Path) -> None:
@@ -634,7 +637,7 @@ def test_a_wrong_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         study["arms"]["a"]["api_key_env"] = "MY_KEY"
         said = refused(tmp_path, study)
         assert not any("completions" in call.route for call in endpoint.requests)
-    assert "does not accept the key in MY_KEY" in said
+    assert "rejects the key in MY_KEY" in said
     assert SECRET not in said
 
 
@@ -650,14 +653,14 @@ def test_an_encoder_of_another_dimension_than_the_reference(tmp_path: Path) -> N
         study = texts(endpoint.url, objective="frechet-distance", reference="real.npy")
         said = refused(tmp_path, study)
         assert not any("completions" in call.route for call in endpoint.requests)
-    assert "gives 16 dimensions and the reference has 3" in said
+    assert "returns 16 dimensions, but the reference has 3" in said
 
 
 def test_arms_with_too_few_samples(features: Path) -> None:
     said = refused(features, recorded(features, budget={"samples": 300}))
-    assert "has 200 samples and the budget may need 280" in said
+    assert "has 200 samples, but the budget may need 280" in said
     said = refused(features, recorded(features, budget={"samples": 700}))
-    assert "have 600 samples together and the budget asks for 700" in said
+    assert "have 600 samples in total, but the budget asks for 700" in said
 
 
 def test_a_pickled_npz_is_not_opened(features: Path) -> None:

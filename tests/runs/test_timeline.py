@@ -11,7 +11,8 @@ import pytest
 
 import genmix as gx
 from genmix.core import state
-from genmix.runs.journal import NAME, Journal
+from genmix.runs.journal import Journal
+from genmix.runs.journal_schema import JOURNAL
 from genmix.runs.session import SNAPSHOT, Session
 from genmix.runs.timeline import GROWTH, Timeline
 from tests.support.conformance import assert_same_bits
@@ -91,7 +92,7 @@ def test_steps_do_not_know_of_it(tmp_path: Path, arms: dict[str, Any]) -> None:
     gx.run(study(arms, 50), tmp_path / "run")
     journal = Journal.open(tmp_path / "run")
     last = journal.last_step()
-    journal.went(1000, {"flat": 1.0}, None, {"vendi": None})
+    journal.write_timeline(1000, {"flat": 1.0}, None, {"vendi": None})
     assert journal.last_step() == last
     assert {step.kind for step in journal.steps()} == {"ask", "told"}
     assert journal.timeline()[-1]["pooled"] == {"vendi": None}
@@ -102,13 +103,13 @@ def test_a_journal_from_before_has_an_empty_one_and_gets_one(
     tmp_path: Path, arms: dict[str, Any]
 ) -> None:
     gx.run(study(arms, 50), tmp_path / "run")
-    with sqlite3.connect(tmp_path / "run" / NAME) as database:
+    with sqlite3.connect(tmp_path / "run" / JOURNAL) as database:
         database.execute("DROP TABLE timeline")
     database.close()
     assert gx.Run(tmp_path / "run").timeline == []
     journal = Journal.open(tmp_path / "run")
     assert journal.timeline() == []
-    journal.went(50, {"flat": 1.0}, None, None)
+    journal.write_timeline(50, {"flat": 1.0}, None, None)
     assert journal.timeline()[0]["weights"] == {"flat": 1.0}
     journal.close()
 
@@ -116,7 +117,7 @@ def test_a_journal_from_before_has_an_empty_one_and_gets_one(
 def test_before_the_first_sample_there_is_nothing_to_write(tmp_path: Path) -> None:
     session = Session(gx.Selector(["a", "b"], gx.Vendi()), Journal.create(tmp_path, {}), 0)
     timeline = Timeline(session)
-    timeline.follow()
+    timeline.update()
     timeline.write()
     assert session.journal.timeline() == []
     assert timeline.latest is None

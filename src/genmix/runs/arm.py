@@ -1,39 +1,34 @@
-"""One arm at work: its queue, its calls, its failures, and whether it is suspended."""
+"""One arm of a running study: its queue, its calls of the generator, and checks of the outcomes."""
 
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from genmix.core.text import quotable
 from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError, Generator
-from genmix.runs.journal import Entry
-from genmix.runs.outcomes import WorthlessError, checked, clean_error
+from genmix.generators.base import GenerationError, Generator, Outcome
+from genmix.runs.journal_schema import Entry
+from genmix.runs.retries import InvalidSampleError, Retries
 
-JITTER = 0.25
-"""A wait is longer or shorter by up to this share, so that many do not come back at once."""
-
-LONGEST_PAUSE = 16
-"""A suspended arm is probed again after at most this many times the first pause."""
-
-LONGEST_ASKED = 86400.0
-"""Seconds beyond which nobody's Retry-After is heeded."""
+MAX_TOKENS = 2**53
+MAX_MESSAGE = 1000
 
 
-class Patience(Protocol):
-    """How often and how long to try; a study's ``retries``."""
+@dataclass(frozen=True)
+class FinishedCall:
+    """A call of an arm's generator, with one outcome per ticket."""
 
-    attempts: int
-    first_wait: float
-    longest_wait: float
-    suspend_after: int
-    probe_after: float
-    timeout: float
+    arm: ArmState
+    entries: Sequence[Entry]
+    outcomes: Sequence[Outcome]
+    started_at: float
 
 
 @dataclass
@@ -44,126 +39,143 @@ class ArmState:
     generator: Generator
     concurrency: int
     batch: int
-    patience: Patience
-    waiting: deque[Entry] = field(default_factory=deque)
+    retries: Retries
+    queue: deque[Entry] = field(default_factory=deque)
+    """Tickets that wait for a call."""
     calls: int = 0
-    attempts: Counter[int] = field(default_factory=Counter)
-    """Failed attempts of every ticket in flight."""
-    spoilt: Counter[int] = field(default_factory=Counter)
-    """Those among them that gave something worthless, which the same seed would give again."""
-    strikes: int = 0
-    """Tickets given up since the last sample that came."""
-    probe_at: float | None = None
-    """When to try again, on the monotonic clock; None if it is not suspended."""
-    pauses: int = 0
-    """Suspensions since the last sample that came."""
-    asked_pause: float = 0.0
-    """Seconds that the other side asked us to stay away."""
-    refusals: int = 0
-    """Samples in a row that the encoder refused."""
-    on_trial: bool = False
-    """One sample of it is being made, to see whether it works again."""
-    used_up: bool = False
-    """It has given all the samples that it has."""
-    hopeless: bool = False
-    """The last failure was of a kind that waiting does not mend."""
+    """Calls in progress."""
+    exhausted: bool = False
+    """Whether a ticket was issued for each of its samples."""
 
     @property
     def suspended(self) -> bool:
-        return self.probe_at is not None
+        return self.retries.suspended
 
     @property
-    def out(self) -> bool:
-        """Whether nothing more is to be asked of it now."""
-        return self.suspended or self.on_trial or self.used_up
+    def unavailable(self) -> bool:
+        """Whether no ticket may be issued for it now."""
+        return self.suspended or self.retries.probing or self.exhausted
 
     @property
     def ready(self) -> bool:
-        return bool(self.waiting) and self.calls < self.concurrency
+        return bool(self.queue) and self.calls < self.concurrency and not self.suspended
 
-    def take(self) -> list[Entry]:
-        return [self.waiting.popleft() for _ in range(min(self.batch, len(self.waiting)))]
+    def take_batch(self) -> list[Entry]:
+        return [self.queue.popleft() for _ in range(min(self.batch, len(self.queue)))]
 
-    def succeeded(self, ticket: int) -> None:
-        self._forget(ticket)
-        self.strikes = 0
-        self.hopeless = False
+    def has_issued_all(self, tickets: int) -> bool:
+        """Whether this many tickets use up all samples that the generator has."""
+        available = self.generator.available()
+        return available is not None and tickets >= available
 
-    def came_back(self) -> None:
-        """The sample that it was tried with has been taken in."""
-        self.on_trial, self.pauses = False, 0
+    async def call(self, entries: Sequence[Entry]) -> FinishedCall:
+        """Generate a batch and return one outcome per entry, whatever the generator does."""
+        started_at = time.time()
+        return FinishedCall(self, entries, await self._outcomes(entries), started_at)
 
-    def wait_after(self, ticket: int, error: GenerationError) -> float | None:
-        """Seconds until the next attempt at a ticket; None if it is to be given up."""
-        self.attempts[ticket] += 1
-        self.spoilt[ticket] += error.cost is not None or isinstance(error, WorthlessError)
-        tried = self.attempts[ticket]
-        self.hopeless = not error.retryable
-        self.asked_pause = error.retry_after or 0.0
-        too_long = self.asked_pause > self.patience.longest_wait
-        if self.hopeless or self.on_trial or too_long or tried >= self.patience.attempts:
-            return None
-        wait = min(self.patience.first_wait * 2.0 ** (tried - 1), self.patience.longest_wait)
-        wait *= 1 + JITTER * (2 * random.random() - 1)  # not part of the run's randomness
-        return max(wait, self.asked_pause)
-
-    def gave_up(self, ticket: int) -> bool:
-        """Whether the arm is to be suspended after giving up this ticket."""
-        self._forget(ticket)
-        self.strikes += 1
-        at_once = self.hopeless or self.on_trial or self.asked_pause > self.patience.longest_wait
-        return at_once or self.strikes >= self.patience.suspend_after
-
-    def was_refused(self) -> bool:
-        """Whether the arm is to be suspended after the encoder refused another sample of it."""
-        self.refusals += 1
-        return self.on_trial or self.refusals >= self.patience.suspend_after
-
-    def suspend(self) -> float:
-        """Rest for a while, longer each time; how long."""
-        pause = self.patience.probe_after * min(2.0**self.pauses, LONGEST_PAUSE)
-        pause = max(pause, min(self.asked_pause, LONGEST_ASKED))
-        self.pauses += 1
-        self.strikes = self.refusals = 0
-        self.on_trial = False
-        self.probe_at = time.monotonic() + pause
-        return pause
-
-    def remember(self, ticket: int, spoilt: bool) -> None:
-        """A failed attempt of an earlier session."""
-        self.attempts[ticket] += 1
-        self.spoilt[ticket] += spoilt
-
-    def _forget(self, ticket: int) -> None:
-        self.attempts.pop(ticket, None)
-        self.spoilt.pop(ticket, None)
-
-    async def call(self, entries: Sequence[Entry]) -> list[Sample | GenerationError]:
-        """One outcome for each entry, whatever happens."""
-        requests = [Request(e.place, (e.seed + self.spoilt[e.id]) % 2**31) for e in entries]
+    async def _outcomes(self, entries: Sequence[Entry]) -> list[Outcome]:
+        requests = [
+            Request(e.place, (e.seed + self.retries.reseeds[e.id]) % 2**31) for e in entries
+        ]
+        found: dict[int, Outcome] = {}
+        timeout = self.retries.settings.timeout * len(entries)
         try:
-            async with asyncio.timeout(self.patience.timeout * len(entries)):
-                outcomes = await self.generator.generate(requests)
-            if len(outcomes) != len(entries):
-                message = f"gave {len(outcomes)} samples where {len(entries)} were asked for."
-                raise GenerationError(message)
-            return [checked(outcome) for outcome in outcomes]
+            async with (
+                asyncio.timeout(timeout),
+                aclosing(self.generator.generate(requests)) as outcomes,
+            ):
+                async for position, outcome in outcomes:
+                    found[position] = validated(outcome)
+            error = GenerationError("the generator returned no outcome for this request.")
         except TimeoutError:
-            seconds = f"{self.patience.timeout * len(entries):g}"
-            return [GenerationError(f"no answer within {seconds} seconds.") for _ in entries]
-        except GenerationError as error:
-            return _one_for_all(error, len(entries))
+            error = GenerationError(f"no answer within {timeout:g} seconds.")
+        except GenerationError as raised:
+            error = raised
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
-                raise  # we are being stopped; else something inside the generator was
-            return _one_for_all(GenerationError("it was cancelled from inside."), len(entries))
-        except (Exception, SystemExit) as error:  # a generator is other people's code
-            return _one_for_all(GenerationError(f"{type(error).__name__}: {error}"), len(entries))
+                raise  # the run is being stopped
+            error = GenerationError("the generator canceled its own call.")
+        except (Exception, SystemExit) as raised:  # a generator may be user code
+            error = GenerationError(f"{type(raised).__name__}: {raised}")
+        missing = [position for position in range(len(entries)) if position not in found]
+        found.update(zip(missing, _for_each(error, len(missing)), strict=True))
+        return [found[position] for position in range(len(entries))]
 
 
-def _one_for_all(error: GenerationError, count: int) -> list[Sample | GenerationError]:
-    """The error for every entry, what was paid for it with the first alone."""
-    first = clean_error(error)
+def _for_each(error: GenerationError, count: int) -> list[GenerationError]:
+    """The same error for several requests; its cost counts once."""
+    first = sanitized(error)
     others = GenerationError(str(first), retryable=error.retryable, retry_after=error.retry_after)
-    return [first, *[others] * (count - 1)]
+    return [first, *[others] * (count - 1)][:count]
+
+
+# -- checks of what a generator returned -------------------------------------------------------------
+
+
+def validated(outcome: Any) -> Outcome:
+    """Return a sample that the journal can store, or the error that describes what is wrong with it."""
+    if isinstance(outcome, GenerationError):
+        return sanitized(outcome)
+    if not isinstance(outcome, Sample):
+        return GenerationError(f"returned a {type(outcome).__name__} instead of a sample.")
+    problem = _problem(outcome)
+    if problem is not None:
+        return sanitized(
+            InvalidSampleError(
+                problem,
+                cost=outcome.cost,
+                input_tokens=outcome.input_tokens,
+                output_tokens=outcome.output_tokens,
+            )
+        )
+    return replace(
+        outcome,
+        text=_encodable(outcome.text),
+        prompt=_encodable(outcome.prompt),
+        source=_encodable(outcome.source),
+        input_tokens=_token_count(outcome.input_tokens),
+        output_tokens=_token_count(outcome.output_tokens),
+    )
+
+
+def _problem(sample: Sample) -> str | None:
+    if sum(part is not None for part in (sample.text, sample.image, sample.vector)) != 1:
+        return "returned no text, image or vector, or more than one of them."
+    if sample.text is not None and not sample.text.strip():
+        return "returned an empty text."
+    if sample.quality is not None and not _is_finite(sample.quality):
+        return f"returned the quality {sample.quality!r}, which is not a finite number."
+    if sample.cost is not None and not _is_cost(sample.cost):
+        return f"returned the cost {sample.cost!r}, which is not a number of at least 0."
+    return None
+
+
+def sanitized(error: GenerationError) -> GenerationError:
+    """The same error with a one-line printable message and numbers that can be summed."""
+    kind = InvalidSampleError if isinstance(error, InvalidSampleError) else GenerationError
+    return kind(
+        quotable(error, most=MAX_MESSAGE),
+        retryable=error.retryable,
+        retry_after=float(error.retry_after) if _is_cost(error.retry_after) else None,  # type: ignore[arg-type]
+        cost=error.cost if _is_cost(error.cost) else None,
+        input_tokens=_token_count(error.input_tokens),
+        output_tokens=_token_count(error.output_tokens),
+    )
+
+
+def _encodable(text: str | None) -> str | None:
+    """Replace lone surrogates, which UTF-8 cannot represent."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _is_cost(value: Any) -> bool:
+    return _is_finite(value) and value >= 0
+
+
+def _token_count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value <= MAX_TOKENS else None

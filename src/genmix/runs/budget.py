@@ -1,26 +1,34 @@
-"""What may still be spent: samples, money and time, with a reservation for everything in flight."""
+"""When a run ends: its budgets of samples, cost and time, and early stopping."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from genmix.objectives import Score, Scores
+from genmix.runs.session import Session
 
 ROUNDING = 1e-9
-"""Of a sum of floating-point costs, relative to the budget."""
+"""Rounding error of a sum of costs, relative to the budget."""
+
+SCORE_CHECKS = 10
+"""Scores are expensive: they are compared this often per ``over`` samples."""
 
 
 @dataclass
 class Money:
-    """Costs paid, and upper bounds of those in flight; together they never pass the limit."""
+    """Costs paid, and upper bounds on those in flight; their sum never exceeds the limit."""
 
     limit: float | None
     paid: float = 0.0
     largest: dict[str, float] = field(default_factory=dict)
-    """The dearest sample of every arm so far."""
+    """The most expensive sample of each arm so far."""
     reserved: dict[int, float] = field(default_factory=dict)
-    """By ticket."""
+    """Upper bounds on the costs of tickets in flight."""
 
     @classmethod
     def of(cls, limit: float | None, paid: Iterable[float], largest: Mapping[str, float]) -> Money:
@@ -33,10 +41,10 @@ class Money:
         return max(self.limit - self.paid - math.fsum(self.reserved.values()), 0.0)
 
     def reserve(self, ticket: int, arm: str, most: float | None) -> bool:
-        """Set an upper bound of a sample's cost aside, or say that there is no room for it.
+        """Reserve an upper bound on a sample's cost; return False if the budget does not cover it.
 
-        ``most`` is what the arm knows in advance; else the dearest so far stands for it, and a first
-        sample of unknown cost takes all that is left, so that nothing else is started beside it.
+        ``most`` is the arm's own bound. Without one, the arm's most expensive sample so far is used.
+        The first sample of unknown cost reserves all that is left, so that nothing runs beside it.
         """
         if self.limit is None:
             return True
@@ -75,3 +83,122 @@ class Clock:
     @property
     def left(self) -> float:
         return math.inf if self.limit is None else self.limit - self.elapsed
+
+
+@dataclass
+class Limits:
+    """When the loop stops asking for samples."""
+
+    samples: int | None
+    in_flight: int
+    give_up: float
+    """Seconds without a told sample, with all arms suspended, after which the run stops."""
+    warm_start: int = 10
+    early_stop: Callable[[], str | None] = lambda: None
+    """Returns a reason to stop before the budget is spent, if there is one."""
+
+    def reached(self, told: int, clock: Clock) -> str | None:
+        """The reason to stop, if there is one."""
+        if self.samples is not None and told >= self.samples:
+            return f"the budget of {self.samples} samples is spent"
+        if clock.left <= 0:
+            return f"the time budget of {clock.limit:g} seconds is spent"
+        return self.early_stop()
+
+
+def time_left(
+    budget: Mapping[str, float | None],
+    samples: int,
+    cost: float,
+    elapsed: float,
+    rate: float | None,
+) -> float | None:
+    """Estimate the seconds until the first budget is spent; None if nothing is known yet.
+
+    Parameters
+    ----------
+    budget : mapping
+        ``samples``, ``cost`` and ``time``; a budget that is None or missing is unlimited.
+    samples, cost, elapsed
+        What was used so far: told samples, their cost, seconds.
+    rate : float or None
+        Samples per second.
+    """
+    limits = {key: budget.get(key) for key in ("samples", "cost", "time")}
+    estimates = []
+    if limits["samples"] is not None and rate:
+        estimates.append((limits["samples"] - samples) / rate)
+    if limits["time"] is not None:
+        estimates.append(limits["time"] - elapsed)
+    if limits["cost"] and cost and samples and rate:
+        estimates.append((limits["cost"] - cost) / (cost / samples) / rate)
+    return max(min(estimates), 0.0) if estimates else None
+
+
+class StoppingRule(Protocol):
+    """A study's ``stop_when``."""
+
+    weights_within: float | None
+    score_within: float | None
+    over: int
+
+
+class EarlyStopping:
+    """Stops a run when weights and score were stable over the last ``over`` samples."""
+
+    def __init__(self, rule: StoppingRule, session: Session) -> None:
+        self._rule, self._session = rule, session
+        self._history: deque[tuple[int, dict[str, float]]] = deque()
+        self._scored_at = 0
+        self._reason: str | None = None
+
+    def check(self) -> str | None:
+        """Return the reason to stop if every part of the rule holds.
+
+        The answer changes only with the next told sample. A run that was killed after the rule held
+        therefore stops at the same place when it is resumed.
+        """
+        selector = self._session.selector
+        told = sum(selector.counts.values())
+        if not selector.is_warm:
+            return None
+        if not self._history or self._history[-1][0] != told:
+            self._reason = self._evaluate(told)
+        return self._reason
+
+    def _evaluate(self, told: int) -> str | None:
+        history, over = self._history, self._rule.over
+        history.append((told, self._session.selector.mixture))
+        while len(history) > 1 and told - history[1][0] >= over:
+            history.popleft()
+        if told - history[0][0] < over or not self._weights_are_stable():
+            return None
+        if self._rule.score_within is not None:
+            if told - self._scored_at < over / SCORE_CHECKS:
+                return None
+            self._scored_at = told
+            if not self._is_score_close(self._rule.score_within):
+                return None
+        return f"weights and score have settled over the last {over} samples"
+
+    def _weights_are_stable(self) -> bool:
+        within = self._rule.weights_within
+        if within is None:
+            return True
+        now = self._history[-1][1]
+        return all(
+            set(then) == set(now) and max(abs(then[arm] - now[arm]) for arm in now) <= within
+            for _, then in self._history
+        )
+
+    def _is_score_close(self, within: float) -> bool:
+        """Whether the samples so far score about as well as the current mixture."""
+        selector = self._session.selector
+        pairs = zip(_values(selector.pooled_score), _values(selector.score), strict=True)
+        return all(abs(pooled - best) <= within * max(abs(best), 1e-12) for pooled, best in pairs)
+
+
+def _values(scores: Scores | None) -> list[float]:
+    if scores is None:
+        return []
+    return [float(s) for s in ([scores] if isinstance(scores, Score) else scores.values())]

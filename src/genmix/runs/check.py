@@ -1,4 +1,4 @@
-"""Look at a study before it runs: build everything, ask for signs of life, draw one sample an arm."""
+"""Check a study before it runs: build everything, ping the arms, draw one sample from each."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from genmix.core.text import fault, printable, quotable
+from genmix.core.text import describe_error, printable, quotable
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
-from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Generator
-from genmix.generators.settings import Context
-from genmix.objectives.base import Batch, Objective
+from genmix.errors import GenmixError, InputError
+from genmix.generators.base import Context, GenerationError, Generator
+from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
-from genmix.runs.journal import Entry
+from genmix.runs.journal_schema import Entry
 from genmix.runs.references import FEATURES, read_reference
+from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
-from genmix.study.config import Study, read_study
-from genmix.study.terms import make_objective, stand_in
+from genmix.study.components import make_objective, placeholder_reference
+from genmix.study.study import Study, read_study
 
 SHOWN = 60
 """Characters of a text in the table."""
@@ -35,7 +35,7 @@ SHOWN = 60
 
 @dataclass
 class ArmCheck:
-    """What was seen of one arm."""
+    """The result for one arm."""
 
     arm: str
     kind: str
@@ -45,21 +45,21 @@ class ArmCheck:
     input_tokens: int | None = None
     output_tokens: int | None = None
     sample: str | None = None
-    """The beginning of the text, the size of the image, or the dimension of the vector."""
+    """The start of the text, the size of the image, or the dimension of the vector."""
     dimension: int | None = None
-    """Of the embedding."""
+    """Dimension of the embedding."""
 
 
 @dataclass
 class CheckReport:
-    """What was seen of a study."""
+    """The result for a study."""
 
     study: str
     arms: list[ArmCheck]
     drawn: bool
     encoder: str | None = None
     others: list[str] = field(default_factory=list)
-    """Problems of no single arm."""
+    """Problems that do not belong to a single arm."""
 
     @property
     def problems(self) -> list[str]:
@@ -76,12 +76,12 @@ class CheckReport:
 
 
 def check_study(path: str | Path, draw: bool = True) -> CheckReport:
-    """Validate a study, build what it names, and draw and embed a sample of every arm if ``draw``."""
+    """Validate and build a study; with ``draw``, also generate and embed one sample per arm."""
     study = read_study(path)
     arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in study.arms.items()]
     check = _Check(study, Path(path).resolve().parent, CheckReport(str(path), arms, draw))
     check.build()
-    asyncio.run(check.look(draw))
+    asyncio.run(check.run(draw))
     return check.report
 
 
@@ -94,7 +94,7 @@ class _Check:
     encoder: Encoder | None = None
     drawn: dict[str, Sample] = field(default_factory=dict)
     rows: dict[str, Any] = field(default_factory=dict)
-    """Embeddings of the samples that were drawn."""
+    """Embeddings of the drawn samples."""
 
     # -- building --------------------------------------------------------------------------------
 
@@ -103,55 +103,52 @@ class _Check:
             context = Context(self.folder, self.study.seed, arm.arm)
             try:
                 self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
-            except Exception as error:  # of one arm, which must not hide the others
-                arm.problem = _words(error)
+            except Exception as error:  # one arm must not hide the others
+                arm.problem = _sentence(error)
         try:
-            self.encoder = prepare.make_encoder(self.study, self.folder, _say_nothing)
+            self.encoder = prepare.make_encoder(self.study, self.folder, _ignore)
             self.report.encoder = None if self.encoder is None else self.encoder.name
-        except InputError as error:
-            self._complain(error)
+        except GenmixError as error:
+            self.report.others.append(str(error))
         if len(self.generators) == len(self.study.arms):
             try:
                 prepare.check_supply(self.study, self.generators)
             except InputError as error:
-                self._complain(error)
+                self.report.others.append(str(error))
 
-    def _complain(self, error: Exception) -> None:
-        self.report.others.append(str(error))
+    # -- pinging and drawing ---------------------------------------------------------------------
 
-    # -- looking ---------------------------------------------------------------------------------
-
-    async def look(self, draw: bool) -> None:
+    async def run(self, draw: bool) -> None:
         try:
-            sound = [arm for arm in self.report.arms if arm.arm in self.generators]
-            await asyncio.gather(*(self._look_at(arm, draw) for arm in sound))
-            if draw and await asyncio.to_thread(self._load):
-                for arm in sound:
+            built = [arm for arm in self.report.arms if arm.arm in self.generators]
+            await asyncio.gather(*(self._try_arm(arm, draw) for arm in built))
+            if draw and await asyncio.to_thread(self._load_encoder):
+                for arm in built:
                     if arm.arm in self.drawn:
                         await asyncio.to_thread(self._embed, arm)
-            self._judge()
+            self._check_embeddings()
         finally:
             await prepare.close_all(self.generators, self.encoder)
 
-    async def _look_at(self, arm: ArmCheck, draw: bool) -> None:
+    async def _try_arm(self, arm: ArmCheck, draw: bool) -> None:
         generator = self.generators[arm.arm]
-        patience = self.study.retries.timeout
+        timeout = self.study.retries.timeout
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await generator.ping()
         except TimeoutError:
-            arm.problem = f"no sign of life within {patience:g} seconds."
+            arm.problem = f"no answer within {timeout:g} seconds."
         except Exception as error:
-            arm.problem = _words(error)
+            arm.problem = _sentence(error)
         if draw and arm.problem is None:
             await self._draw(arm, generator)
 
     async def _draw(self, arm: ArmCheck, generator: Generator) -> None:
-        """The sample that would be the arm's first in a run."""
+        """Draw the sample that would be the arm's first in a run."""
         entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
-        state = ArmState(arm.arm, generator, 1, 1, self.study.retries)
+        state = ArmState(arm.arm, generator, 1, 1, Retries(self.study.retries))
         started = time.perf_counter()
-        (outcome,) = await state.call([entry])
+        [outcome] = (await state.call([entry])).outcomes
         arm.seconds = time.perf_counter() - started
         arm.cost = outcome.cost
         arm.input_tokens, arm.output_tokens = outcome.input_tokens, outcome.output_tokens
@@ -165,14 +162,14 @@ class _Check:
         else:
             self.drawn[arm.arm] = outcome
 
-    def _load(self) -> bool:
-        """Whether the encoder, if the study has one, is fit for use."""
+    def _load_encoder(self) -> bool:
+        """Load the encoder, and return whether samples can be embedded."""
         if self.encoder is None:
             return self.study.encoder is None
         try:
             self.encoder.load()
-        except Exception as error:  # it may be other people's code
-            self.report.others.append(_words(error))
+        except Exception as error:  # an encoder may be user code
+            self.report.others.append(_sentence(error))
             return False
         return True
 
@@ -180,8 +177,8 @@ class _Check:
         try:
             row = self._row(self.drawn[arm.arm])
             arm.dimension = int(row.shape[1])
-        except Exception as error:  # an encoder may be other people's code
-            arm.problem = _words(error)
+        except Exception as error:  # an encoder may be user code
+            arm.problem = _sentence(error)
         else:
             self.rows[arm.arm] = row
 
@@ -189,13 +186,15 @@ class _Check:
         if sample.vector is not None:
             return np.asarray(sample.vector)[None, :]
         if self.encoder is None:
-            raise InputError("it made a text or an image and the study has no encoder: name one.")
+            raise InputError(
+                "it returned a text or an image, but the study has no encoder; add one."
+            )
         return np.asarray(self.encoder.encode([sample]))
 
-    # -- judging ---------------------------------------------------------------------------------
+    # -- embeddings ------------------------------------------------------------------------------
 
-    def _judge(self) -> None:
-        """Whether the embeddings fit each other, the reference and the objective."""
+    def _check_embeddings(self) -> None:
+        """Check that the embeddings fit each other, the reference and the objective."""
         found: dict[int, str] = {}
         for arm in self.report.arms:
             if arm.dimension is not None:
@@ -203,7 +202,7 @@ class _Check:
         if len(found) > 1:
             (d, first), (other, second) = list(found.items())[:2]
             self.report.others.append(
-                f"arm {first!r} gives {d} dimensions and arm {second!r} {other}: embed all arms with "
+                f"arm {first!r} has {d} dimensions, but arm {second!r} has {other}; embed all arms with "
                 "the same encoder."
             )
             return
@@ -211,26 +210,26 @@ class _Check:
         try:
             objective = make_objective(self.study, lambda path: self._reference(path, dimension))
             self._check_dimension(objective, dimension)
-        except InputError as error:
-            self._complain(error)
+        except GenmixError as error:
+            self.report.others.append(str(error))
             return
         for arm in self.report.arms:
             if arm.arm in self.rows:
                 self._check_sample(arm, objective)
 
     def _reference(self, path: str, dimension: int | None) -> Any:
-        """The reference if it is features; what would be embedded is not, which may take long."""
+        """Read a reference that is a feature file; embedding any other would take long."""
         place = self.folder / Path(path).expanduser()
         if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
-            return stand_in(self.study.objective, dimension or 1)
-        return read_reference(path, self.folder, self.encoder, _say_nothing)
+            return placeholder_reference(self.study.objective, dimension or 1)
+        return read_reference(path, self.folder, self.encoder, _ignore)
 
     def _check_dimension(self, objective: Objective, dimension: int | None) -> None:
         prepare.check_dimension(objective, self.encoder)
         if None not in (dimension, objective.dimension) and dimension != objective.dimension:
             raise InputError(
-                f"the samples have {dimension} dimensions and the reference has "
-                f"{objective.dimension}: embed both with the same encoder."
+                f"the samples have {dimension} dimensions, but the reference has "
+                f"{objective.dimension}; embed both with the same encoder."
             )
 
     def _check_sample(self, arm: ArmCheck, objective: Objective) -> None:
@@ -242,15 +241,14 @@ class _Check:
             arm.problem = str(error)
 
 
-def _say_nothing(line: str) -> None:
-    """Progress is not worth showing here."""
+def _ignore(line: str) -> None:
+    """Discard a line about the progress."""
 
 
-def _words(error: Exception) -> str:
-    """The sentence of an error that has one."""
-    if isinstance(error, InputError | GenerationError | EncodingError):
+def _sentence(error: Exception) -> str:
+    if isinstance(error, GenmixError | GenerationError | EncodingError):
         return str(error)
-    return f"it failed ({fault(error)}): mend it."
+    return f"it failed ({describe_error(error)}); fix it."
 
 
 def _column(value: float | None) -> Any:
@@ -258,7 +256,7 @@ def _column(value: float | None) -> Any:
 
 
 def described(sample: Sample) -> str:
-    """A sample in a few words."""
+    """A short description of a sample."""
     if sample.text is not None:
         return quotable(sample.text, most=SHOWN)
     if sample.image is not None:
@@ -268,14 +266,16 @@ def described(sample: Sample) -> str:
 
 
 def _size(png: bytes) -> tuple[int, int]:
-    """Width and height, which a PNG begins with."""
+    """Width and height from the header of a PNG."""
     if png[12:16] != b"IHDR" or len(png) < 24:
-        raise InputError(f"its image of {len(png)} bytes is no whole PNG: give one.")
+        raise InputError(
+            f"its image of {len(png)} bytes is not a complete PNG; return a whole one."
+        )
     width, height = struct.unpack(">II", png[16:24])
     return width, height
 
 
-# -- showing -----------------------------------------------------------------------------------------
+# -- printing ----------------------------------------------------------------------------------------
 
 
 def print_checks(report: CheckReport) -> None:
@@ -302,7 +302,7 @@ def _table(report: CheckReport) -> Table:
 def _lines(report: CheckReport) -> list[str]:
     found = [] if report.encoder is None else [f"encoder: {report.encoder}"]
     if not report.problems:
-        verdict = "is ready to run" if report.drawn else "is valid; arms and encoder were not tried"
+        verdict = "is ready to run" if report.drawn else "is valid; no sample was drawn"
         return [*found, f"{report.study} {verdict}."]
     return [*found, *report.problems]
 

@@ -1,4 +1,4 @@
-"""The data set of a run, one row a sample, in the forms that others read."""
+"""Exports of a run's data set, one row per sample: JSONL, Parquet and Hugging Face datasets."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from genmix.core.atomic import draft_of, draft_path, sweep_drafts_of
-from genmix.core.optional import need
-from genmix.errors import InputError
-from genmix.runs.images import FOLDER, read_image
-from genmix.runs.journal import Journal
+from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
+from genmix.core.optional import require
+from genmix.errors import InputError, StorageError
+from genmix.runs.journal_reader import JournalReader
+from genmix.runs.session import IMAGES, read_image
 
 Form = Literal["parquet", "jsonl", "hf"]
 
-COLUMNS = (
-    "sample_id",
-    "model_name",
-    "round",
-    "prompt",
-    "text",
-    "image_path",
-    "source",
-    "weight_at_draw",
-    "propensity",
-    "quality",
-    "cost",
-    "input_tokens",
-    "output_tokens",
-)
+COLUMNS = {
+    "sample_id": "int64",
+    "model_name": "string",
+    "round": "int64",
+    "prompt": "string",
+    "text": "string",
+    "image_path": "string",
+    "source": "string",
+    "weight_at_draw": "float64",
+    "propensity": "float64",
+    "quality": "float64",
+    "cost": "float64",
+    "input_tokens": "int64",
+    "output_tokens": "int64",
+}
 
 OWN_FILES = (
     "journal.sqlite",
@@ -46,42 +47,79 @@ OWN_FILES = (
     "weights.json",
 )
 
-ROWS_AT_ONCE = 1000
+ROWS_PER_BATCH = 1000
 
 
 def export(
     run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None
 ) -> Path:
-    """Write the told samples of a run and give the path; an old file stays until the new one is whole."""
+    """Write the samples of a run as a data set, one row per sample.
+
+    An existing file is replaced only once the new one is complete.
+
+    Parameters
+    ----------
+    run : str or path
+        The run folder.
+    to : {"parquet", "jsonl", "hf"}
+        The format; ``hf`` is a folder that ``datasets.load_dataset`` reads, with images included.
+    out : str or path, optional
+        The file or folder to write. Default: ``samples.parquet``, ``samples.jsonl`` or ``hf`` in the
+        run folder.
+
+    Returns
+    -------
+    Path
+        The file or folder.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, or ``out`` is a file of the run itself.
+    StorageError
+        If the data set cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(f"{folder.name}/cats.npy", np.random.default_rng(0).normal(size=(100, 4)))
+    >>> arms = {"cats": {"kind": "recorded", "path": f"{folder.name}/cats.npy"}}
+    >>> study = {"arms": arms, "objective": "vendi", "budget": {"samples": 40}}
+    >>> run = gx.run(study, f"{folder.name}/run")
+    >>> path = gx.export(run.folder, "parquet")
+    >>> path.name
+    'samples.parquet'
+    >>> folder.cleanup()
+    """
     if to not in ("parquet", "jsonl", "hf"):
-        raise InputError(f"cannot export to {to!r}: give parquet, jsonl or hf.")
+        raise InputError(f"{to!r} is not an export format; use parquet, jsonl or hf.")
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
-    journal = Journal.open(folder, readonly=True)
-    try:
+    with JournalReader.open(folder) as journal:
         if to == "hf":
-            return _hf(journal, folder, Path(out or folder / "hf"))
+            return _write_hf(journal, folder, Path(out or folder / "hf"))
         target = Path(out or folder / f"samples.{to}")
         sweep_drafts_of(target)
         with draft_of(target) as draft:
-            (_jsonl if to == "jsonl" else _parquet)(journal, draft)
+            (_write_jsonl if to == "jsonl" else _write_parquet)(journal, draft)
         return target
-    finally:
-        journal.close()
 
 
 def check_target(folder: Path, out: Path | None) -> None:
-    """Refuse to write over the run itself, or over anything that is no plain file."""
+    """Refuse to overwrite a file of the run itself, or anything but a regular file."""
     if out is None:
         return
     if out.resolve().parent == folder.resolve() and out.name in OWN_FILES:
-        raise InputError(f"{out} belongs to the run: name another file.")
+        raise InputError(f"{out} belongs to the run; choose another file.")
     if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise InputError(f"{out} is there already and no plain file: name another.")
+        raise InputError(f"{out} exists and is not a regular file; choose another.")
 
 
-def rows(journal: Journal) -> Iterator[dict[str, Any]]:
-    """Every told sample, in the order in which they were told."""
+def rows(journal: JournalReader) -> Iterator[dict[str, Any]]:
+    """Every told sample, in order."""
     for number, row in enumerate(journal.told_rows(), start=1):
         yield {
             "sample_id": row["id"],
@@ -89,7 +127,7 @@ def rows(journal: Journal) -> Iterator[dict[str, Any]]:
             "round": number,
             "prompt": row["prompt"],
             "text": row["text"],
-            "image_path": None if row["image"] is None else f"{FOLDER}/{row['image']}",
+            "image_path": None if row["image"] is None else f"{IMAGES}/{row['image']}",
             "source": row["source"],
             "weight_at_draw": row["weight"],
             "propensity": row["propensity"],
@@ -100,71 +138,64 @@ def rows(journal: Journal) -> Iterator[dict[str, Any]]:
         }
 
 
-def _jsonl(journal: Journal, path: Path) -> None:
+def _write_jsonl(journal: JournalReader, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in rows(journal):
             file.write(one_line(row) + "\n")
 
 
 def one_line(row: dict[str, Any]) -> str:
-    """JSON that every reader takes for one line, also those that break lines at odd characters."""
+    """JSON on one line, even for readers that break lines at Unicode separators."""
     text = json.dumps(row, ensure_ascii=False)
     for character in ("\x85", "\u2028", "\u2029"):
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _parquet(journal: Journal, path: Path, images: Path | None = None) -> None:
-    """With ``images``, the pictures themselves go into a column that image data sets have."""
-    arrow = need("pyarrow", "export", "exporting Parquet")
-    parquet = need("pyarrow.parquet", "export", "exporting Parquet")
+def _write_parquet(journal: JournalReader, path: Path, images: Path | None = None) -> None:
+    """With ``images``, the folder of a run, the images themselves become a column."""
+    arrow = require("pyarrow", "export", "exporting Parquet")
+    parquet = require("pyarrow.parquet", "export", "exporting Parquet")
     schema = _schema(arrow, images is not None)
     with parquet.ParquetWriter(path, schema) as writer:
         for batch in _batches(rows(journal)):
             if images is not None:
                 for row in batch:
-                    row["image"] = _picture(images, row["image_path"])
+                    row["image"] = _image(images, row["image_path"])
             writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
 
 
 def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
-    for row in found:
-        batch.append(row)
-        if len(batch) == ROWS_AT_ONCE:
-            yield batch
-            batch = []
-    yield batch
+    """At least one batch, since an empty table has columns, too."""
+    yield list(islice(found, ROWS_PER_BATCH))
+    while batch := list(islice(found, ROWS_PER_BATCH)):
+        yield batch
 
 
-def _picture(folder: Path, path: str | None) -> dict[str, Any] | None:
+def _image(folder: Path, path: str | None) -> dict[str, Any] | None:
     return None if path is None else {"bytes": read_image(folder, path), "path": path}
 
 
-def _schema(arrow: Any, pictures: bool) -> Any:
-    kinds = {
-        **dict.fromkeys(("sample_id", "round", "input_tokens", "output_tokens"), arrow.int64()),
-        **dict.fromkeys(("weight_at_draw", "propensity", "quality", "cost"), arrow.float64()),
-    }
-    fields = [(name, kinds.get(name, arrow.string())) for name in COLUMNS]
-    if pictures:
+def _schema(arrow: Any, has_images: bool) -> Any:
+    fields = [(name, getattr(arrow, kind)()) for name, kind in COLUMNS.items()]
+    if has_images:
         fields.append(
             ("image", arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())]))
         )
     return arrow.schema(fields)
 
 
-def _hf(journal: Journal, folder: Path, out: Path) -> Path:
-    """A folder that ``datasets.load_dataset`` takes as it is."""
+def _write_hf(journal: JournalReader, folder: Path, out: Path) -> Path:
+    """Write a folder that ``datasets.load_dataset`` reads."""
     if out.exists():
-        raise InputError(f"{out} is there already: name another folder, or remove it.")
+        raise InputError(f"{out} already exists; remove it, or choose another folder.")
     sweep_drafts_of(out)
     draft = draft_path(out)
     has_images = any(row["image_path"] for row in rows(journal))
     try:
         (draft / "data").mkdir(parents=True)
         target = draft / "data" / "train-00000-of-00001.parquet"
-        _parquet(journal, target, folder if has_images else None)
+        _write_parquet(journal, target, folder if has_images else None)
         (draft / "README.md").write_text(_card(journal, has_images), encoding="utf-8")
         weights = folder / "weights.json"
         if weights.exists():
@@ -172,18 +203,16 @@ def _hf(journal: Journal, folder: Path, out: Path) -> Path:
         draft.rename(out)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        raise InputError(f"{out} could not be written: {error.strerror or error}.") from error
+        raise StorageError(
+            f"could not write {out} ({error.strerror or error}); {ADVICE}."
+        ) from error
     return out
 
 
-def _card(journal: Journal, has_images: bool) -> str:
+def _card(journal: JournalReader, has_images: bool) -> str:
     study = journal.meta("study")
-    kinds = dict.fromkeys(("sample_id", "round", "input_tokens", "output_tokens"), "int64")
-    kinds |= dict.fromkeys(("weight_at_draw", "propensity", "quality", "cost"), "float64")
-    features = [f"  - name: {name}\n    dtype: {kinds.get(name, 'string')}" for name in COLUMNS]
-    if has_images:
-        features.append("  - name: image\n    dtype: image")
-    lines = "\n".join(features)
+    columns = COLUMNS | ({"image": "image"} if has_images else {})
+    lines = "\n".join(f"  - name: {name}\n    dtype: {kind}" for name, kind in columns.items())
     return f"""---
 configs:
 - config_name: default
@@ -197,7 +226,6 @@ dataset_info:
 
 # {study["name"]}
 
-Samples of {len(study["arms"])} generators, drawn by genmix {journal.meta("genmix")} from the mixture
-that it learnt meanwhile. One row a sample, in the order in which they came;
-`weights.json` holds the final mixture.
+Samples from {len(study["arms"])} generators. genmix {journal.meta("genmix")} learned the mixture
+while it drew them. One row per sample, in order; `weights.json` holds the final mixture.
 """

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run cleanly, a second one ends it now: also in a notebook, whose runs have a thread."""
+"""Ctrl-C: the first one ends a run cleanly, the second at once, even in a notebook's thread."""
 
 from __future__ import annotations
 
@@ -13,97 +13,98 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Handler = Callable[..., Any] | int | None
-GLANCE = 0.1
-"""Seconds after which one who waits for a thread looks up: a signal that another thread was given does not
-wake it, and what answers signals runs nowhere else."""
+POLL = 0.1
+"""Seconds between checks of a waiting main thread. A signal that the system delivers to another thread
+does not wake it, but its handler runs only in the main thread."""
 
 
 class Interrupts:
-    """Takes what interrupts the caller to the event loop that the work is done in."""
+    """Runs a coroutine and passes the caller's interrupts on to it."""
 
     def __init__(self) -> None:
-        self.are_heard = threading.current_thread() is threading.main_thread()
-        """Whether there are any: signals go to the main thread."""
+        self.are_received = threading.current_thread() is threading.main_thread()
+        """Whether interrupts reach us at all: only the main thread receives signals."""
         self._events: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._next: list[Callable[[], None]] = []
-        self._callers: dict[signal.Signals, Handler] = {}
-        """What the caller does at a signal, and will do again when the work is done."""
-        self._early = False
-        """Whether an interrupt came before there was anything to interrupt."""
+        self._handlers: list[Callable[[], None]] = []
+        """What the next interrupts do; after that, they cancel the task."""
+        self._previous: dict[signal.Signals, Handler] = {}
+        """The caller's signal handlers."""
+        self._is_pending = False
+        """Whether an interrupt came before the event loop was running."""
 
-    def carry_out(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work in an event loop of its own, also where one runs already, as in a notebook."""
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in an event loop of its own, even where one is running, as in a notebook."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._run(work)
-        with ThreadPoolExecutor(1) as threads, self._passed_on():
-            running = threads.submit(self._run, work)
-            while wait([running], GLANCE).not_done:
+            return self._run_here(work)
+        with ThreadPoolExecutor(1) as threads, self._forwarded():
+            running = threads.submit(self._run_here, work)
+            while wait([running], POLL).not_done:
                 pass
             return running.result()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        async def noted() -> T:
+    def _run_here(self, work: Coroutine[Any, Any, T]) -> T:
+        async def main() -> T:
             self._events, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self._early:
+            if self._is_pending:
                 self._interrupt()
             return await work
 
-        self._callers = {number: signal.getsignal(number) for number in SIGNALS}
+        self._previous = {number: signal.getsignal(number) for number in SIGNALS}
         try:
-            return asyncio.run(noted())
+            return asyncio.run(main())
         except asyncio.CancelledError as error:
             raise KeyboardInterrupt from error
 
     @contextmanager
-    def _passed_on(self) -> Iterator[None]:
-        """Inside, what would interrupt this thread, which waits, interrupts the work."""
-        if not self.are_heard:
+    def _forwarded(self) -> Iterator[None]:
+        """Forward interrupts of this waiting thread to the one that works."""
+        if not self.are_received:
             yield
             return
-        before = signal.signal(signal.SIGINT, lambda *_: self._pass_on())
+        before = signal.signal(signal.SIGINT, lambda *_: self._forward())
         try:
             yield
         finally:
-            _put_back(signal.SIGINT, before)
+            _reinstall(signal.SIGINT, before)
 
-    def _pass_on(self) -> None:
-        self._early = self._events is None
+    def _forward(self) -> None:
+        self._is_pending = self._events is None
         if self._events is not None:
-            with suppress(RuntimeError):  # it has ended by now
+            with suppress(RuntimeError):  # the event loop is closed
                 self._events.call_soon_threadsafe(self._interrupt)
 
     def _interrupt(self) -> None:
-        if self._next:
-            self._next.pop(0)()
+        if self._handlers:
+            self._handlers.pop(0)()
         elif self._task is not None:
             self._task.cancel()
 
     @contextmanager
-    def answered(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
-        """Inside, an interrupt calls ``first``; the next one calls ``second`` and cancels the work."""
+    def handled(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
+        """Inside, the first interrupt calls ``first``; the next calls ``second`` and cancels the work."""
 
-        def at_once() -> None:
+        def stop_now() -> None:
             second()
             assert self._task is not None
             self._task.cancel()
 
         assert self._events is not None
-        self._next = [first, at_once]
-        with suppress(RuntimeError):  # in a thread: there it is the caller who hears of them
+        self._handlers = [first, stop_now]
+        with suppress(RuntimeError):  # not the main thread: the caller forwards its interrupts
             for number in SIGNALS:
                 self._events.add_signal_handler(number, self._interrupt)
         try:
             yield
         finally:
-            self._next = []
+            self._handlers = []
             for number in SIGNALS:
                 if self._events.remove_signal_handler(number):
-                    _put_back(number, self._callers[number])
+                    _reinstall(number, self._previous[number])
 
 
-def _put_back(number: signal.Signals, handler: Handler) -> None:
-    if handler is not None:  # one that was not set from Python cannot be
+def _reinstall(number: signal.Signals, handler: Handler) -> None:
+    if handler is not None:  # None: it was not installed from Python
         signal.signal(number, handler)

@@ -1,27 +1,71 @@
-"""From a study to what a run needs, with every mistake found that can be found before it costs."""
+"""From a study to what a run needs; finds every mistake that can be found before it costs money."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Generator
-from genmix.generators.settings import Context
-from genmix.objectives.base import Objective
-from genmix.runs.references import read_reference
+from genmix.generators.base import Context, GenerationError, Generator
+from genmix.objectives import Objective
+from genmix.runs.references import Note, read_reference
 from genmix.selector.selector import Selector
-from genmix.study.config import Study
-from genmix.study.terms import make_objective, make_policy
+from genmix.study.components import make_objective, make_policy
+from genmix.study.study import Study, read_study, study_from
 
-Note = Callable[[str], None]
-"""Takes a line that tells what is being done."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A validated study and where it comes from."""
+
+    study: Study
+    base: Path
+    """The folder that the study's paths are relative to."""
+    source: str | None = None
+    """The text of the study file, if there is one."""
+    file: str | None = None
+    """The name of the study file in ``base``."""
+
+    @classmethod
+    def of(cls, study: str | os.PathLike[str] | dict[str, Any] | Study) -> Plan:
+        if isinstance(study, Study):
+            return cls(study, Path.cwd())
+        if isinstance(study, dict):
+            return cls(study_from(study), Path.cwd())
+        found, path = read_study(study), Path(study).resolve()
+        return cls(found, path.parent, path.read_text(encoding="utf-8"), path.name)
+
+
+@dataclass
+class Parts:
+    """The generators, the encoder and the selector of a study."""
+
+    generators: dict[str, Generator]
+    encoder: Encoder | None
+    selector: Selector
+
+    @classmethod
+    def build(cls, study: Study, folder: Path, note: Note) -> Parts:
+        generators = make_generators(study, folder)
+        encoder = make_encoder(study, folder, note)
+        return cls(generators, encoder, make_selector(study, folder, encoder, note))
+
+    async def closing(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await ``work``, then close the generators and the encoder."""
+        try:
+            return await work
+        finally:
+            await close_all(self.generators, self.encoder)
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
@@ -35,14 +79,14 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
 
 
 def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
-    """The encoder, which embeds the same content only once, also over several runs."""
+    """The study's encoder with a cache, so that no content is embedded twice, even across runs."""
     if study.encoder is None:
         return None
     return CachedEncoder(study.encoder.build(folder), cache_folder(), note)
 
 
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:
-    """The selector before its first step, with references read or embedded."""
+    """A selector before its first step; this reads or embeds the reference."""
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
     return Selector(
         list(study.arms),
@@ -57,60 +101,61 @@ def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Not
 
 
 def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> None:
-    """Find a bad model or a wrong dimension before anything is paid for."""
+    """Find an unusable model or a wrong dimension before any sample is paid for."""
     if encoder is not None:
         note(f"loading the encoder {encoder.name}")
         encoder.load()
         if encoder.dimension is None and objective.dimension is not None:
-            with suppress(EncodingError):  # it may want images, whose first one will tell
-                encoder.encode([Sample(text="a word, for the dimension")])
+            with suppress(EncodingError):  # it may need images; then the first one tells
+                encoder.encode([Sample(text="a word to find the dimension")])
     check_dimension(objective, encoder)
 
 
 def check_dimension(objective: Objective, encoder: Encoder | None) -> None:
-    given, wanted = None if encoder is None else encoder.dimension, objective.dimension
-    if encoder is not None and None not in (given, wanted) and given != wanted:
+    if encoder is None or encoder.dimension is None or objective.dimension is None:
+        return
+    if encoder.dimension != objective.dimension:
         raise InputError(
-            f"the encoder {encoder.name} gives {given} dimensions and the reference has {wanted}: "
-            "embed the reference with the same encoder."
+            f"the encoder {encoder.name} returns {encoder.dimension} dimensions, but the reference has "
+            f"{objective.dimension}; embed the reference with the same encoder."
         )
 
 
 def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
-    """Refuse arms that may run out of samples before the budget does."""
-    wanted = study.budget.samples
+    """Refuse arms that may run out of samples before the budget is spent."""
+    budget = study.budget.samples
     supply = {label: generator.available() for label, generator in generators.items()}
-    if wanted is None:
-        _check_end(study, generators)
+    if budget is None:
+        _check_budget_ends(study, generators)
         return
-    if None not in supply.values() and sum(supply.values()) < wanted:  # type: ignore[arg-type]
+    limited = {label: count for label, count in supply.items() if count is not None}
+    if len(limited) == len(supply) and sum(limited.values()) < budget:
         raise InputError(
-            f"the arms have {sum(supply.values())} samples together and the budget asks for "  # type: ignore[arg-type]
-            f"{wanted}: lower budget.samples, or give the arms more."
+            f"the arms have {sum(limited.values())} samples in total, but the budget asks for {budget}; "
+            "lower budget.samples, or add samples."
         )
-    most = wanted - study.warm_start * (len(supply) - 1)
-    for label, count in supply.items():
-        may_run_dry = getattr(study.arms[label], "exhausted", "refuse") == "retire"
-        if count is not None and count < max(most, study.warm_start) and not may_run_dry:
+    most = budget - study.warm_start * (len(supply) - 1)
+    for label, count in limited.items():
+        may_run_out = getattr(study.arms[label], "exhausted", "refuse") == "retire"
+        if count < max(most, study.warm_start) and not may_run_out:
             raise InputError(
-                f"arm {label!r} has {count} samples and the budget may need {most} of it: lower "
-                "budget.samples, give it more, or set 'exhausted: retire' to go on without it."
+                f"arm {label!r} has {count} samples, but the budget may need {most} of it; lower "
+                "budget.samples, add samples, or set 'exhausted: retire' to continue without it."
             )
 
 
-def _check_end(study: Study, generators: Mapping[str, Generator]) -> None:
+def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> None:
     """Refuse a budget that would never be spent."""
     free = all(generator.most_cost() == 0 for generator in generators.values())
     endless = any(generator.available() is None for generator in generators.values())
     if study.budget.time is None and free and endless:
         raise InputError(
-            "the budget is a cost and no arm costs anything: give the arms prices, or set "
-            "budget.samples or budget.time."
+            "the budget is a cost, but no arm costs anything; set prices, budget.samples or budget.time."
         )
 
 
 async def ping_all(generators: Mapping[str, Generator]) -> None:
-    """Ask every arm for a sign of life that costs nothing."""
+    """Test every arm, as far as that is free."""
     outcomes = await asyncio.gather(
         *(generator.ping() for generator in generators.values()), return_exceptions=True
     )

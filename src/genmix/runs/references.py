@@ -1,4 +1,4 @@
-"""What a study compares its samples with: features as they are, texts and images once embedded."""
+"""References, which a study compares its samples with: feature files, or texts and images to embed."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from typing import Any
 
 import numpy as np
 
-from genmix.data.lines import json_object, leads_out, numbered_lines
 from genmix.data.png import SUFFIXES
 from genmix.data.reference import Moments, read_features
 from genmix.data.samples import Sample
+from genmix.data.text_files import is_outside, json_object, numbered_lines
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import InputError
 
 FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
 LINES = (".jsonl", ".ndjson")
-AT_ONCE = 64
-"""Samples handed to the encoder in one call; what it has embedded then is in the cache."""
-NOTES = 20
+BATCH = 64
+"""Samples per call of the encoder; the cache keeps each batch as soon as it is embedded."""
+MAX_NOTES = 20
 """Lines about progress, at most."""
 
 Note = Callable[[str], None]
+"""Takes a line about the progress."""
 Item = tuple[str, Callable[[], Sample]]
-"""Where a sample is, for messages, and how to get it."""
+"""Where a sample is, for messages, and a function that reads it."""
 
 
 def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note) -> Any:
-    """Samples ``(n, d)`` or Moments of a features file, a file of texts or a folder of images.
+    """Read samples ``(n, d)`` or Moments from a feature file, a file of texts or a folder of images.
 
-    ``path`` is relative to ``folder``; texts and images go through ``encoder``.
+    ``path`` is relative to ``folder``; ``encoder`` embeds texts and images.
     """
     place = folder / Path(path).expanduser()
     if not place.exists():
         raise InputError(
-            f"there is no reference {path}: check the path, which is relative to the study's folder."
+            f"the reference {path} does not exist; check the path, which is relative to the study file."
         )
     if place.is_dir():
         return _embed(_images(place), path, "images", encoder, note)
@@ -47,7 +48,7 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
     if ending in LINES or ending == ".txt":
         return _embed(_texts(place), path, "texts", encoder, note)
     raise InputError(
-        f"the reference {path} is of no known kind: give features ({', '.join(FEATURES)}), texts "
+        f"the reference {path} has an unknown type; use features ({', '.join(FEATURES)}), texts "
         "(.jsonl, .txt) or a folder of images."
     )
 
@@ -55,24 +56,23 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None, note: Note) -> Any:
     if not items:
         wanted = f" ({', '.join(SUFFIXES)})" if kind == "images" else ""
-        raise InputError(f"the reference {path} holds no {kind}{wanted}: give at least one.")
+        raise InputError(f"the reference {path} contains no {kind}{wanted}; add at least one.")
     if encoder is None:
         raise InputError(
-            f"the reference {path} holds {kind} and the study has no encoder: name one."
+            f"the reference {path} contains {kind}, but the study has no encoder; add one."
         )
-    rows, total = [], len(items)
-    told = -1
-    for start in range(0, total, AT_ONCE):
-        if start * NOTES // total > told:
-            told = start * NOTES // total
+    rows, total, noted = [], len(items), -1
+    for start in range(0, total, BATCH):
+        if start * MAX_NOTES // total > noted:
+            noted = start * MAX_NOTES // total
             note(f"embedding the reference: {start}/{total}")
-        rows.append(_encoded(items[start : start + AT_ONCE], path, encoder))
+        rows.append(_encoded(items[start : start + BATCH], path, encoder))
     note(f"embedding the reference: {total}/{total}")
     return np.concatenate(rows)
 
 
 def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
-    """The rows of a batch; if it is refused, the first sample that is to blame is named."""
+    """Embed a batch; if that fails, the error names the first sample that cannot be embedded."""
     samples = [get() for _, get in items]
     try:
         return encoder.encode(samples)
@@ -86,7 +86,7 @@ def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
 
 
 def _holds_texts(file: Path) -> bool:
-    """Whether the first line has no embedding, so that there must be a text."""
+    """Whether a JSONL file holds texts rather than embeddings, judged by its first line."""
     for _, line in numbered_lines(file):
         record = json_object(line)
         return record is None or "text" in record or "embedding" not in record
@@ -94,7 +94,6 @@ def _holds_texts(file: Path) -> bool:
 
 
 def _texts(file: Path) -> list[Item]:
-    """Texts of a file, in order."""
     plain = file.suffix.lower() == ".txt"
     return [
         (f"line {number}", _constant(line.strip() if plain else _text_in(line, file, number)))
@@ -110,13 +109,13 @@ def _text_in(line: str, file: Path, number: int) -> str:
     text = (json_object(line) or {}).get("text")
     if not isinstance(text, str) or not text.strip():
         raise InputError(
-            f'{file}, line {number} has no text: give an object such as {{"text": "…"}}.'
+            f'{file}, line {number} has no text; write an object such as {{"text": "…"}}.'
         )
     return text
 
 
 def _images(folder: Path) -> list[Item]:
-    """Images in a folder and below, in the order of their paths."""
+    """Images in a folder and its subfolders, sorted by path."""
     root = folder.resolve()
     found = sorted(
         (file.relative_to(root).as_posix(), file) for file in _files(root) if _is_image(file)
@@ -132,10 +131,10 @@ def _files(root: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(root):
         for name in (*folders, *files):
             entry = Path(place, name)
-            if entry.is_symlink() and leads_out(entry, root):
+            if entry.is_symlink() and is_outside(entry, root):
                 raise InputError(
-                    f"{entry} is a link that leads out of the reference's folder: copy what it names, "
-                    "or leave it out."
+                    f"{entry} links to a file outside the reference folder; copy the file, or remove "
+                    "the link."
                 )
         yield from (Path(place, name) for name in files)
 
@@ -146,7 +145,7 @@ def _reader(file: Path) -> Callable[[], Sample]:
             return Sample(image=file.read_bytes())
         except OSError as error:
             raise InputError(
-                f"{file} cannot be read ({error.strerror}): check the file."
+                f"could not read {file} ({error.strerror}); check the file."
             ) from error
 
     return read

@@ -1,4 +1,4 @@
-"""A finished or interrupted run, and the files that tell what came of it."""
+"""The results of a run: the public ``Run``, ``summary.json`` and ``weights.json``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores, plain_weights
 from genmix.errors import InputError
 from genmix.runs.export import export, rows
-from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import JournalReader
 from genmix.runs.session import Session
-from genmix.selector.selector import Selector
-from genmix.study.config import Study
+from genmix.study.study import Study
 
 SUMMARY, WEIGHTS = "summary.json", "weights.json"
 ENDS = ("finished", "interrupted", "trouble")
@@ -28,93 +27,158 @@ ENDS = ("finished", "interrupted", "trouble")
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder to read from."""
+    """A run folder: the results of a run, finished or not.
+
+    Parameters
+    ----------
+    folder : str or path
+        The run folder.
+
+    Attributes
+    ----------
+    folder : Path
+        The run folder.
+    status : str
+        ``finished``, ``interrupted``, ``trouble`` (stopped by an error), or ``unfinished`` while it is
+        running or after it was killed.
+    summary : dict
+        The content of ``summary.json``.
+    weights : dict of str to float
+        The weights of the final mixture, by arm.
+    counts : dict of str to int
+        The number of samples, by arm.
+    timeline : list of dict
+        Weights and scores over the run; the number of samples grows by 2 % from row to row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(f"{folder.name}/cats.npy", np.random.default_rng(0).normal(size=(100, 4)))
+    >>> arms = {"cats": {"kind": "recorded", "path": f"{folder.name}/cats.npy"}}
+    >>> study = {"arms": arms, "objective": "vendi", "budget": {"samples": 40}}
+    >>> gx.run(study, f"{folder.name}/run").status
+    'finished'
+    >>> run = gx.Run(f"{folder.name}/run")
+    >>> run.weights
+    {'cats': 1.0}
+    >>> len(list(run.samples()))
+    40
+    >>> run.timeline[-1]["samples"]
+    40
+    >>> folder.cleanup()
+    """
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+
     @property
     def summary(self) -> dict[str, Any]:
-        """What came of it, as ``summary.json`` has it."""
+        """The content of ``summary.json``."""
         try:
             content: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{self.folder} has no summary: resume the run, which writes one at its end."
+                f"{self.folder} has no readable {SUMMARY}; `genmix resume {self.folder}` writes it."
             ) from error
         return content
 
     @property
     def status(self) -> str:
-        """finished, interrupted, trouble, or unfinished if it runs or was killed."""
-        journal = Journal.open(self.folder, readonly=True)
-        try:
+        """``finished``, ``interrupted``, ``trouble`` or ``unfinished``."""
+        with JournalReader.open(self.folder) as journal:
             last = journal.events()[-1:]
-        finally:
-            journal.close()
         return last[0]["kind"] if last and last[0]["kind"] in ENDS else "unfinished"
 
     @property
     def weights(self) -> dict[str, float]:
+        """The weights of the final mixture, by arm."""
         found: dict[str, float] = self.summary["weights"]
         return found
 
     @property
     def counts(self) -> dict[str, int]:
+        """The number of samples, by arm."""
         found: dict[str, int] = self.summary["counts"]
         return found
 
     def samples(self) -> Iterator[dict[str, Any]]:
-        """Every told sample as the exports have it."""
-        journal = Journal.open(self.folder, readonly=True)
-        try:
+        """Iterate over the samples in order, with the columns of the exports.
+
+        Yields
+        ------
+        dict
+            One row per sample: ``sample_id``, ``model_name``, ``text`` and so on.
+        """
+        with JournalReader.open(self.folder) as journal:
             yield from rows(journal)
-        finally:
-            journal.close()
 
     @property
     def timeline(self) -> list[dict[str, Any]]:
-        """How weights and scores went: a row whenever the samples had grown by a fiftieth."""
-        journal = Journal.open(self.folder, readonly=True)
-        try:
+        """Weights and scores over the run; the number of samples grows by 2 % from row to row."""
+        with JournalReader.open(self.folder) as journal:
             return journal.timeline()
-        finally:
-            journal.close()
 
     def report(self, out: str | os.PathLike[str] | None = None) -> Path:
-        """Write the report, one HTML file, by default into the run folder; give its path."""
+        """Write the report, a single HTML file.
+
+        Parameters
+        ----------
+        out : str or path, optional
+            The file to write. Default: ``report.html`` in the run folder.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         from genmix.report import write_report
 
         return write_report(self.folder, out)
 
     def chart(self, name: str) -> Any:
-        """A chart of the report as an Altair chart: scores, weights, pooled, map or cost."""
+        """Return a chart of the report.
+
+        Parameters
+        ----------
+        name : {"scores", "weights", "pooled", "map", "cost"}
+            Which chart.
+
+        Returns
+        -------
+        altair.Chart
+        """
         from genmix.report import run_chart
 
         return run_chart(self.folder, name)
 
     def _repr_html_(self) -> str:
-        from genmix.report.notebook import run_html
+        from genmix.report.notebook_repr import run_html
 
         return run_html(self)
 
 
-def write_results(folder: Path, plan: Study, session: Session) -> Run:
-    """The summary, the weights and the data set beside the journal; each can be made again from it."""
-    selector = session.selector
-    advice = "make room, then resume the run"
-    write_json(folder / SUMMARY, summary_of(plan, session), advice)
-    write_json(folder / WEIGHTS, plain_weights(selector.mixture), advice)
+def write_results(study: Study, session: Session) -> Run:
+    """Write the summary, the weights and the data set next to the journal."""
+    folder = session.journal.path.parent
+    advice = f"free disk space, then run `genmix resume {folder}`"
+    write_json(folder / SUMMARY, summary_of(study, session), advice)
+    write_json(folder / WEIGHTS, plain_weights(session.selector.mixture), advice)
     export(folder, "jsonl")
     return Run(folder)
 
 
-def summary_of(plan: Study, session: Session) -> dict[str, Any]:
+def summary_of(study: Study, session: Session) -> dict[str, Any]:
     selector, journal = session.selector, session.journal
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
     return {
-        "name": plan.name,
+        "name": study.name,
         "status": "unfinished" if end is None else end["kind"],
         "reason": None if end is None else end["detail"]["why"],
         "samples": sum(selector.counts.values()),
@@ -123,8 +187,8 @@ def summary_of(plan: Study, session: Session) -> dict[str, Any]:
         "gap": finite(selector.gap),
         "score": plain_scores(selector.score),
         "pooled_score": plain_scores(selector.pooled_score),
-        "single_scores": single_scores(selector),
-        "cost": math.fsum(journal.spent()),
+        "single_scores": {a: plain_scores(s) for a, s in selector.single_scores.items()},
+        "cost": math.fsum(journal.costs()),
         "input_tokens": tokens[0],
         "output_tokens": tokens[1],
         "seconds": journal.running_time(),
@@ -134,7 +198,7 @@ def summary_of(plan: Study, session: Session) -> dict[str, Any]:
         "retired": [arm for arm in selector.counts if arm not in selector.arms],
         "objective": repr(selector.objective),
         "encoder": journal.meta("encoder"),
-        "seed": plan.seed,
+        "seed": study.seed,
         "genmix": journal.meta("genmix"),
         "numpy": np.__version__,
     }
@@ -142,8 +206,3 @@ def summary_of(plan: Study, session: Session) -> dict[str, Any]:
 
 def _is_suspension(event: dict[str, Any]) -> bool:
     return event["kind"] in ("retire", "suspend") and "pause" in event["detail"]
-
-
-def single_scores(selector: Selector) -> dict[str, Any]:
-    """What every active arm's own samples score."""
-    return {arm: plain_scores(score) for arm, score in selector.single_scores.items()}

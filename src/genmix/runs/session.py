@@ -1,4 +1,4 @@
-"""A selector whose every step is in the journal, so that another process can do the same steps again."""
+"""A selector whose every step is journaled, so that another process can replay it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,34 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from genmix.core import state
+from genmix.core.atomic import draft_of, make_folder
 from genmix.data.samples import Sample
-from genmix.errors import GenmixError, InputError
-from genmix.runs.journal import Entry, Journal, JournalError, Step
-from genmix.selector.selector import Selector, Ticket
+from genmix.errors import GenmixError
+from genmix.runs.journal import Journal
+from genmix.runs.journal_reader import embedding_of
+from genmix.runs.journal_schema import Entry, JournalError, JournalStep
+from genmix.selector.selector import Selector
+from genmix.selector.tickets import Ticket
 
 SNAPSHOT = "selector.npz"
+IMAGES = "images"
 
 SNAPSHOT_GROWTH = 0.5
-"""Steps must have grown by this fraction before the next snapshot: their cost stays in proportion."""
+"""Steps grow by this fraction between snapshots, so that their cost stays proportional."""
+
+SMALL_DIMENSION = 512
+"""Up to this dimension, linear algebra runs on one thread: more gain nothing, and stall for seconds
+while generators keep the other cores busy. A constant, so that all sessions agree to the bit."""
 
 
 def seed_of(study_seed: int, arm: str, place: int) -> int:
-    """The seed of one sample: 31 bits that depend on nothing but these three."""
+    """The 31-bit seed of an arm's sample number ``place``."""
     text = f"{study_seed}\0{arm}\0{place}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 33
 
 
-SMALL = 512
-"""Dimensions up to which linear algebra gains nothing from several threads, and stalls for seconds
-where generators keep the other cores busy. The same in all sessions, so that they agree to the bit."""
-
-
 class Session:
-    """Asks and tells, journal first in reading order: what it returns is written down."""
+    """Journals everything that happens to a selector, before the run acts on it."""
 
     def __init__(self, selector: Selector, journal: Journal, study_seed: int) -> None:
         self.selector, self.journal, self._seed = selector, journal, study_seed
@@ -49,7 +53,7 @@ class Session:
 
     @classmethod
     def at_end(cls, journal: Journal, study_seed: int, make: Callable[[], Selector]) -> Session:
-        """Where the journal ends; ``make`` is not called if a snapshot was taken there."""
+        """Restore the end of a journal; ``make`` is called only if there is no snapshot of it."""
         saved = _read_snapshot(journal)
         if saved is not None and saved[1] == journal.last_step():
             session = cls(saved[0], journal, study_seed)
@@ -59,17 +63,21 @@ class Session:
         return session
 
     @property
-    def _snapshot(self) -> Path:
-        return self.journal.path.with_name(SNAPSHOT)
+    def _folder(self) -> Path:
+        return self.journal.path.parent
 
-    # -- steps -----------------------------------------------------------------------------------
+    @property
+    def _snapshot(self) -> Path:
+        return self._folder / SNAPSHOT
+
+    # -- tickets ---------------------------------------------------------------------------------
 
     def ask(self) -> Entry:
-        """One ticket; it is written down by the next ``flush`` or other step."""
+        """Issue a ticket; ``flush`` or the next step journals it."""
         return self._entry(self.selector.ask()[0])
 
     def probe(self, arm: str) -> Entry:
-        """A ticket for a suspended arm."""
+        """Issue a ticket for a suspended arm."""
         return self._entry(self.selector.ask_from(arm), probe=True)
 
     def _entry(self, ticket: Ticket, probe: bool = False) -> Entry:
@@ -81,7 +89,7 @@ class Session:
         return entry
 
     def flush(self) -> None:
-        """Write the tickets asked for into the journal, before anyone works on them."""
+        """Journal the tickets issued since the last step; call it before their samples are generated."""
         if self._unwritten:
             self.journal.asked(self._unwritten, self._step + 1)
             self._step += len(self._unwritten)
@@ -92,9 +100,9 @@ class Session:
         return self._step + 1
 
     def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
-        """Samples that were made and embedded: the mixture is solved for once, a transaction for each."""
+        """Tell samples with their embeddings: one solve for all, one transaction for each."""
         first = self._next_step()
-        self._is_small = told[0][2].shape[-1] <= SMALL
+        self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
         with self.threads():
             self.selector.tell_all((e.id, row, s.quality, s.cost) for e, s, row in told)
         for entry, _, row in told:
@@ -102,18 +110,18 @@ class Session:
             self._step += 1
 
     def threads(self) -> AbstractContextManager[Any]:
-        """The threads that linear algebra may use, while the selector is told or read."""
+        """Limit the threads of linear algebra while the selector is told or read."""
         if self._is_small:
             limits: AbstractContextManager[Any] = self._libraries.limit(limits=1, user_api="blas")
             return limits
         return nullcontext()
 
     def fail(self, entry: Entry) -> None:
-        """A ticket whose sample will not come."""
+        """Close a ticket that gets no sample."""
         self._end(entry, "failed")
 
     def withdraw(self, entry: Entry) -> None:
-        """A ticket that the budget has no room for."""
+        """Close a ticket that the budget does not cover."""
         self._end(entry, "withdrawn")
 
     def _end(self, entry: Entry, outcome: str) -> None:
@@ -122,13 +130,18 @@ class Session:
         self.journal.ended(entry.id, outcome, step)
         self._step = step
 
+    # -- arms ------------------------------------------------------------------------------------
+
     def retire(self, arm: str, **why: Any) -> None:
-        """Draw from an arm no more."""
-        step = self._next_step()
-        with self.threads():
-            self.selector.retire_arm(arm)
-        self.journal.event("retire", arm, step, **why)
-        self._step = step
+        """Stop drawing from an arm; the last active one stays, and only its suspension is journaled."""
+        if arm in self.selector.arms and len(self.selector.arms) > 1:
+            step = self._next_step()
+            with self.threads():
+                self.selector.retire_arm(arm)
+            self.journal.event("retire", arm, step, **why)
+            self._step = step
+        elif "pause" in why:
+            self.journal.event("suspend", arm, **why)
 
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
@@ -138,46 +151,72 @@ class Session:
         self.journal.event("revive", arm, step, **why)
         self._step = step
 
-    # -- going on --------------------------------------------------------------------------------
+    # -- samples ---------------------------------------------------------------------------------
 
-    def restore(self, watch: Callable[[], object] | None = None) -> None:
-        """Bring the selector to where the journal ends: from the last snapshot, then step by step.
+    def store(self, entry: Entry, sample: Sample, started_at: float) -> None:
+        """Journal a generated sample; an image becomes a file named by its ticket."""
+        image = None
+        if sample.image is not None:
+            image = f"{entry.id:08d}.png"
+            advice = "free disk space or check the disk, then run `genmix resume`"
+            make_folder(self._folder / IMAGES, advice)
+            with draft_of(self._folder / IMAGES / image, advice) as draft:
+                draft.write_bytes(sample.image)
+        self.journal.made(entry.id, sample, image, started_at)
 
-        ``watch`` is called after all that was told, as in the run; it wants to see every step.
+    def open_tickets(self) -> list[tuple[Entry, Sample | None]]:
+        """Tickets of earlier sessions, with the samples that were generated but not told."""
+        return [
+            (entry, None if row is None else _sample_of(row, self._folder))
+            for entry, row in self.journal.open_tickets()
+        ]
+
+    def open_failures(self) -> list[dict[str, Any]]:
+        """Failed attempts to generate the samples of tickets in flight."""
+        in_flight = {ticket.id for ticket in self.selector.in_flight}
+        failures = self.journal.failures()
+        return [f for f in failures if f["ticket"] in in_flight and f["stage"] == "generate"]
+
+    # -- restoring -------------------------------------------------------------------------------
+
+    def restore(self, observe: Callable[[], object] | None = None) -> None:
+        """Bring the selector to the end of the journal: load the last snapshot, then replay the rest.
+
+        ``observe`` is called after every told batch, as in the run. All steps are replayed for it.
         """
-        self._places = self.journal.places()
+        self._places = self.journal.ticket_counts()
         fresh = self.selector.state_dict()
-        if watch is None and self._load_snapshot():
+        if observe is None and self._load_snapshot():
             try:
-                self._do_all_again(None)
+                self._replay(None)
                 return
-            except InputError:  # the snapshot is of another past than the journal
+            except GenmixError:  # the snapshot does not belong to this journal
                 self._snapshot.unlink()
                 self.selector, self._step = Selector.from_state_dict(fresh), -1
-        self._do_all_again(watch)
+        self._replay(observe)
 
-    def _do_all_again(self, watch: Callable[[], object] | None) -> None:
+    def _replay(self, observe: Callable[[], object] | None) -> None:
         steps = self.journal.steps(self._step)
         for group, together in groupby(steps, lambda step: step.group):
             if group is not None:
-                self._tell_again(list(together))
-                if watch is not None:
-                    watch()
+                self._replay_tell(list(together))
+                if observe is not None:
+                    observe()
                 continue
             for step in together:
-                self._do_again(step)
+                self._replay_step(step)
 
-    def _tell_again(self, told: list[Step]) -> None:
-        self._is_small = told[0].embedding.shape[-1] <= SMALL  # type: ignore[union-attr]
+    def _replay_tell(self, told: list[JournalStep]) -> None:
+        self._is_small = told[0].embedding.shape[-1] <= SMALL_DIMENSION  # type: ignore[union-attr]
         with self.threads():
             self.selector.tell_all((s.ticket, s.embedding, s.quality, s.cost) for s in told)  # type: ignore[misc]
         self._step = told[-1].number
 
-    def _do_again(self, step: Step) -> None:
+    def _replay_step(self, step: JournalStep) -> None:
         if step.kind == "ask":
-            self._ask_again(self.selector.ask()[0], step)
+            _check_ticket(self.selector.ask()[0], step)
         elif step.kind == "probe":
-            self._ask_again(self.selector.ask_from(step.arm), step)
+            _check_ticket(self.selector.ask_from(step.arm), step)
         elif step.kind in ("retire", "revive"):
             change = {"retire": self.selector.retire_arm, "revive": self.selector.add_arm}
             with self.threads():
@@ -187,25 +226,20 @@ class Session:
             self.selector.fail(step.ticket)
         self._step = step.number
 
-    def _ask_again(self, ticket: Ticket, step: Step) -> None:
-        if (ticket.id, ticket.arm) != (step.ticket, step.arm):
-            raise JournalError(
-                f"the journal has ticket {step.ticket} for arm {step.arm!r} and this draws ticket "
-                f"{ticket.id} for {ticket.arm!r}: resume with the versions and the machine of the run."
-            )
+    # -- snapshots -------------------------------------------------------------------------------
 
     def save_snapshot(self, at_once: bool = False) -> None:
-        """Write the selector's state beside the journal if that is worth it; the journal has it all."""
+        """Save the selector's state next to the journal, if enough has changed since the last time."""
         if not at_once and self._step < (1 + SNAPSHOT_GROWTH) * self._saved_at + 1000:
             return
         self.flush()
         self._saved_at = self._step
         content = {"run": self.journal.meta("run"), "step": self._step}
-        with suppress(GenmixError):  # no room, say: then the steps are done again
+        with suppress(GenmixError):  # e.g. a full disk: the steps can be replayed instead
             state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
 
     def _load_snapshot(self) -> bool:
-        """Whether there was one that belongs to this journal's past."""
+        """Load the snapshot and return True, or remove one that cannot be used."""
         saved = _read_snapshot(self.journal)
         if saved is None:
             self._snapshot.unlink(missing_ok=True)
@@ -215,15 +249,44 @@ class Session:
         return True
 
 
+def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
+    if (ticket.id, ticket.arm) != (step.ticket, step.arm):
+        raise JournalError(
+            f"the journal has ticket {step.ticket} for arm {step.arm!r}, but the replay drew ticket "
+            f"{ticket.id} for {ticket.arm!r}; resume with the package versions and the machine of the run."
+        )
+
+
 def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
-    """The selector, its step, and whether its matrices are small; None if it is of another past, torn or
-    of another version: the journal has it all."""
+    """The selector, its step, and whether its matrices are small.
+
+    None if the snapshot is missing, damaged, from another version or from another run.
+    """
     try:
         saved = state.load(journal.path.with_name(SNAPSHOT))
-        whose, step = saved["run"], int(saved["step"])
-        if whose != journal.meta("run") or step > journal.last_step():
+        run, step = saved["run"], int(saved["step"])
+        if run != journal.meta("run") or step > journal.last_step():
             return None
-        is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL
+        is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL_DIMENSION
         return Selector.from_state_dict(saved["selector"]), step, is_small
     except (GenmixError, KeyError, TypeError, ValueError):
         return None
+
+
+def read_image(folder: Path, name: str) -> bytes:
+    """The content of an image of a run; only the last part of ``name`` counts."""
+    return (folder / IMAGES / Path(name).name).read_bytes()
+
+
+def _sample_of(row: dict[str, Any], folder: Path) -> Sample:
+    return Sample(
+        text=row["text"],
+        image=None if row["image"] is None else read_image(folder, row["image"]),
+        vector=None if row["embedding"] is None else embedding_of(row),
+        prompt=row["prompt"],
+        source=row["source"],
+        quality=row["quality"],
+        cost=row["cost"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+    )

@@ -1,66 +1,74 @@
-"""How a run goes: weights and scores, written into the journal while samples come in.
+"""The progress of a run: what callbacks see, and the timeline of weights and scores in the journal.
 
-Looking changes nothing: neither the mixture nor what a resumed run does again depends on it.
+Reading it changes nothing: neither the mixture nor what a resumed run replays depends on it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from genmix.core.plain import by_name, finite
-from genmix.objectives.base import Scores
+from genmix.objectives import Scores
 from genmix.runs.session import Session
+from genmix.selector.selector import Selector
+from genmix.study.study import Study
+
+if TYPE_CHECKING:
+    from genmix.runs.loop import Loop
 
 GROWTH = 0.02
-"""Samples must have grown by this fraction before the next look: looks stay few, and cheap."""
+"""The number of samples grows by this fraction between two points: there are few, at little cost."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """Where a run stands."""
+class TimelinePoint:
+    """Weights and scores at one moment of a run."""
 
     samples: int
     weights: dict[str, float]
     score: dict[str, float | None] | None
-    """Of the mixture, by name; None until the warm start is complete."""
+    """Scores of the mixture by name; None until the warm start is complete."""
     pooled: dict[str, float | None] | None
-    """Of all samples together."""
+    """Scores of all samples together."""
 
 
 class Timeline:
-    """Looks at a session now and then, and writes down what it saw."""
+    """Journals weights and scores as the number of samples grows."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        before: list[dict[str, Any]] = session.journal.timeline()[-1:]
-        self._next = _after(before[0]["samples"]) if before else 1
-        self.latest: Look | None = None
-        """What was written last in this session."""
+        points = session.journal.timeline()
+        self._next = _next_point(points[-1]["samples"]) if points else 1
+        self.latest: TimelinePoint | None = None
+        """The last point of this session."""
 
-    def follow(self) -> None:
-        """Write a row if enough samples have come since the last one."""
+    def update(self) -> None:
+        """Add a point if enough samples were told since the last one."""
         if sum(self._session.selector.counts.values()) >= self._next:
             self.write()
 
     def write(self) -> None:
-        """Write a row now, unless there is nothing to tell yet."""
+        """Add a point now, unless there is no sample yet."""
         selector = self._session.selector
         if not any(selector.counts.values()):
             return
         with self._session.threads():
-            found = Look(
+            point = TimelinePoint(
                 sum(selector.counts.values()),
                 selector.mixture,
                 plain_values(selector.score),
                 plain_values(selector.pooled_score),
             )
-        self._session.journal.went(found.samples, found.weights, found.score, found.pooled)
-        self._next = _after(found.samples)
-        self.latest = found
+        self._session.journal.write_timeline(
+            point.samples, point.weights, point.score, point.pooled
+        )
+        self._next = _next_point(point.samples)
+        self.latest = point
 
 
-def _after(samples: int) -> int:
+def _next_point(samples: int) -> int:
     return samples + max(1, int(GROWTH * samples))
 
 
@@ -69,3 +77,22 @@ def plain_values(scores: Scores | None) -> dict[str, float | None] | None:
     if scores is None:
         return None
     return {name: finite(float(score)) for name, score in by_name(scores).items()}
+
+
+@dataclass
+class Live:
+    """A running study, as callbacks see it. Reading it changes nothing."""
+
+    study: Study
+    folder: Path
+    loop: Loop
+    timeline: Timeline
+
+    @property
+    def selector(self) -> Selector:
+        return self.loop.session.selector
+
+    @property
+    def told(self) -> int:
+        """Samples told so far."""
+        return sum(self.selector.counts.values())

@@ -1,0 +1,132 @@
+"""The embedding queue: samples are embedded in batches, and one by one when a batch fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from genmix.data.samples import Sample
+from genmix.encoders.base import Encoder
+from genmix.errors import GenmixError, InputError
+from genmix.runs.journal_schema import Entry
+
+MAX_BATCH = 256
+ATTEMPTS = 3
+"""Attempts at embedding a single sample."""
+MAX_REJECTED = 3
+"""Consecutive rejected samples after which the run stops, before it spends more."""
+
+Pair = tuple[Entry, Sample]
+
+
+@dataclass(frozen=True)
+class EmbeddedBatch:
+    """A batch with its embeddings, or with the error that prevented them."""
+
+    pairs: Sequence[Pair]
+    rows: Any = None
+    error: Exception | None = None
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether the study must be fixed: no other batch would succeed."""
+        return isinstance(self.error, GenmixError)
+
+
+@dataclass
+class EmbeddingQueue:
+    """Embeds samples in the order in which they arrive, one batch at a time."""
+
+    encoder: Encoder | None
+    retry_delay: float = 1.0
+    """Seconds before the second attempt at a single sample; doubled for the third."""
+    rejected: list[Entry] = field(default_factory=list)
+    """Open tickets whose samples the encoder or the selector rejected.
+
+    They fail once another sample is accepted: then the encoder works, and the samples were at fault.
+    """
+    _pending: deque[Pair] = field(default_factory=deque)
+    _is_embedding: bool = False
+    _single: set[int] = field(default_factory=set)
+    """Tickets to embed one at a time, because a batch with them failed."""
+
+    @property
+    def busy(self) -> bool:
+        return self._is_embedding or bool(self._pending)
+
+    def put(self, entry: Entry, sample: Sample) -> None:
+        self._pending.append((entry, sample))
+
+    def take_batch(self) -> list[Pair]:
+        """The next samples to handle together; empty while a batch is being embedded.
+
+        Either all of them have a vector already, or all of them must go through :meth:`embed`.
+        """
+        if self._is_embedding or not self._pending:
+            return []
+        pairs = [self._pending.popleft()]
+        is_vector = has_vector(pairs[0])
+        if pairs[0][0].id in self._single:
+            self._single.discard(pairs[0][0].id)
+        else:
+            while self._pending and len(pairs) < MAX_BATCH and self._joins(is_vector):
+                pairs.append(self._pending.popleft())
+        self._is_embedding = not is_vector
+        return pairs
+
+    def _joins(self, is_vector: bool) -> bool:
+        """Whether the next pending sample may join the batch."""
+        following = self._pending[0]
+        return has_vector(following) == is_vector and following[0].id not in self._single
+
+    async def embed(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
+        """Embed a batch in a thread. A single sample is attempted several times."""
+        samples = [sample for _, sample in pairs]
+        attempts = ATTEMPTS if len(pairs) == 1 else 1
+        for attempt in range(attempts):
+            try:
+                return EmbeddedBatch(pairs, await asyncio.to_thread(self._encode, samples))
+            except Exception as error:  # an encoder may be user code
+                failed = EmbeddedBatch(pairs, error=error)
+            if attempt + 1 < attempts:
+                await asyncio.sleep(self.retry_delay * 2**attempt)
+        return failed
+
+    def _encode(self, samples: Sequence[Sample]) -> Any:
+        if self.encoder is None:
+            raise InputError(
+                "an arm returned a text or an image, but the study has no encoder; add one."
+            )
+        rows = self.encoder.encode(samples)
+        if len(rows) != len(samples):
+            raise ValueError(f"the encoder returned {len(rows)} vectors for {len(samples)} samples")
+        return rows
+
+    def finish(self, batch: EmbeddedBatch) -> None:
+        """Allow the next batch; the samples of one that failed are queued again, to embed singly."""
+        self._is_embedding = False
+        if batch.error is not None and not batch.is_fatal and len(batch.pairs) > 1:
+            self._single |= {entry.id for entry, _ in batch.pairs}
+            self._pending.extendleft(reversed(batch.pairs))
+
+    def take_rejected(self) -> list[Entry]:
+        rejected, self.rejected = self.rejected, []
+        return rejected
+
+    def fault(self, counts: Mapping[str, int]) -> Literal["arm", "encoder"] | None:
+        """What several rejected samples blame: the encoder, unless only one arm's samples fail.
+
+        ``counts`` are the told samples of each arm.
+        """
+        rejected = {entry.arm for entry in self.rejected}
+        if len(self.rejected) < MAX_REJECTED:
+            return None
+        others = {arm for arm, count in counts.items() if count} - rejected
+        return "arm" if len(rejected) == 1 and others else "encoder"
+
+
+def has_vector(pair: Pair) -> bool:
+    return pair[1].vector is not None
