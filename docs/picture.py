@@ -46,14 +46,14 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         study = demo_study(BUDGET, SEED, "fd")
-        run = gx.run(study, Path(folder) / "run", callbacks=[record])
-    pools = fresh_pools(list(run.weights))
+        mixture = gx.run(study, Path(folder) / "run", callbacks=[record]).weights
+    pools = fresh_pools(list(mixture))
     objective = gx.FrechetDistance(STUDY.with_name("held-out.npz"))
     best = gx.optimal_mixture(pools, objective)
     even = dict.fromkeys(pools, 1 / len(pools))
     learned, uniform = (
         gx.score(pools, objective, weights=weights).mixture[objective.name]
-        for weights in (run.weights, even)
+        for weights in (mixture, even)
     )
     print("alone:", {arm: round(float(score), 3) for arm, score in best.single_scores.items()})
     print(f"learned mixture {learned:.3f}, even {uniform:.3f}, best mixture {best.score:.3f}")
