@@ -98,7 +98,7 @@ def point(size: int, small: float | None) -> Any:
 
 
 def directions(alpha: Any) -> list[Any]:
-    """One into the first (smallest) weight, one between others, and one that moves all of them."""
+    """One direction into the first (smallest) weight, one between others, and one that moves all weights."""
     unit = np.eye(len(alpha))
     everywhere = alpha * (np.array([1.0, -0.6, 0.8, -0.9])[: len(alpha)])
     everywhere -= alpha * everywhere.sum()
@@ -158,7 +158,7 @@ def test_order_infinity_has_a_gradient_where_the_largest_eigenvalue_is_single(sh
     loss = case(lambda _: gx.Vendi(math.inf))(shape)
     alpha = point(loss.size, None)
     for delta in directions(alpha):
-        # A shorter step than elsewhere: eigenvalues repel each other and hessian on their distance.
+        # A shorter step than elsewhere: eigenvalues repel each other, so curvature depends on distance.
         found = difference(loss.value, alpha, 0.01 * delta)
         assert found == pytest.approx(loss.expand(alpha).gradient @ (0.01 * delta), abs=1e-10)
 

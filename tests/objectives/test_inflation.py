@@ -1,4 +1,4 @@
-"""What n samples put on top of a loss: closed forms, and the mean over many small sets of samples."""
+"""The excess loss of n samples: closed forms, and the mean over many small sets of samples."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_n_samples_have_that_much_more_loss(name: str) -> None:
     rng = np.random.default_rng(1)
     pool = rng.standard_normal((1000, 6)) * np.linspace(0.5, 1.5, 6)
     whole = loss_of(make(), [pool])
-    # The parts of a partition have the pool's mean between them, so that only the excess is left.
+    # The parts of a partition average to the mean of the pool, so only the excess is left.
     parts = [part for _ in range(10) for part in np.split(rng.permutation(pool), 8)]
     excess = np.mean([loss_of(make(), [part]).value(ONE) for part in parts]) - whole.value(ONE)
     assert excess == pytest.approx(whole.inflation(ONE) * (1 / 125 - 1 / 1000), rel=allowed)

@@ -1,4 +1,4 @@
-"""Scores against other people's code, or against the textbook formula written out."""
+"""Scores against independent implementations, or against the textbook formula."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def textbook_frechet(mean: Any, cov: Any, mean_0: Any, cov_0: Any) -> float:
 
 
 def singular_frechet(arms: list[Any], alpha: Any, reference: Any) -> float:
-    """With A and B the weighted, centred samples (Σ = AᵀA, Σ_0 = BᵀB), Tr(Σ_0^½ Σ Σ_0^½)^½ is the
+    """With A and B the weighted, centered samples (Σ = AᵀA, Σ_0 = BᵀB), Tr(Σ_0^½ Σ Σ_0^½)^½ is the
     nuclear norm of ABᵀ: no root of a singular matrix is taken, which sqrtm could not do."""
     rows, weights = np.concatenate(arms), sample_weights(arms, alpha)
     mean, mean_0 = weights @ rows, reference.mean(0)
@@ -211,7 +211,7 @@ def gaussian_gram(sigma: float) -> Any:
 
 
 def laplace(x: Any, y: Any) -> Any:
-    """A user's own kernel, with k(x, x) = 4."""
+    """A custom kernel with k(x, x) = 4."""
     return 4 * np.exp(-cdist(x, y, "cityblock") / 3)
 
 
@@ -391,7 +391,7 @@ def test_density_can_exceed_one() -> None:
 
 
 def test_the_ball_is_strict() -> None:
-    """Reference 0, 1, 3 with k = 1: radii 1, 1, 2. The point 5 lies on the last ball's rim, 4.9 inside."""
+    """Reference 0, 1, 3 with k = 1: radii 1, 1, 2. The point 5 lies on the last sphere, 4.9 inside."""
     real = np.array([[0.0], [1.0], [3.0]])
     row = gx.score({"a": [[5.0], [-1.0]]}, gx.Precision(real, k=1), k=1).arms["a"]
     assert row["precision"] == 0

@@ -1,4 +1,4 @@
-"""Sums of exact kernels over all pairs: their values, the memory they take, and how they are kept up.
+"""Sums of exact kernels over all pairs: their values, their memory use, and how they are updated.
 
 The judge is the definition, by differences and products of every two rows in one large array.
 """
@@ -111,7 +111,7 @@ def test_numpy_and_torch_agree(name: str, power: int, device: str) -> None:
 @pytest.mark.parametrize("values", [50, 10**6])
 @every_power
 def test_a_common_offset_costs_no_digits_that_the_samples_have(power: int, values: int) -> None:
-    """Without centring the exponent would be off by 1e8·2⁻⁵² ≈ 2e-8, and by 2e-4 at the larger one."""
+    """Without centering, the exponent would be off by 1e8·2⁻⁵² ≈ 2e-8, and by 2e-4 at the larger one."""
     for offset in (1e4, 1e6):
         x, y = (z + offset for z in rows_of(23, 11))
         for other in (y, x):
@@ -180,7 +180,7 @@ def test_no_block_is_larger_than_allowed_and_no_pair_is_seen_twice(
     kernel_sum(Custom(kernel), x, y, block_bytes=8 * values + 7)
     assert max(a * b for a, b in kernel.shapes) <= values
     assert kernel.values == sizes[0] * sizes[1]
-    # Both sides are cut where both are long: never far more blocks than the memory asks for.
+    # Both sides are split if both are long, so there are never far more blocks than memory requires.
     assert len(kernel.shapes) <= 2.5 * max(1, kernel.values / values) + 2
 
 
@@ -198,7 +198,7 @@ def test_symmetry_halves_the_work() -> None:
 
 
 def peak(action: Callable[[], Any]) -> int:
-    """The most memory that numpy held at once during the action, beside what it held before."""
+    """Peak memory that numpy allocated during the action, beyond what it held before."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -210,7 +210,7 @@ def peak(action: Callable[[], Any]) -> int:
 
 BLOCK = 2**21
 PREPARED = 3 * 8 * 6
-"""Bytes for a row of dimension 3 with all that is prepared of it, its like under way and its arm."""
+"""Bytes for one prepared row of dimension 3, a copy of it in transit, and its arm."""
 
 
 @pytest.mark.parametrize("same", [False, True])
@@ -319,7 +319,7 @@ ALPHA = np.array([0.5, 0.2, 0.3])
 kernels_and_offsets = pytest.mark.parametrize(
     ("name", "offset"), [("gaussian", 1e4), *((name, 0.0) for name in JUDGES)]
 )
-"""Only a kernel of distances does not see an offset."""
+"""Only a kernel of distances is invariant to an offset."""
 
 
 @pytest.mark.parametrize("block_mb", [TINY, 32])
@@ -397,7 +397,7 @@ def test_reading_in_between_merging_and_growing_lead_to_the_same_sums(
 
 
 def test_parts_with_centres_of_their_own_merge() -> None:
-    """Without a reference every part takes off the mean of its own first batch."""
+    """Without a reference, every part subtracts the mean of its own first batch."""
     arms = [rows + 1e4 for rows in rows_of(*SIZES)]
     parts = stream(arms)
     objective = gx.RKE(gx.Gaussian(SIGMA), block_mb=TINY)
@@ -497,7 +497,7 @@ def test_a_state_goes_on_bit_for_bit_with_samples_still_waiting(make: Any, libra
 
 
 def test_the_reference_goes_by_the_centre_of_the_state() -> None:
-    """Its mean may have other last digits where the state is read; here it has other first ones."""
+    """The mean may differ in its last digits where the state is loaded; here it differs in its first ones."""
     *arms, reference = rows_of(*SIZES, 8)
     kernel = gx.Gaussian(SIGMA)
     elsewhere = gx.KernelDistance(reference + 3.0, kernel).tally(3, arms[0])

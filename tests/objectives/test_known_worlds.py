@@ -75,7 +75,7 @@ def test_rke_on_orthonormal_blocks(kernel: gx.Kernel) -> None:
 
 @pytest.mark.parametrize("weight", [0.3, 2.0])
 def test_fidelity_tilts_the_blocks(weight: float) -> None:
-    """α_i ∝ k_i exp(w θ_i), and the least loss is minus the logarithm of the normaliser."""
+    """α_i ∝ k_i exp(w θ_i), and the least loss is minus the logarithm of the normalizer."""
     arms, levels = orthonormal_blocks(SIZES), np.array([0.9, 0.1, 0.5, 0.0])
     quality = [np.full(k, level) for k, level in zip(SIZES, levels, strict=True)]
     found = best(arms, gx.Vendi() + weight * gx.Quality(), quality=quality)
@@ -119,7 +119,7 @@ def test_a_cost_so_high_that_the_weight_vanishes(objective: gx.Objective, price:
 
 
 def test_fidelity_at_order_two_fills_like_water() -> None:
-    """minimise Σ α_i²/k_i − 1 − w θ·α: α_i = k_i (ν + w θ_i)/2 where that is positive. With these numbers
+    """minimize Σ α_i²/k_i − 1 − w θ·α: α_i = k_i (ν + w θ_i)/2 where that is positive. With these numbers
     ν = (2 − 4·3·0.6 − 4·2·0.5)/5 < 0 over the arms of high θ, and the others get exactly nothing."""
     levels = np.array([0.0, 0.6, 0.0, 0.5])
     quality = [np.full(k, level) for k, level in zip(SIZES, levels, strict=True)]
@@ -132,7 +132,7 @@ def test_fidelity_at_order_two_fills_like_water() -> None:
 
 
 def test_quality_vendi_on_blocks() -> None:
-    """minimise Σ α_i log(α_i/k_i) − log(q·α). Stationary: log(α_i/k_i) = λ + q_i/Q with Q = q·α, that is
+    """minimize Σ α_i log(α_i/k_i) − log(q·α). Stationary: log(α_i/k_i) = λ + q_i/Q with Q = q·α, that is
     α_i ∝ k_i exp(q_i/Q), where Q solves Q = Σ q_i k_i e^{q_i/Q} / Σ k_i e^{q_i/Q}."""
     sizes, levels = np.array(SIZES), np.array([0.9, 0.2, 0.4, 0.05])
 
@@ -249,7 +249,7 @@ def test_the_example_of_the_vendi_score_package() -> None:
 
 
 def test_density_and_coverage_of_two_samples_of_one_law() -> None:
-    """A fresh point falls into the ball around one of N points with chance k/N, whatever the law: expected
+    """A fresh point falls into the ball around one of N points with probability k/N for any law: expected
     density is 1. A ball stays empty if the k nearest of the N−1+M others are all from the N−1."""
     rng = np.random.default_rng(2)
     n, k = 1500, 5
@@ -276,7 +276,7 @@ def test_the_example_of_the_prdc_package() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_collapsed_arm_that_repeats_what_another_has_gets_nothing(order: float) -> None:
-    """Arm 0 says e_1 only, arm 1 all of e_1…e_5: any weight on arm 0 unbalances arm 1."""
+    """Arm 0 yields only e_1, arm 1 all of e_1…e_5: any weight on arm 0 unbalances arm 1."""
     arms = [np.tile(np.eye(5)[0], (40, 1)), np.tile(np.eye(5), (3, 1))]
     found = best(arms, gx.Vendi(order))
     assert found.weights["arm0"] <= 1e-6

@@ -34,9 +34,9 @@ from tests.support.conformance import (
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
 FEW = (3, 2, 3)
-"""Sizes with which N stays below the columns of every feature map at dimension 10."""
+"""Sizes for which N stays below the columns of every feature map at dimension 10."""
 MANY = (14, 11, 17)
-"""Sizes with which N exceeds them at dimension 6."""
+"""Sizes for which N exceeds them at dimension 6."""
 REGIMES = {"rows": (FEW, 10), "moments": (MANY, 6)}
 both_regimes = pytest.mark.parametrize("regime", REGIMES)
 
@@ -64,7 +64,7 @@ def filled(world: World, batches: Sequence[Batch] | None = None) -> Tally:
 
 
 def reading(world: World, tally: Tally) -> dict[str, Any]:
-    """All that can be read from the statistics, at several mixtures."""
+    """Everything that can be read from the statistics, at several mixtures."""
     loss = tally.loss(range(3))
     expansions = [loss.expand(alpha, smoothing=0.0 if loss.smooth else 0.05) for alpha in POINTS]
     scores = [world.objective.scores(loss, alpha, {}) for alpha in POINTS]
@@ -433,7 +433,7 @@ def test_a_smaller_loss_is_a_better_score(name: str) -> None:
     for objective, loss in parts_of(world.objective, filled(world).loss(range(3))):
         losses = np.array([loss.value(alpha) for alpha in alphas])
         scores = np.array([float(objective.scores(loss, alpha, {})) for alpha in alphas])
-        # The reported normalisation may reorder mixtures that are nearly alike, no others.
+        # The reported normalization may reorder only mixtures that are nearly equal.
         apart = losses[:, None] - losses[None, :] > 0.1 * np.ptp(losses)
         assert apart.any()
         worse = scores[:, None] - scores[None, :]

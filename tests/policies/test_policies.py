@@ -35,7 +35,7 @@ KD = gx.KernelDistance(REFERENCE, gx.Gaussian(1.5))
 
 
 def sample(arm: str, number: int) -> dict[str, Any]:
-    """The sample that an arm yields at its ``number``-th draw, whoever draws it."""
+    """The sample of an arm's ``number``-th draw, independent of who draws it."""
     index = "abcdefgh".index(arm)
     rng = np.random.default_rng([index, number])
     scale = np.roll(np.linspace(0.5, 1.5, DIMENSION), index)
@@ -210,7 +210,7 @@ def test_the_warm_start_counts_what_is_in_flight_and_what_failed(name: str) -> N
 def test_a_resumed_run_continues_bit_for_bit(
     name: str, steps: int, draw: str, tmp_path: Path
 ) -> None:
-    # With a growth of 0.3 most of these points have told samples that wait for the next solve.
+    # With a growth of 0.3 most of these points have told samples that are pending until the next solve.
     bench = start(name, draw=draw, resolve_growth=0.3).run(steps)
     flying = bench.selector.ask(3)
     assert_plain(bench.selector.state_dict())
@@ -658,7 +658,7 @@ def test_frechet_ucb_refuses_other_objectives(objective: str) -> None:
         gx.Selector(ARMS, OTHER_OBJECTIVES[objective](), gx.FrechetUCB())
 
 
-# -- policies that were told -------------------------------------------------------------------------
+# -- policies with given weights ---------------------------------------------------------------------
 
 
 def test_uniform_gives_every_arm_the_same() -> None:

@@ -72,7 +72,7 @@ class World:
 
 
 def flat(rng: np.random.Generator, sizes: Any, d: int) -> list[Any]:
-    """Samples in half of the dimensions, turned."""
+    """Samples in half of the dimensions, rotated."""
     rank = max(1, d // 2)
     basis = rng.standard_normal((rank, d))
     return [x @ basis for x in gaussian_arms(rng, sizes, rank)]
@@ -241,7 +241,7 @@ def assert_feasible(alpha: Any) -> None:
 
 
 def assert_honest(world: World, loss: Loss, thorough: bool = True) -> gx.Solution:
-    """The gap bounds the distance to the best mixture in sight: at the solution and anywhere else."""
+    """The gap bounds the distance to the best mixture found, at the solution and anywhere else."""
     found = gx.solve(loss)
     assert_feasible(found.weights)
     assert found.gap >= 0
@@ -258,7 +258,7 @@ def assert_honest(world: World, loss: Loss, thorough: bool = True) -> gx.Solutio
 
 
 def assert_certified(world: World, loss: Loss, truncated: bool = False) -> None:
-    """``truncated``: what directions taken for rounding may hold comes on top; elsewhere it fits in."""
+    """``truncated`` adds what the directions treated as rounding may contribute to the loss."""
     found = assert_honest(world, loss)
     extra = loss.expand(found.weights).truncation if truncated else 0.0
     assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
@@ -285,7 +285,7 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
 
 
 def test_the_gap_is_true_at_order_infinity() -> None:
-    """λ_max is not differentiable and no size of the gap is promised; below 1e-7 is what is reached."""
+    """λ_max is not differentiable, so no gap is guaranteed; the solver reaches 1e-7."""
 
     @stable(60)
     @given(worlds())
@@ -311,7 +311,7 @@ def test_the_gap_is_true_at_very_small_orders(order: float) -> None:
 
 @pytest.mark.parametrize("step", [0.01, 1.0, 1e3])
 def test_exponentiated_gradient_stays_on_the_simplex_however_long_its_step(step: float) -> None:
-    """Slopes of 1e4 overshoot: one arm's weight underflows, and the next step turns round."""
+    """Slopes of 1e4 overshoot: one arm's weight underflows, and the next step reverses."""
     rng = np.random.default_rng(1)
     arms = [rng.standard_normal((5, 1)) + far_off for far_off in (40, -80, 300)]
     for objective in (
@@ -514,7 +514,7 @@ def test_stubborn_worlds_are_solved_from_a_vertex(name: str, world: World) -> No
 
 
 def direct_frechet(arms: list[Any], reference: Any, alpha: Any) -> float:
-    """The Fréchet distance of a mixture from its raw rows, by singular values; nothing of genmix in it."""
+    """The Fréchet distance of a mixture from its raw rows, by singular values, without genmix."""
     each = np.concatenate([np.full(len(x), a / len(x)) for x, a in zip(arms, alpha, strict=True)])
     rows = np.concatenate(arms)
     mean = each @ rows
@@ -529,7 +529,7 @@ def direct_frechet(arms: list[Any], reference: Any, alpha: Any) -> float:
 @pytest.mark.parametrize("small", [1e-2, 4e-4, 1e-4])
 @pytest.mark.parametrize("n", [20, 60])
 def test_the_gap_is_true_to_a_loss_computed_without_genmix(n: int, small: float) -> None:
-    """Spectra that fall far: some directions are truncated to rounding, and the gap must say so."""
+    """Spectra that decay far: some directions are lost to rounding, and the gap must include them."""
     rng = np.random.default_rng(0)
     d = 32
     spread = np.where(np.arange(d) < 4, 1.0, small)

@@ -110,7 +110,7 @@ def test_rke_optimum_is_the_quadratic_programs(kernel: Any, unbiased: bool) -> N
 
 
 def test_an_indefinite_unbiased_form_is_projected_for_the_solve_and_reported_as_measured() -> None:
-    """Two samples an arm: own pairs without self are as noisy as single draws, and K is indefinite."""
+    """Two samples per arm: pairs without self-pairs are as noisy as single draws, and K is indefinite."""
     rng = np.random.default_rng(20)
     arms = [rng.standard_normal((2, 6)) for _ in range(6)]
     loss = loss_of(gx.RKE(gx.Gaussian(2.0), unbiased=True), arms)
@@ -159,7 +159,7 @@ def test_vendi_optimum_is_the_von_neumann_entropy_programs(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_vendi_of_order_infinity_is_the_semidefinite_programs(seed: int) -> None:
-    """minimise t over α with C_α ⪯ tI."""
+    """minimize t over α with C_α ⪯ tI."""
     rng = np.random.default_rng(40 + seed)
     arms = gaussian_arms(rng, rng.integers(1, 9, 2 + seed), 2 + seed)
     alpha, constraints = weights_of(len(arms))

@@ -1,4 +1,4 @@
-"""The lists that every new objective and policy joins with one line, and the worlds they are run in.
+"""The lists to which every new objective and policy is added, and the worlds they run in.
 
 The suites in ``test_objectives.py`` and ``test_policies.py`` (and the derivative checks) run over
 these lists; a public class that is missing from them fails a test.
@@ -25,11 +25,11 @@ Matrix = NDArray[np.float64]
 ARMS = ("a", "b", "c")
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-"""Where torch arrays are tried."""
+"""Devices on which torch arrays are tested."""
 
 
 def own_kernel(x: Any, y: Any) -> Any:
-    """A kernel as a user would write it: no unit diagonal, numpy and torch alike."""
+    """A kernel as a user would write it: no unit diagonal, for numpy and torch."""
     return (1.0 + x @ y.T) ** 2
 
 
@@ -80,7 +80,7 @@ OBJECTIVES: dict[str, Callable[[Matrix], gx.Objective]] = {
 
 
 def shares(arms: Sequence[str]) -> dict[str, float]:
-    """Weights that differ from arm to arm and sum to 1 exactly enough."""
+    """Weights that differ from arm to arm and sum to 1."""
     raw = np.arange(1.0, len(arms) + 1)
     return dict(zip(arms, (raw / raw.sum()).tolist(), strict=True))
 
@@ -109,13 +109,13 @@ def terms_of(objective: gx.Objective) -> list[gx.Objective]:
 
 
 def public(base: type) -> set[type]:
-    """The classes below ``base`` that genmix exports."""
+    """The subclasses of ``base`` that genmix exports."""
     found = [getattr(gx, name) for name in gx.__all__]
     return {c for c in found if isinstance(c, type) and issubclass(c, base) and c is not base}
 
 
 def holds_own_function(name: str) -> bool:
-    """Whether the listed objective carries a function, which no state can hold."""
+    """Whether the listed objective has a custom function, which cannot be saved in a state."""
     return name.endswith("_own")
 
 
@@ -168,7 +168,7 @@ def sample_rows(
 
 
 def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
-    """Every leaf of nested dicts and lists, with where it stands."""
+    """Every leaf of nested dicts and lists, with its path."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from leaves(item, f"{path}.{key}")
@@ -180,7 +180,7 @@ def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
 
 
 def assert_plain(value: Any) -> None:
-    """Only arrays of numbers and what JSON can write, to the very type."""
+    """Only arrays of numbers and values of exactly the types that JSON has."""
     for path, leaf in leaves(value):
         if isinstance(leaf, np.ndarray):
             assert leaf.dtype.kind in "fiub", f"{path} is an array of {leaf.dtype}"
@@ -190,7 +190,7 @@ def assert_plain(value: Any) -> None:
 
 
 def assert_same_bits(one: Any, other: Any, path: str = "state") -> None:
-    """Two states alike to the last bit, in structure, type and value."""
+    """Two states are equal to the last bit in structure, type and value."""
     assert type(one) is type(other), path
     if isinstance(one, dict):
         assert list(one) == list(other), path
@@ -210,7 +210,7 @@ def assert_same_bits(one: Any, other: Any, path: str = "state") -> None:
 
 
 def through_files(state: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The state after a trip to disk: arrays in an ``.npz`` file, the rest as strict JSON."""
+    """The state after a round trip to disk: arrays in an ``.npz`` file, the rest as strict JSON."""
     arrays: dict[str, Any] = {}
 
     def split(value: Any) -> Any:
