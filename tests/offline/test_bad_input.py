@@ -24,8 +24,8 @@ GOOD = {"embedding": np.array([0.5, -1.0, 2.0]), "quality": 0.5, "cost": 1.0}
 NAN, INF = math.nan, math.inf
 
 ADVICE = re.compile(
-    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|fix|choose|save|set|remove|rename|restore|install|resolve|"
-    r"fail|needs?|the arms are|those are|nothing to do)\b|must be"
+    r"[:;] .*\b(give|use|leave|ask|tell|add|pass|name|check|resume|import|embed|apply|write|fix|choose|"
+    r"save|set|remove|rename|restore|install|resolve|fail|needs?|the arms are|those are)\b|must be"
 )
 
 
@@ -38,7 +38,7 @@ def refused(
     text = str(caught.value)
     assert text.endswith("."), text
     assert "\n" not in text, text
-    assert not re.search(r"[.!?]\s+[A-Z]", text), f"more than one sentence: {text}"
+    assert not re.search(r"(?<!e\.g)[.!?]\s+[A-Z]", text), f"more than one sentence: {text}"
     assert len(text) < 300, text
     assert ADVICE.search(text), f"no advice: {text}"
     for part in parts:

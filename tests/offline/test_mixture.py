@@ -100,19 +100,24 @@ class Face(Loss):
         self._whole = whole
         self._rest = [i for i in range(whole.size) if i != arm]
         self.size, self.scale = len(self._rest), whole.scale
-        self.steep, self.smooth = whole.steep, whole.smooth
+        self.singular_boundary, self.smooth = whole.singular_boundary, whole.smooth
 
     def _padded(self, alpha: Matrix) -> Matrix:
         return np.bincount(self._rest, alpha, minlength=self._whole.size)
 
-    def value(self, alpha: Matrix, blur: float = 0.0) -> float:
-        return self._whole.value(self._padded(alpha), blur)
+    def value(self, alpha: Matrix, smoothing: float = 0.0) -> float:
+        return self._whole.value(self._padded(alpha), smoothing)
 
-    def expand(self, alpha: Matrix, blur: float = 0.0) -> Expansion:
-        found = self._whole.expand(self._padded(alpha), blur)
+    def score(self, alpha: Matrix) -> float:
+        return self._whole.score(self._padded(alpha))
+
+    def expand(self, alpha: Matrix, smoothing: float = 0.0) -> Expansion:
+        found = self._whole.expand(self._padded(alpha), smoothing)
         grid = np.ix_(self._rest, self._rest)
         plane = found.gradient[self._rest]
-        return Expansion(found.value, plane, lambda: found.hessian[grid], found.noise, found.unit)
+        return Expansion(
+            found.value, plane, lambda: found.hessian[grid], found.noise, found.magnitude
+        )
 
 
 @every_objective
@@ -526,4 +531,4 @@ def test_a_face_is_solved_to_the_same_relative_tolerance() -> None:
     face = mixture.function.face([0, 2]).expand(alpha)
     whole = mixture.function.expand(np.array([0.3, 0.0, 0.7]))
     assert face.value == pytest.approx(whole.value, rel=1e-9)
-    assert face.unit == pytest.approx(whole.unit, rel=1e-9)
+    assert face.magnitude == pytest.approx(whole.magnitude, rel=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from genmix.core.plain import finite, plain_scores
+from genmix.core.plain import by_name, finite, plain_scores
 from genmix.diagnosis import verdict
 from genmix.diagnosis.evidence import Evidence
 from genmix.diagnosis.innovation import Innovation
@@ -183,8 +183,7 @@ class Diagnosis:
     @property
     def scores(self) -> dict[str, Score]:
         """Scores of the best mixture by name."""
-        found = self.mixture.score
-        return {found.name: found} if isinstance(found, Score) else found
+        return by_name(self.mixture.score)
 
     @property
     def verdict(self) -> tuple[str, ...]:

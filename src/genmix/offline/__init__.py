@@ -1,1 +1,1 @@
-"""Mixtures and scores of samples that already exist."""
+"""Optimal mixtures and scores of samples that already exist."""

@@ -1,4 +1,4 @@
-"""Offline: the best mixture of samples that are already there, with its certificate."""
+"""The best mixture of samples that already exist, with its certificate."""
 
 from __future__ import annotations
 
@@ -11,32 +11,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector
+from genmix.core.plain import by_name
 from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
-from genmix.solvers.solve import Solution, Solver
 from genmix.solvers.newton import Newton
+from genmix.solvers.solve import Solution, Solver
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The best mixture, its scores, and the certificate.
+    """The best mixture of given samples, its scores and its certificate.
 
-    ``gap`` bounds how far ``loss`` lies above the least loss of any mixture of these samples.
+    Attributes
+    ----------
+    weights : dict of str to float
+        The weight of each arm.
+    score : Score or dict of str to Score
+        Score of the mixture; one score per term for a sum of objectives.
+    single_scores : dict
+        Score of each arm alone.
+    single_losses : dict of str to float
+        Loss of each arm alone, comparable with ``loss``.
+    loss : float
+        Loss of the mixture.
+    gap : float
+        Upper bound on how far ``loss`` lies above the least loss of any mixture of these samples.
+    iterations : int
+        Number of solver steps.
+    pool : Pool
+        The statistics of the samples.
+    function : Loss
+        The loss as a function of the weights.
+    solver : Solver
+        The solver that found the weights.
+
+    See Also
+    --------
+    optimal_mixture : Creates a mixture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> mix = gx.optimal_mixture({"a": np.eye(3)[:2], "b": np.eye(3)[2:]}, gx.Vendi())
+    >>> mix.score
+    vendi 3 ↑ (order 1.0, kernel Cosine(), n 3, encoder unstated)
+    >>> mix.active
+    ('a', 'b')
+    >>> {name: round(rise, 4) for name, rise in mix.leave_one_out.items()}
+    {'a': 1.0986, 'b': 0.4055}
     """
 
     weights: dict[str, float]
     score: Scores
     single_scores: dict[str, Scores]
-    """Every arm alone."""
     single_losses: dict[str, float]
-    """The loss of every arm alone, to compare with ``loss``."""
     loss: float
     gap: float
     iterations: int
     pool: Pool = field(repr=False)
     function: Loss = field(repr=False)
-    """The loss as a function of the weights."""
     solver: Solver = field(repr=False)
 
     @property
@@ -46,12 +81,12 @@ class Mixture:
 
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
-        """How much the least loss rises without each arm, in units of the loss; ∞ for the only one."""
+        """Rise of the least loss without each arm, in units of the loss; ∞ for the only arm."""
         return {name: rise for name, (rise, _) in self._rises.items()}
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Arms without which the least loss certainly rises by more than the gap."""
+        """Arms without which the least loss certainly rises."""
         rises = self._rises.items()
         return tuple(name for name, (rise, gap) in rises if rise - gap > self.gap)
 
@@ -61,7 +96,18 @@ class Mixture:
         return {name: self._rise(self.without(name)) for name in self.weights}
 
     def without(self, name: str) -> Solution | None:
-        """The best mixture of the other arms, in their order; None where they make none."""
+        """The best mixture of the other arms.
+
+        Parameters
+        ----------
+        name : str
+            Label of the arm to leave out.
+
+        Returns
+        -------
+        Solution or None
+            Weights in the order of the other arms; None if no mixture of them has a finite loss.
+        """
         arms = list(self.weights)
         alpha = np.array(list(self.weights.values()))
         rest = [i for i, arm in enumerate(arms) if arm != name]
@@ -82,10 +128,9 @@ class Mixture:
             lines.append(
                 f"{name:{width}}  {weight:6.3f}  {self.single_losses[name]:12.6g}  {alone}"
             )
-        scores = [self.score] if isinstance(self.score, Score) else list(self.score.values())
-        lines += [f"mixture: {score}" for score in scores]
+        lines += [f"mixture: {score}" for score in by_name(self.score).values()]
         return "\n".join(
-            [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the least"]
+            [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum"]
         )
 
     def _repr_html_(self) -> str:
@@ -109,12 +154,54 @@ def optimal_mixture(
     solver: Solver | None = None,
     encoder: str | None = None,
 ) -> Mixture:
-    """The mixture of the arms that is best under ``objective``.
+    """Find the mixture of existing samples that is best under an objective.
 
-        minimise  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
+    Solves::
 
-    ``arms``: label → samples ``(n, d)``, numpy or torch. ``quality``, ``cost``: label → a number for each
-    sample, or one number for all of them.
+        minimize  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
+
+    where ``L`` is the convex loss of the objective on these samples.
+
+    Parameters
+    ----------
+    arms : mapping of str to array of shape (n, d)
+        Samples of each arm, numpy or torch.
+    objective : Objective
+        What the mixture optimizes, e.g. ``Vendi()``.
+    quality, cost : mapping of str to array or float, optional
+        For each arm one number per sample, or one number for all of them.
+    solver : Solver, optional
+        How the loss is minimized. The default is ``Newton()``.
+    encoder : str, optional
+        Name of the encoder; it is shown with every score.
+
+    Returns
+    -------
+    Mixture
+        The weights, scores and the certificate.
+
+    Raises
+    ------
+    InputError
+        If the samples or another argument are invalid.
+
+    See Also
+    --------
+    Selector : Learns the mixture while the samples are generated.
+    score : Scores of the arms and of a given mixture.
+
+    Examples
+    --------
+    Arm ``a`` has two different samples, arm ``b`` has one. The most diverse mixture is uniform over the
+    three:
+
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> mix = gx.optimal_mixture({"a": np.eye(3)[:2], "b": np.eye(3)[2:]}, gx.Vendi())
+    >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+    {'a': 0.6667, 'b': 0.3333}
+    >>> print(f"Vendi score {mix.score:.4f}, gap below 1e-6: {mix.gap < 1e-6}")
+    Vendi score 3.0000, gap below 1e-6: True
     """
     return best_mixture(Pool.of(arms, objective, quality, cost, encoder), solver)
 
@@ -122,31 +209,29 @@ def optimal_mixture(
 def best_mixture(
     pool: Pool, solver: Solver | None = None, arms: Sequence[str] | None = None
 ) -> Mixture:
-    """The best mixture of samples that the statistics hold, of these arms or of all."""
-    engine = Newton() if solver is None else solver
+    """The best mixture of a pool's samples, over the given arms or all of them."""
+    solver = Newton() if solver is None else solver
     names = pool.arms if arms is None else tuple(arms)
-    places = [pool.arms.index(name) for name in names]
-    function = pool.tally.loss(places)
-    found = engine.solve(function, np.full(len(places), 1 / len(places)))
-    vertices = np.eye(len(pool.arms))
+    indices = [pool.arms.index(name) for name in names]
+    function = pool.tally.loss(indices)
+    found = solver.solve(function, np.full(len(indices), 1 / len(indices)))
+    vertices = np.eye(len(pool.arms))[indices]
     return Mixture(
         weights=dict(zip(names, found.weights.tolist(), strict=True)),
-        score=pool.score(found.weights @ vertices[places]),
-        single_scores={
-            name: pool.score(vertices[i]) for name, i in zip(names, places, strict=True)
-        },
+        score=pool.score(found.weights @ vertices),
+        single_scores={n: pool.score(vertex) for n, vertex in zip(names, vertices, strict=True)},
         single_losses=dict(zip(names, function.singles().tolist(), strict=True)),
         loss=found.loss,
         gap=found.gap,
         iterations=found.iterations,
         pool=pool,
         function=function,
-        solver=engine,
+        solver=solver,
     )
 
 
-def proportional(masses: Vector, total: int) -> NDArray[np.int64]:
-    """Whole numbers in the proportions of ``masses`` with the given sum, by largest remainders."""
-    counts: NDArray[np.int64] = np.floor(masses * total).astype(np.int64)
-    counts[np.argsort(counts - masses * total, kind="stable")[: total - counts.sum()]] += 1
+def apportion(shares: Vector, total: int) -> NDArray[np.int64]:
+    """Whole numbers with the given sum, in these shares, by the largest remainder method."""
+    counts: NDArray[np.int64] = np.floor(shares * total).astype(np.int64)
+    counts[np.argsort(counts - shares * total, kind="stable")[: total - counts.sum()]] += 1
     return counts

@@ -1,4 +1,4 @@
-"""Scores of samples that are already there: each arm, all of them pooled, and a given mixture."""
+"""Scores of samples that already exist: each arm, all samples pooled, and a given mixture."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, as_matrix, like, namespace
+from genmix.core.plain import by_name
 from genmix.data.reference import Samples, samples_of
 from genmix.errors import InputError
 from genmix.kernels.balls import Balls, scores_against
@@ -21,7 +22,33 @@ Row = dict[str, Score]
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scores by name, for each arm, for all samples pooled, and for the mixture that was asked about."""
+    """Scores of each arm, of all samples pooled, and of a mixture.
+
+    Attributes
+    ----------
+    arms : dict of str to dict of str to Score
+        For each arm, its scores by name.
+    pooled : dict of str to Score
+        Scores of all samples as one set.
+    mixture : dict of str to Score or None
+        Scores of the mixture, if weights were given.
+
+    See Also
+    --------
+    score : Creates a score table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> table = gx.score({"a": np.eye(3)[:2], "b": np.eye(3)[2:]}, gx.Vendi())
+    >>> print(table)
+                       vendi
+    a                      2
+    b                      1
+    pooled                 3
+    vendi: vendi 3 ↑ (order 1.0, kernel Cosine(), n 3, encoder unstated)
+    """
 
     arms: dict[str, Row]
     pooled: Row
@@ -51,52 +78,86 @@ def score(
     cost: Mapping[str, Any] | None = None,
     encoder: str | None = None,
 ) -> ScoreTable:
-    """The objective's scores, and precision, recall, density and coverage where there is a reference.
+    """Score each arm, all samples pooled, and optionally a mixture.
 
-    The reference is the objective's own samples, if it keeps any (FrechetDistance keeps moments only),
-    unless ``reference`` gives others; ``k`` is for these
-    four, and an objective that is itself a precision or density keeps its own. Recall and coverage
-    are not convex in the weights: they are reported for sets of samples, never optimised.
+    If there is a reference, the table also contains precision, recall, density and coverage of each arm and
+    of the pooled samples. Recall and coverage are not convex in the weights, so they are only reported for
+    sets of samples and never optimized.
+
+    Parameters
+    ----------
+    arms : mapping of str to array of shape (n, d)
+        Samples of each arm, numpy or torch.
+    objective : Objective
+        The scores to compute; a sum of objectives gives one score per term.
+    weights : mapping of str to float, optional
+        A mixture to score as well. Arms that are not listed get weight 0.
+    reference : array or path, optional
+        Reference samples for precision, recall, density and coverage. By default the objective's own
+        reference samples, if it has any (``FrechetDistance`` keeps only moments).
+    k : int, default 5
+        Number of nearest neighbors for these four scores. An objective that is itself a precision or
+        density uses its own.
+    quality, cost : mapping of str to array or float, optional
+        For each arm one number per sample, or one number for all of them.
+    encoder : str, optional
+        Name of the encoder; it is shown with every score.
+
+    Returns
+    -------
+    ScoreTable
+
+    Raises
+    ------
+    InputError
+        If the samples, the reference or another argument are invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> arms = {"a": np.eye(3)[:2], "b": np.eye(3)[2:]}
+    >>> table = gx.score(arms, gx.Vendi(), weights={"a": 0.5, "b": 0.5})
+    >>> print(f"{table.arms['a']['vendi']:.3f} {table.mixture['vendi']:.3f}")
+    2.000 2.828
     """
     pool = Pool.of(arms, objective, quality, cost, encoder)
     points = _reference_points(objective if reference is None else reference)
     if points is not None and points.shape[1] != pool.tally.dimension:
         raise InputError(
-            f"the reference has dimension {points.shape[1]} and the arms have "
-            f"{pool.tally.dimension}: embed both with the same encoder."
+            f"the reference has dimension {points.shape[1]} but the arms have "
+            f"{pool.tally.dimension}; embed both with the same encoder."
         )
     if reference is None and points is not None and points.shape[0] <= k:
-        points = None  # too few for neighbours, which nobody asked for
+        points = None  # too few neighbors for scores that were not asked for
     rows = {name: like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms}
     everything = namespace(pool.tally.sample).concat(list(rows.values()), axis=0)
     real = None if points is None else Balls.around(like(points, everything), k)
-    corners = np.eye(len(pool.arms))
+    vertices = np.eye(len(pool.arms))
     return ScoreTable(
         arms={
-            name: _beside(pool.score(corners[i]), _manifold(real, rows[name], encoder))
+            name: _combined(pool.score(vertices[i]), _manifold(real, rows[name], encoder))
             for i, name in enumerate(pool.arms)
         },
-        pooled=_beside(pool.pooled_score(), _manifold(real, everything, encoder)),
-        mixture=None if weights is None else _row(pool.score(_aligned(weights, pool.arms))),
+        pooled=_combined(pool.pooled_score(), _manifold(real, everything, encoder)),
+        mixture=None
+        if weights is None
+        else by_name(pool.score(_weight_vector(weights, pool.arms))),
     )
 
 
-def _row(scores: Scores) -> Row:
-    return {scores.name: scores} if isinstance(scores, Score) else scores
-
-
-def _beside(scores: Scores, others: Row) -> Row:
-    """The objective's own scores first; where a name is in both, the objective's."""
-    own = _row(scores)
+def _combined(scores: Scores, others: Row) -> Row:
+    """Both rows; the objective's own score wins if a name is in both."""
+    own = by_name(scores)
     return own | {name: score for name, score in others.items() if name not in own}
 
 
-def _aligned(weights: Mapping[str, float], arms: tuple[str, ...]) -> Any:
+def _weight_vector(weights: Mapping[str, float], arms: tuple[str, ...]) -> Any:
     if not isinstance(weights, Mapping):
-        raise InputError(f"the weights are {weights!r}: give a map from arm to weight.")
+        raise InputError(f"weights is {weights!r}; pass a mapping from arm to weight.")
     unknown = next((name for name in weights if name not in arms), None)
     if unknown is not None:
-        raise InputError(f"unknown arm {unknown!r} in weights: the arms are {', '.join(arms)}.")
+        raise InputError(f"unknown arm {unknown!r} in weights; the arms are {', '.join(arms)}.")
     return on_simplex([weights.get(name, 0.0) for name in arms])
 
 
