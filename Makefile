@@ -69,10 +69,10 @@ format: setup ## Format the code
 	$(RUN) ruff format
 
 docs: $(DOCS) ## Build the documentation site in build/site
-	$(RUN) mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 docs-serve: $(DOCS) ## Show the documentation site and rebuild it on every change
-	$(RUN) mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs serve
 
 dist: setup ## Build the wheel and the source distribution in dist/
 	$(RUN) hatchling build
