@@ -1,57 +1,37 @@
-"""Comparisons: paired, exact, the same however they are made."""
+"""Comparisons: paired, exact, from studies, runs and arrays."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.comparison.cell import Cell, _draws, play
+from genmix.cli import app
 from genmix.comparison.compare import compare
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.plan import Options, Plan
-from genmix.comparison.statistics import settled
-from genmix.comparison.variants import read_variants
-from genmix.comparison.worlds import World, gaussians, modes
-from genmix.paper import ITEMS, Setting, fidelity, playing, tell
-from genmix.paper.against import duel, duel_table
-from genmix.paper.playing import all_worlds
-from genmix.policies.base import Decision, Situation
-from tests.support.paper_worlds import write_worlds
-
-WORLD = modes(3)
-OBJECTIVES: dict[str, gx.Objective] = {
-    "FD": gx.FrechetDistance(WORLD.reference),
-    "KD": gx.KernelDistance(WORLD.reference, gx.Cosine()),
-    "RKE": gx.RKE(gx.Cosine()),
-    "Vendi": gx.Vendi(),
-}
+from genmix.comparison.presentation import comparison_charts
+from genmix.comparison.statistics import settling_time
+from genmix.comparison.trial import Trial, draws, run_trial
+from genmix.comparison.variant import read_variants
+from genmix.comparison.worlds import World, gaussians
+from tests.support.small_comparisons import OBJECTIVES, WORLD, FirstArm, plan_of, small
 
 
-def plan_of(objective: gx.Objective, policies: Any = None, repeats: int = 2, **more: Any) -> Plan:
-    options = Options(**({"rounds": 120, "warm_start": 4} | more))
-    return Plan.of(WORLD, objective, read_variants(policies), repeats, options)
-
-
-def small(**more: Any) -> gx.Comparison:
-    given = {"objective": gx.RKE(gx.Cosine()), "budget": 120, "warm_start": 4, "repeats": 3}
-    return compare(WORLD, **({"workers": 1} | given | more))
-
-
-def cells(folder: Path) -> dict[str, str]:
-    return {file.name: file.read_text() for file in (folder / "runs").glob("*.json")}
+@pytest.fixture(scope="module")
+def usual() -> Comparison:
+    """The default policies, three repeats."""
+    return small()
 
 
 # -- exact -------------------------------------------------------------------------------------------
@@ -60,34 +40,34 @@ def cells(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_pooled_curve_is_the_score_of_the_samples_drawn(name: str) -> None:
     plan = plan_of(OBJECTIVES[name])
-    cell = play(plan, "Mixture-Greedy", 1)
+    trial = run_trial(plan, "Mixture-Greedy", 1)
     pools = list(WORLD.arms.values())
-    draws = list(_draws(plan, plan.variants["Mixture-Greedy"], 1))
+    drawn = list(draws(plan, plan.variants["Mixture-Greedy"], 1))
     for k in (5, -1):
-        rows = np.array([pools[draw.arm][draw.row] for draw in draws[: cell.times[k]]])
+        rows = np.array([pools[draw.arm][draw.row] for draw in drawn[: trial.times[k]]])
         judged = gx.score({"all": rows}, plan.objective).pooled[plan.objective.name]
-        assert cell.pooled[plan.objective.name][k] == pytest.approx(float(judged), rel=1e-9)
-        counted = np.bincount([draw.arm for draw in draws[: cell.times[k]]], minlength=len(pools))
-        assert cell.counts[k] == counted.tolist()
+        assert trial.pooled[plan.objective.name][k] == pytest.approx(float(judged), rel=1e-9)
+        counted = np.bincount([draw.arm for draw in drawn[: trial.times[k]]], minlength=len(pools))
+        assert trial.counts[k] == counted.tolist()
 
 
 def test_the_mixture_curve_is_the_population_score_of_its_weights() -> None:
     plan = plan_of(gx.Vendi())
-    cell = play(plan, "Mixture-Greedy", 0)
+    trial = run_trial(plan, "Mixture-Greedy", 0)
     for k in (10, -1):
         moment = sum(
             weight * pool.T @ pool / len(pool)
-            for weight, pool in zip(cell.weights[k], WORLD.arms.values(), strict=True)
+            for weight, pool in zip(trial.weights[k], WORLD.arms.values(), strict=True)
         )
         spectrum = np.linalg.eigvalsh(moment)
         spectrum = spectrum[spectrum > 1e-15]
-        assert cell.mixture["vendi"][k] == pytest.approx(
+        assert trial.mixture["vendi"][k] == pytest.approx(
             np.exp(-np.sum(spectrum * np.log(spectrum)))
         )
 
 
-def test_the_oracle_has_no_regret_and_the_best_score() -> None:
-    found = small()
+def test_the_oracle_has_no_regret_and_the_best_score(usual: Comparison) -> None:
+    found = usual
     oracle = found.outcomes["Mixture oracle"]
     assert oracle.regret is not None
     assert oracle.regret.mean == 0
@@ -102,13 +82,13 @@ def test_the_oracle_has_no_regret_and_the_best_score() -> None:
 
 @pytest.mark.parametrize("policy", ["Mixture-Greedy", "Mixture-OGD"])
 def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds(policy: str) -> None:
-    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=8, rounds=600)
+    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=4, rounds=400)
     best = plan.best
     exact = []
-    for repeat in range(8):
-        draws = _draws(plan, plan.variants[policy], repeat)
-        exact.append(sum(best.function.value(draw.mixture) - best.loss for draw in draws))
-    runs = [play(plan, policy, repeat) for repeat in range(8)]
+    for repeat in range(4):
+        drawn = draws(plan, plan.variants[policy], repeat)
+        exact.append(sum(best.function.value(draw.mixture) - best.loss for draw in drawn))
+    runs = [run_trial(plan, policy, repeat) for repeat in range(4)]
     found = Comparison(plan, runs).regret(policy)[:, -1]
     assert found.mean() == pytest.approx(np.mean(exact), rel=0.05)
 
@@ -145,7 +125,7 @@ def test_an_arms_samples_are_the_same_for_every_policy() -> None:
     streams: dict[str, list[list[int]]] = {}
     for label, variant in plan.variants.items():
         streams[label] = [[] for _ in WORLD.arms]
-        for draw in _draws(plan, variant, 1):
+        for draw in draws(plan, variant, 1):
             streams[label][draw.arm].append(draw.row)
     first = streams["Mixture-Greedy"]
     for other in streams.values():
@@ -154,9 +134,8 @@ def test_an_arms_samples_are_the_same_for_every_policy() -> None:
             assert mine[:common] == theirs[:common]
 
 
-def test_repeats_differ() -> None:
-    found = small()
-    assert len(set(found.pooled("Mixture-Greedy")[:, -1].tolist())) == 3
+def test_repeats_differ(usual: Comparison) -> None:
+    assert len(set(usual.pooled("Mixture-Greedy")[:, -1].tolist())) == 3
 
 
 def test_what_is_learnt_may_differ_from_what_is_scored() -> None:
@@ -172,7 +151,7 @@ def test_options_of_a_variant_are_its_own() -> None:
     found = small(policies={"long": gx.Variant(warm_start=20), "short": gx.Variant()})
     assert found.counts("long")[:, -1].min() >= 20
     plan = found.plan
-    assert list(_draws(plan, plan.variants["long"], 0))[79].mixture.tolist() == [0.25] * 4
+    assert list(draws(plan, plan.variants["long"], 0))[79].mixture.tolist() == [0.25] * 4
 
 
 def test_costs_and_qualities_reach_the_objective() -> None:
@@ -215,23 +194,30 @@ def test_costs_are_found_by_the_arms_name() -> None:
         assert spent.mean == 1.0
 
 
+GREEDY_ONLY = {"policies": ["mixture-greedy"], "repeats": 3, "budget": 200, "warm_start": 4}
+
+
+@pytest.fixture(scope="module")
+def vendi_alone() -> Comparison:
+    return compare(WORLD, objective=gx.Vendi(), workers=1, **GREEDY_ONLY)
+
+
 @pytest.mark.parametrize("constant", [-3.0, 0.0, 3.0])
-def test_how_near_a_sum_is_does_not_depend_on_where_its_loss_begins(constant: float) -> None:
+def test_how_near_a_sum_is_does_not_depend_on_where_its_loss_begins(
+    constant: float, vendi_alone: Comparison
+) -> None:
     """A quality that all samples have alike moves every loss by the same."""
     alike = {arm: np.ones(len(pool)) for arm, pool in WORLD.arms.items()}
     world = World("alike", WORLD.arms, qualities=alike)
-    given = {"policies": ["mixture-greedy"], "repeats": 4, "budget": 300, "workers": 1}
     objective = gx.Vendi() + constant * gx.Quality()
-    found = compare(world, objective=objective, warm_start=4, **given)
+    found = compare(world, objective=objective, workers=1, **GREEDY_ONLY)
     best = gx.optimal_mixture(WORLD.arms, gx.Vendi())
     stake = best.function.value(np.full(4, 0.25)) - best.loss
-    off = compare(WORLD, objective=gx.Vendi(), warm_start=4, **given).mixture(
-        "Mixture-Greedy", "loss"
-    )
+    off = vendi_alone.mixture("Mixture-Greedy", "loss")
     for near, reached in found.outcomes["Mixture-Greedy"].reached.items():
         within = off - best.loss <= float(near[:-1]) / 100 * stake + best.gap
-        judged = sorted(settled(found.times, row) for row in within)
-        assert reached == judged[2]
+        judged = sorted(settling_time(found.times, row) for row in within)
+        assert reached == judged[1]
 
 
 def test_where_even_weights_are_best_a_sum_is_measured_by_the_worst_arm() -> None:
@@ -265,7 +251,7 @@ def test_an_arm_that_another_can_replace_is_not_locked_out() -> None:
     eye = np.eye(6)
     twins = World("twins", {"a": eye[:2], "b": eye[:2], "c": eye[2:]})
     found = compare(
-        twins, ["mixture-greedy"], 10, objective=gx.Vendi(), budget=200, warm_start=2, workers=1
+        twins, ["mixture-greedy"], 4, objective=gx.Vendi(), budget=200, warm_start=2, workers=1
     )
     assert found.plan.best.active == ("c",)
     assert found.outcomes["Mixture-Greedy"].locked_out == 0
@@ -291,217 +277,37 @@ def test_shares_known_beforehand_can_be_tracked() -> None:
 
 
 def test_linear_regret_after_a_long_warm_start_has_exponent_one() -> None:
-    found = small(policies={"own": Stubborn()}, warm_start=15, budget=300, repeats=3)
+    found = small(policies={"own": FirstArm()}, warm_start=15, budget=300, repeats=3)
     slope = found.outcomes["own"].exponent
     assert slope is not None
     assert slope.slope == pytest.approx(1.0, abs=0.05)
 
 
-def test_times_beyond_the_end_are_refused() -> None:
+def test_times_beyond_the_end_are_refused(usual: Comparison) -> None:
     with pytest.raises(gx.InputError, match="from 1 to 120"):
-        small().against("Mixture-Greedy", "Mixture-UCB", 121)
+        usual.against("Mixture-Greedy", "Mixture-UCB", 121)
 
 
-def test_oracles_alone_need_no_warm_start_and_are_drawn(tmp_path: Path) -> None:
+def test_oracles_alone_need_no_warm_start_and_are_drawn() -> None:
     found = small(policies=["mixture-oracle", "one-arm-oracle"], budget=10, warm_start=50)
-    found.save(tmp_path)
-    assert (tmp_path / "pooled.pdf").exists()
+    charts = comparison_charts(found)
+    assert set(charts) == {"pooled", "overview"}  # their weights do not change
+    assert all(chart.to_dict() for chart in charts.values())
 
 
 def test_a_mixture_beats_its_arms_where_they_complement_each_other() -> None:
+    world = gaussians(1, arms=3, d=4)
     found = compare(
-        gaussians(1, arms=4, d=8),
-        repeats=6,
-        objective=gx.FrechetDistance(gaussians(1, arms=4, d=8).reference),
-        budget=300,
+        world,
+        ["mixture-greedy", "mixture-oracle", "one-arm-oracle", "one-arm-greedy"],
+        5,
+        objective=gx.FrechetDistance(world.reference),
+        budget=200,
         workers=1,
     )
     assert found.is_better("Mixture oracle", "One-arm oracle")
     assert found.is_better("Mixture-Greedy", "One-arm greedy")
     assert found.is_better("One-arm oracle", "Mixture-Greedy") is False
-
-
-# -- the same however it is made ---------------------------------------------------------------------
-
-
-def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
-    made = {}
-    for workers in (1, 2, 3):
-        small(workers=workers, out=tmp_path / str(workers))
-        made[workers] = cells(tmp_path / str(workers))
-    assert len(made[1]) == 15
-    assert made[1] == made[2] == made[3]
-
-
-SCRIPT = """
-import sys
-from genmix.comparison.worlds import modes
-import genmix as gx
-gx.compare(modes(3), repeats=24, objective=gx.Vendi(), budget=200, warm_start=4, workers=2,
-           out=sys.argv[1])
-"""
-
-
-def heeding_interrupts() -> None:
-    """What a shell starts in the background ignores them, and so do all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_comparison_that_is_ended_half_way_goes_on(tmp_path: Path, how: int) -> None:
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    command = [sys.executable, "-c", SCRIPT]
-    first = subprocess.Popen(
-        [*command, str(killed)], stderr=subprocess.DEVNULL, preexec_fn=heeding_interrupts
-    )
-    while len(cells(killed)) < 4 and first.poll() is None:
-        time.sleep(0.01)
-    first.send_signal(how)
-    assert first.wait() != 0
-    done = cells(killed)
-    assert 4 <= len(done) < 120
-    subprocess.run([*command, str(killed)], check=True)
-    subprocess.run([*command, str(whole)], check=True)
-    assert cells(killed) == cells(whole)
-    assert done.items() <= cells(killed).items()
-
-
-CHATTY = """
-import sys, gc
-sys.stderr.write("x" * 200_000)
-"""
-
-
-def test_processes_that_say_much_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text(CHATTY)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert small(workers=2, repeats=1).repeats == 1
-
-
-def test_modules_of_the_current_folder_are_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "random.py").write_text("raise RuntimeError('not yours')")
-    monkeypatch.chdir(tmp_path)
-    assert small(workers=2, repeats=1).repeats == 1
-
-
-def test_processes_end_with_their_parent(tmp_path: Path) -> None:
-    script = SCRIPT.replace("budget=200", "budget=20000")
-    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
-    workers: list[str] = []
-    while len(workers) < 2 and parent.poll() is None:
-        time.sleep(0.05)
-        listed = subprocess.run(["pgrep", "-P", str(parent.pid)], capture_output=True, text=True)
-        workers = listed.stdout.split()
-    parent.kill()
-    parent.wait()
-    deadline = time.monotonic() + 30
-    while any(Path("/proc", pid).exists() for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(Path("/proc", pid).exists() for pid in workers)
-
-
-def test_more_repeats_and_policies_use_what_is_there(tmp_path: Path) -> None:
-    small(out=tmp_path, policies=["mixture-greedy"], repeats=2)
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
-    counted: list[tuple[int, int]] = []
-    more = ["mixture-greedy", "uniform"]
-    small(out=tmp_path, policies=more, repeats=4, progress=lambda *at: counted.append(at))
-    assert counted[0] == (2, 8)
-    assert counted[-1] == (8, 8)
-    assert all(file.stat().st_mtime_ns == then for file, then in before.items())
-
-
-def test_other_settings_are_other_runs(tmp_path: Path) -> None:
-    plans = [
-        plan_of(gx.Vendi()),
-        plan_of(gx.Vendi(order=2)),
-        plan_of(gx.Vendi(), seed=1),
-        plan_of(gx.Vendi(), rounds=121),
-        plan_of(gx.Vendi(), draw="tracking"),
-        Plan.of(modes(4), gx.Vendi(), read_variants(None), 2, plan_of(gx.Vendi()).options),
-    ]
-    keys = [plan.key("Mixture-Greedy", 0) for plan in plans]
-    assert len(set(keys)) == len(keys)
-    assert plans[0].key("Mixture-Greedy", 1) != keys[0]
-    assert plans[0].key("Mixture-UCB", 0) != keys[0]
-
-
-def test_a_plan_travels() -> None:
-    kernel = gx.Gaussian(features=8)
-    plan = plan_of(gx.Vendi(kernel=kernel) + 0.2 * gx.Precision(WORLD.reference))
-    again = Plan.from_plain(plan.plain())
-    assert again.key("Mixture-UCB", 1) == plan.key("Mixture-UCB", 1)
-    assert play(again, "Mixture-UCB", 1) == play(plan, "Mixture-UCB", 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Stubborn(gx.Policy):
-    """A policy that only this process knows."""
-
-    fails: bool = False
-
-    def decide(self, situation: Situation) -> Decision:
-        if self.fails:
-            raise gx.InputError("the policy gave up.")
-        return Decision(np.eye(len(situation.arms))[0])
-
-
-def test_a_policy_of_ones_own_is_compared_in_this_process() -> None:
-    found = small(policies={"greedy": gx.MixtureGreedy(), "own": Stubborn()}, workers=2)
-    assert found.counts("own")[0, -1].tolist() == [108, 4, 4, 4]
-
-
-def test_a_kernel_of_ones_own_too() -> None:
-    def laplace(x: Any, y: Any) -> Any:
-        return np.exp(-np.abs(x[:, None, :] - y[None, :, :]).sum(axis=2))
-
-    found = small(objective=gx.RKE(laplace), policies=["mixture-greedy"], repeats=2, workers=2)
-    assert found.pooled("Mixture-Greedy").shape[0] == 2
-
-
-class Leaning(gx.Policy):
-    """A policy that no dataclass describes."""
-
-    def __init__(self, arm: int) -> None:
-        self.arm = arm
-
-    def decide(self, situation: Situation) -> Decision:
-        return Decision(np.eye(len(situation.arms))[self.arm])
-
-
-def test_policies_that_no_key_tells_apart_do_not_share_a_run(tmp_path: Path) -> None:
-    found = small(policies={"first": Leaning(0), "last": Leaning(3)}, out=tmp_path)
-    assert found.counts("first")[0, -1].tolist() == [108, 4, 4, 4]
-    assert found.counts("last")[0, -1].tolist() == [4, 4, 4, 108]
-    again = small(policies={"first": Leaning(2)}, out=tmp_path)
-    assert again.counts("first")[0, -1].tolist() == [4, 4, 108, 4]
-
-
-def test_a_failing_run_ends_in_a_sentence() -> None:
-    with pytest.raises(gx.InputError, match="the policy gave up"):
-        small(policies={"own": Stubborn(fails=True)})
-
-
-def test_a_failing_process_ends_in_a_sentence(tmp_path: Path) -> None:
-    """The runs' folder is one that processes cannot write to."""
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    for label, repeat in plan_of(gx.RKE(gx.Cosine()), repeats=3).cells:
-        key = plan_of(gx.RKE(gx.Cosine()), repeats=3).key(label, repeat)
-        (folder / f"{key}.json").mkdir()
-        (folder / f"{key}.json" / "in the way").touch()
-    with pytest.raises(gx.InputError, match="damaged"):
-        small(out=tmp_path)
-
-
-def test_a_damaged_run_is_named(tmp_path: Path) -> None:
-    small(out=tmp_path)
-    file = next((tmp_path / "runs").iterdir())
-    file.write_text("{", "utf-8")
-    with pytest.raises(gx.InputError, match="delete it"):
-        small(out=tmp_path)
 
 
 # -- in numbers --------------------------------------------------------------------------------------
@@ -514,7 +320,7 @@ def invented(drawn: list[Any], scores: list[Any]) -> Comparison:
     plan = Plan.of(world, gx.Vendi(), read_variants(["mixture-greedy"]), len(drawn), options)
     times = plan.times.tolist()
     found = [
-        Cell(
+        Trial(
             "Mixture-Greedy",
             repeat,
             times,
@@ -561,11 +367,11 @@ def test_time_to_the_oracle_is_the_median_of_when_it_stays() -> None:
     assert found.outcomes["Mixture-Greedy"].reached == {"1%": np.inf, "5%": float(first)}
 
 
-def test_tables_hold_everything(tmp_path: Path) -> None:
-    found = small(repeats=2)
+def test_tables_hold_everything(usual: Comparison, tmp_path: Path) -> None:
+    found = usual
     found.save(tmp_path, figures=False)
     curves = parquet.read_table(tmp_path / "curves.parquet").to_pylist()
-    assert len(curves) == 5 * 2 * len(found.times)
+    assert len(curves) == 5 * 3 * len(found.times)
     last = [row for row in curves if row["policy"] == "Mixture-Greedy" and row["t"] == 120]
     assert [row["pooled_rke"] for row in last] == found.pooled("Mixture-Greedy")[:, -1].tolist()
     assert [row["regret"] for row in last] == found.regret("Mixture-Greedy")[:, -1].tolist()
@@ -573,31 +379,14 @@ def test_tables_hold_everything(tmp_path: Path) -> None:
     ends = [row["count"] for row in shares if row["t"] == 120 and row["repeat"] == 0]
     assert sum(ends) == 5 * 120
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["outcomes"]["Mixture-Greedy"]["pooled"]["n"] == 2
+    assert summary["outcomes"]["Mixture-Greedy"]["pooled"]["n"] == 3
     assert summary["best"]["best_arm"] == found.plan.best_arm
 
 
-def test_the_page_names_what_it_depends_on() -> None:
-    page = str(small())
+def test_the_page_names_what_it_depends_on(usual: Comparison) -> None:
+    page = str(usual)
     for part in ("RKE(kernel=Cosine()", "3 paired repeats of 120", "one-hot", "gap", "Wilcoxon"):
         assert part in page
-
-
-def test_tables_say_what_must_be_said_of_a_policy() -> None:
-    policies = ["mixture-greedy", "mixture-ucb", "frechet-ucb"]
-    distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2)
-    assert distance.policies == ("Mixture-Greedy", "Mixture-UCB", "FD-UCB")
-    for page in (str(distance), tell.outcome_table(distance) + tell.tests_table(distance)):
-        assert "Mixture-Greedy − Mixture-UCB (extended)" in page
-        assert "Mixture-Greedy − FD-UCB (as published)" in page
-        assert page.count("(extended)") == page.count("(as published)") == 2
-    assert "FD-UCB (as published)" in duel_table([duel(distance, "FD", *policies_of(distance))])
-    assert "extended" not in str(small(policies=policies[:2]))
-
-
-def policies_of(found: Comparison) -> tuple[str, str]:
-    first, *_, last = found.policies
-    return first, last
 
 
 def test_a_remark_is_about_the_objective_that_a_policy_learns_with() -> None:
@@ -605,52 +394,6 @@ def test_a_remark_is_about_the_objective_that_a_policy_learns_with() -> None:
     other = gx.Variant(gx.MixtureUCB(), objective=gx.RKE(gx.Cosine()))
     found = small(policies={"plain": plain, "other": other}, objective=gx.Vendi(), repeats=1)
     assert [found.named(policy) for policy in found.policies] == ["plain (extended)", "other"]
-
-
-# -- the paper's pages -------------------------------------------------------------------------------
-
-
-def test_a_panel_says_how_often_it_solves_and_how_it_draws() -> None:
-    given = {"policies": ["mixture-greedy"], "repeats": 1, "budget": 30}
-    usual, often = small(**given), small(resolve_growth=0.0, draw="tracking", **given)
-    assert "warm start 4, re-solved at 1 % growth; RKE(" in tell.settings_line(usual)
-    assert "warm start 4, re-solved in every round, drawn by tracking; RKE(" in tell.settings_line(
-        often
-    )
-
-
-def test_items_say_where_they_depart_from_the_paper() -> None:
-    solved = {name for name, item in ITEMS.items() if "olves in every round" in item.choice}
-    figures = {"fig-rke-kid", "fig-fd", "fig-delta", "fig-dogs", "fig-birds", "fig-city"}
-    ablations = {"ablation-rff", "ablation-bandwidth", "ablation-encoder"}
-    assert solved == {*figures, *ablations, "fidelity", "greedy-ucb"}
-    cosine = {name for name, item in ITEMS.items() if "no kernel for Vendi" in item.choice}
-    assert cosine == {"fig-dogs", "fig-birds", "fig-city", "fidelity", "greedy-ucb"}
-
-
-def test_the_item_about_cost_names_the_worlds_that_it_is_made_on() -> None:
-    priced = [world for world in all_worlds(Setting()) if world.costs is not None]
-    differ = [world.name for world in priced if len(set((world.costs or {}).values())) > 1]
-    assert ITEMS["beyond-cost"].stands_in.startswith(f"{', '.join(differ)} (")
-
-
-def test_the_page_about_fidelity_has_every_policy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(playing, "QUICK", 30)
-    monkeypatch.setattr(fidelity, "QUICK_WEIGHTS", (1.0,))
-    write_worlds(tmp_path / "worlds")
-    setting = Setting(quick=True, worlds=tmp_path / "worlds", out=tmp_path)
-    made = ITEMS["fidelity"].make(setting)
-    lines = [line.split("|") for line in made.text.splitlines() if "+ w" in line]
-    told = [[cell.strip() for cell in line[2:4]] for line in lines]
-    assert [policy for _, policy in told] == [row["policy_text"] for row in made.tables["sweep"]]
-    assert {policy for _, policy in told} == {
-        "Mixture-Greedy",
-        "Mixture-UCB",
-        "Mixture-UCB (extended)",
-        "Mixture oracle",
-    }
 
 
 # -- what can be compared on -------------------------------------------------------------------------
@@ -707,17 +450,17 @@ def test_arrays_and_plain_data(tmp_path: Path) -> None:
     [
         ({"budget": None}, "there is no budget"),
         ({"objective": None}, "there is no objective"),
-        ({"budget": 16}, "no more than the warm start of 4 arms takes"),
+        ({"budget": 16}, "16 samples does not exceed the warm start of 16"),
         ({"repeats": 0}, "repeats is 0"),
         ({"policies": []}, "no policies"),
-        ({"policies": "uniform"}, "give a list"),
+        ({"policies": "uniform"}, "pass a list"),
         ({"policies": ["gredy"]}, "unknown policy 'gredy'"),
-        ({"policies": [gx.MixtureGreedy(), gx.MixtureGreedy()]}, "there twice"),
-        ({"policies": [3]}, "3 is no policy"),
-        ({"draw": "often"}, 'give "iid" or "tracking"'),
+        ({"policies": [gx.MixtureGreedy(), gx.MixtureGreedy()]}, "listed twice"),
+        ({"policies": [3]}, "3 is not a policy"),
+        ({"draw": "often"}, 'pass "iid" or "tracking"'),
         ({"workers": 0}, "workers is 0"),
         ({"policies": {}}, "no policies"),
-        ({"policies": [gx.OneArmOracle("typo")]}, "names no active arm"),
+        ({"policies": [gx.OneArmOracle("typo")]}, "names an arm that is not active"),
         ({"policies": [gx.Fixed({"arm 0": 0.2, "typo": 0.8})]}, "unknown arm 'typo'"),
         ({"policies": [gx.FrechetUCB()]}, "FrechetDistance alone"),
     ],
@@ -802,22 +545,43 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_prints_and_leaves_everything(tmp_path: Path) -> None:
+def test_the_command_prints_and_leaves_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_study(tmp_path)
-    done = command("study.yaml", "--repeats", "2", folder=tmp_path)
+    done = command("study.yaml", "--repeats", "2", "--workers", "2", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Mixture-Greedy − Mixture-UCB" in done.stdout
     assert "comparing 10/10" in done.stderr
     place = tmp_path / "comparisons" / "study"
     for name in ("curves.parquet", "summary.json", "pooled.pdf", "overview.png", "shares.png"):
         assert (place / name).stat().st_size > 0
-    again = command("study.yaml", "--repeats", "2", "--json", "--no-figures", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["compare", "study.yaml", "--repeats", "2", "--json", "--no-figures"]
+    again = CliRunner().invoke(app, arguments)
     assert json.loads(again.stdout)["repeats"] == 2
     assert "comparing 10/10" in again.stderr
 
 
-def test_the_command_refuses_in_one_sentence(tmp_path: Path) -> None:
-    done = command("nowhere.yaml", folder=tmp_path)
-    assert done.returncode == 2
+def test_the_command_refuses_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["compare", "nowhere.yaml"])
+    assert done.exit_code == 2
     assert done.stderr.startswith("genmix: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupted_command_says_how_to_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    write_study(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("genmix.comparison.compare.run_plan", interrupt)
+    done = CliRunner().invoke(app, ["compare", "study.yaml"])
+    assert done.exit_code == 130
+    assert "run the same command again to continue from comparisons/study" in done.stderr

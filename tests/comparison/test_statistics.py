@@ -11,11 +11,11 @@ from scipy import stats
 import genmix as gx
 from genmix.comparison.statistics import (
     bands,
-    cumulated,
+    cumulative,
     exponent,
     mean_interval,
     paired,
-    settled,
+    settling_time,
 )
 
 RNG = np.random.default_rng(0)
@@ -71,14 +71,14 @@ def test_one_pair_is_refused() -> None:
 def test_regret_is_exact_where_the_excess_is_a_line_between_the_times() -> None:
     """Σ_{s≤t} (a + b s) has a closed form, and a sparse grid must give it."""
     times = np.array([1, 4, 5, 17, 60])
-    found, before = cumulated(times, 3.0 - 0.02 * times)
+    found, before = cumulative(times, 3.0 - 0.02 * times)
     assert before == 0
     assert found == pytest.approx(3.0 * times - 0.01 * times * (times + 1))
 
 
 def test_regret_on_every_time_is_the_sum() -> None:
     excess = RNG.random((4, 50))
-    found, _ = cumulated(np.arange(1, 51), excess)
+    found, _ = cumulative(np.arange(1, 51), excess)
     assert found == pytest.approx(np.cumsum(excess, axis=1))
 
 
@@ -87,7 +87,7 @@ def test_regret_keeps_the_warm_start_apart(warm: int) -> None:
     """The excess jumps where learning begins, which a line between two times would smear."""
     times = np.array([2, 10, 30, 60, 100])
     excess = np.where(np.arange(1, 101) <= warm, 5.0, 1.0)
-    found, before = cumulated(times, excess[times - 1][None, :], warm)
+    found, before = cumulative(times, excess[times - 1][None, :], warm)
     assert found[0] == pytest.approx(np.cumsum(excess)[times - 1])
     assert before == pytest.approx(5.0 * warm)
 
@@ -96,7 +96,7 @@ def test_infinite_excess_is_infinite_regret() -> None:
     times = np.array([1, 2, 5, 10])
     excess = np.array([[np.inf, np.inf, 1.0, 1.0], [np.inf] * 4])
     for warm in (0, 1, 2, 3):
-        found, before = cumulated(times, excess, warm)
+        found, before = cumulative(times, excess, warm)
         assert np.all(found == np.inf)
         assert np.all(before == (np.inf if warm else 0.0))
     assert exponent(np.arange(1, 50), np.full((3, 49), np.inf)) is None
@@ -110,7 +110,7 @@ def test_the_exponent_is_counted_from_the_end_of_the_warm_start(rounds: int, war
     exact = np.cumsum(np.tile(excess, (4, 1)), axis=1)
     times = np.unique(np.round(np.geomspace(2, rounds, 60)).astype(int))
     judge = exponent(every, exact, warm, exact[:, warm - 1])
-    regret, before = cumulated(times, np.tile(excess[times - 1], (4, 1)), warm)
+    regret, before = cumulative(times, np.tile(excess[times - 1], (4, 1)), warm)
     found = exponent(times, regret, warm, before)
     assert judge is not None
     assert found is not None
@@ -165,6 +165,6 @@ def test_regret_that_one_repeat_has_alone_has_no_exponent() -> None:
 
 def test_settled_means_from_then_on() -> None:
     times = np.array([1, 2, 5, 10])
-    assert settled(times, np.array([True, False, True, True])) == 5
-    assert settled(times, np.array([True, True, True, True])) == 1
-    assert math.isinf(settled(times, np.array([True, True, True, False])))
+    assert settling_time(times, np.array([True, False, True, True])) == 5
+    assert settling_time(times, np.array([True, True, True, True])) == 1
+    assert math.isinf(settling_time(times, np.array([True, True, True, False])))

@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 
 from genmix import InputError
 from genmix.cli import app
-from genmix.paper import ITEMS, ORDER, Item, Made, Setting
-from genmix.paper.features import RULE
-from genmix.paper.tables import make_innovation
-from genmix.paper.write import is_made, settings_of, write
+from genmix.paper import ITEMS, ORDER, Item, ItemOutput, Settings
+from genmix.paper.feature_files import RULE
+from genmix.paper.innovation_table import make_innovation
+from genmix.paper.items import fingerprint, is_made, write_item
 from tests.support.paper_worlds import write_worlds
 
 runner = CliRunner()
@@ -108,7 +108,7 @@ def test_a_table_is_made_as_a_process(folder: Path) -> None:
     names = {path.name for path in place.iterdir()}
     assert names == {"innovation.parquet", "published.parquet", "README.md", "settings.json"}
     rows = pq.read_table(place / "innovation.parquet").to_pylist()
-    expected = make_innovation(Setting(quick=True, worlds=folder / "worlds"))
+    expected = make_innovation(Settings(quick=True, worlds=folder / "worlds"))
     assert rows == expected.tables["innovation"]
     page = (place / "README.md").read_text("utf-8")
     assert page.startswith(f"# {TABLE}: {ITEMS[TABLE].title}\n")
@@ -124,33 +124,33 @@ def test_what_is_made_is_kept(folder: Path) -> None:
     parquet = folder / "paper" / TABLE / "innovation.parquet"
     before = parquet.stat().st_mtime_ns
     again = invoke(TABLE, "--quick", "--workers", "1")
-    assert "is made already" in again.stderr
+    assert "already exists" in again.stderr
     assert again.stdout == first.stdout
     assert parquet.stat().st_mtime_ns == before
 
 
 def test_other_settings_and_other_data_make_it_anew(folder: Path) -> None:
-    setting = Setting(quick=True, out=folder / "out", worlds=folder / "worlds")
+    settings = Settings(quick=True, out=folder / "out", worlds=folder / "worlds")
     item = ITEMS[TABLE]
-    settings = settings_of(item, setting)
-    place = write(item, item.make(setting), setting, settings)
-    assert is_made(place, settings)
-    full = Setting(out=folder / "out", worlds=folder / "worlds")
-    assert not is_made(place, settings_of(item, full))
-    assert settings_of(ITEMS["fig-fd"], setting) != settings
+    made_with = fingerprint(item, settings)
+    place = write_item(item, item.make(settings), settings, made_with)
+    assert is_made(place, made_with)
+    full = Settings(out=folder / "out", worlds=folder / "worlds")
+    assert not is_made(place, fingerprint(item, full))
+    assert fingerprint(ITEMS["fig-fd"], settings) != made_with
     os.utime(folder / "worlds" / "city" / "tiny.npz", (1, 1))
-    assert not is_made(place, settings_of(item, setting))
-    assert is_made(place, settings)
+    assert not is_made(place, fingerprint(item, settings))
+    assert is_made(place, made_with)
     (place / "published.parquet").unlink()
-    assert not is_made(place, settings)
+    assert not is_made(place, made_with)
 
 
 def test_a_half_made_item_is_made_again(folder: Path) -> None:
     """An interruption leaves no settings behind, so that what is there is not taken for whole."""
-    setting = Setting(quick=True, out=folder / "out", worlds=folder / "worlds")
+    settings = Settings(quick=True, out=folder / "out", worlds=folder / "worlds")
     item = ITEMS[TABLE]
-    settings = settings_of(item, setting)
-    place = write(item, Made({"a": [{"x": 1}]}, {}, "text"), setting, settings)
+    made_with = fingerprint(item, settings)
+    place = write_item(item, ItemOutput({"a": [{"x": 1}]}, {}, "text"), settings, made_with)
     (place / "mine.txt").write_text("mine")
 
     class Trouble:
@@ -158,18 +158,20 @@ def test_a_half_made_item_is_made_again(folder: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write(item, Made({"a": [{"x": 2}]}, {"chart": Trouble()}, "text"), setting, settings)
-    assert not is_made(place, settings)
+        write_item(
+            item, ItemOutput({"a": [{"x": 2}]}, {"chart": Trouble()}, "text"), settings, made_with
+        )
+    assert not is_made(place, made_with)
     assert (place / "mine.txt").read_text() == "mine"
     assert not list(place.glob("*.part"))
     (place / "settings.json").write_text("{")
-    assert not is_made(place, settings)
+    assert not is_made(place, made_with)
 
 
 def test_rows_may_lack_columns(folder: Path) -> None:
-    setting = Setting(out=folder / "out", worlds=folder / "worlds")
+    settings = Settings(out=folder / "out", worlds=folder / "worlds")
     rows = [{"a": 1}, {"a": 2.5, "b": "x"}, {"b": None}]
-    place = write(ITEMS[TABLE], Made({"t": rows}, {}, ""), setting, {})
+    place = write_item(ITEMS[TABLE], ItemOutput({"t": rows}, {}, ""), settings, {})
     found = pq.read_table(place / "t.parquet").to_pylist()
     assert found == [{"a": 1.0, "b": None}, {"a": 2.5, "b": "x"}, {"a": None, "b": None}]
 
@@ -232,9 +234,11 @@ def test_bad_names_and_folders_are_one_sentence(folder: Path) -> None:
     assert "--all" in refused(TABLE, "--all")
     assert "absent" in refused(TABLE, "--features", "absent")
     (folder / "empty").mkdir()
-    assert "empty holds nothing and no dataset" in refused(TABLE, "--features", "empty")
+    assert "empty has no dataset of the paper (it contains nothing)" in refused(
+        TABLE, "--features", "empty"
+    )
     (folder / "file").write_text("")
-    assert "file cannot be made (File exists): name another with --out" in refused(
+    assert "file (File exists); choose another folder with --out" in refused(
         TABLE, "--quick", "--out", "file"
     )
 
@@ -242,7 +246,7 @@ def test_bad_names_and_folders_are_one_sentence(folder: Path) -> None:
 def test_one_item_that_cannot_be_made_does_not_stop_the_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Setting) -> Made:
+    def fail(_: Settings) -> ItemOutput:
         raise InputError("there is no such thing: look elsewhere.")
 
     broken = Item("broken", "t", "n", "s", "", fail)
@@ -255,13 +259,13 @@ def test_one_item_that_cannot_be_made_does_not_stop_the_others(
 
 
 def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: Setting) -> Made:
+    def stop(_: Settings) -> ItemOutput:
         raise KeyboardInterrupt
 
     monkeypatch.setitem(ITEMS, "long", Item("long", "t", "n", "s", "", stop))
     result = invoke(TABLE, "long", "--quick")
     assert result.exit_code == 130
-    assert "goes on with long" in result.stderr
+    assert "continue with long" in result.stderr
     assert (folder / "paper" / TABLE / "settings.json").is_file()
 
 

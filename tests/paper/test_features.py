@@ -12,13 +12,13 @@ import pytest
 
 from genmix import InputError
 from genmix.data.features import write_statistics
-from genmix.paper.features import (
+from genmix.paper.feature_files import (
     check_folder,
     has_dataset,
+    load_datasets,
     read_dataset,
-    sources,
 )
-from genmix.paper.item import Setting
+from genmix.paper.items import Settings
 from tests.support.helpers import Matrix
 from tests.support.paper_worlds import write_world
 
@@ -80,7 +80,7 @@ def test_folders_may_name_the_model(tmp_path: Path) -> None:
     assert np.array_equal(world.arms["Projected-GAN"], rows(2))
     assert world.reference is not None
     assert np.array_equal(world.reference, rows(3))
-    assert "not there: StyleGAN, Unleashing Transformers" in world.note
+    assert "missing: StyleGAN, Unleashing Transformers" in world.note
 
 
 def test_mixture_ucbs_layout_is_read(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_every_format_of_features_is_read(tmp_path: Path) -> None:
     (place / "notes.txt").write_text("no")
     world = read_dataset(tmp_path, "birds")
     assert list(world.arms) == ["Kandinsky", "PixArt", "sdxl"]
-    assert "no model of the paper: sdxl" in world.note
-    assert "not there: SD3" in world.note
+    assert "models that are not in the paper: sdxl" in world.note
+    assert "missing: SD3" in world.note
 
 
 # -- encoders ----------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_two_files_of_one_model_are_refused(tmp_path: Path) -> None:
     for name in ("Qwen2-7B", "Qwen2-0.5B", "gemma"):
         write_dino(tmp_path / "city" / f"{name}.npz", rows(0))
     sentence = refused(lambda: read_dataset(tmp_path, "city"))
-    assert "both be the model Qwen" in sentence
+    assert "are both the model Qwen" in sentence
 
 
 def test_statistics_are_no_samples(tmp_path: Path) -> None:
@@ -256,12 +256,14 @@ def test_stand_ins_are_taken_for_what_is_not_there(tmp_path: Path) -> None:
     for model in ("iDDPM", "StyleGAN", "real"):
         write_dino(tmp_path / "features" / "lsun" / f"{model}.npz", rows(0))
     write_world(tmp_path / "worlds", "fashion", {"a": rows(1), "b": rows(2)}, rows(0))
-    setting = Setting(features=tmp_path / "features", worlds=tmp_path / "worlds")
-    real, other = sources(setting, ("ffhq", "lsun-bedroom", "imagenet"))
+    settings = Settings(features=tmp_path / "features", worlds=tmp_path / "worlds")
+    real, other = load_datasets(settings, ("ffhq", "lsun-bedroom", "imagenet"))
     assert (real.world.name, real.is_paper, real.title) == ("lsun-bedroom", True, "LSUN-Bedroom")
     assert other.world.name == "fashion"
     assert not other.is_paper
     assert other.title == "fashion (stands for FFHQ, ImageNet)"
     assert list(other.world.arms) == ["a", "b"]
-    (alone,) = sources(Setting(worlds=tmp_path / "worlds"), ("ffhq", "lsun-bedroom", "imagenet"))
+    (alone,) = load_datasets(
+        Settings(worlds=tmp_path / "worlds"), ("ffhq", "lsun-bedroom", "imagenet")
+    )
     assert alone.datasets == ("ffhq", "lsun-bedroom", "imagenet")

@@ -1,9 +1,10 @@
-"""Every item of the paper, made whole on tiny worlds: what any new item must do, too."""
+"""Every item of the paper, made completely on tiny worlds; new items are tested without further work."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,32 @@ import pyarrow.parquet as parquet
 import pytest
 
 import genmix as gx
+from genmix import charts
+from genmix.comparison.compare import run_plan
 from genmix.comparison.plan import Options, Plan
-from genmix.comparison.variants import read_variants
-from genmix.comparison.worlds import World, modes
-from genmix.paper import ITEMS, Setting, against, beyond, playing
-from genmix.paper.playing import RECORDED, Size
-from genmix.paper.write import settings_of, write
+from genmix.comparison.variant import read_variants
+from genmix.comparison.worlds import World, load_world, modes
+from genmix.paper import (
+    ITEMS,
+    Settings,
+    ablations,
+    beyond_paper,
+    comparisons,
+    fidelity,
+    solver_ablation,
+)
+from genmix.paper.comparisons import RECORDED, gain_table, paired_gain, verdict_counts
+from genmix.paper.items import fingerprint, write_item
 
 ARMS = ("one", "two", "three")
+
+RENDERED = ("fig-birds", "fig-fd-bars", "fidelity", "beyond-draw")
+"""One item for each kind of chart: curves, bars, sweeps, intervals."""
 
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded worlds' names with three small clouds each."""
+    """The names of the recorded worlds with three small clouds each."""
     folder = tmp_path_factory.mktemp("worlds")
     rng = np.random.default_rng(0)
     for name in RECORDED:
@@ -32,10 +46,10 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encoders = {}
         for encoder in ("first", "second"):
             rows = {
-                f"arm_{i}": (rng.normal(size=(80, 6)) * (1 + np.roll(np.arange(6), 2 * i)) / 3)
+                f"arm_{i}": (rng.normal(size=(40, 6)) * (1 + np.roll(np.arange(6), 2 * i)) / 3)
                 for i in range(len(ARMS))
             }
-            rows["reference"] = rng.normal(size=(90, 6))
+            rows["reference"] = rng.normal(size=(50, 6))
             small = {key: value.astype(np.float16) for key, value in rows.items()}
             np.savez(folder / name / f"{encoder}.npz", **small)
             file = {"file": f"{encoder}.npz", "name": f"the {encoder}", "dimension": 6}
@@ -47,20 +61,53 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes at which an item takes seconds."""
-    monkeypatch.setattr(playing, "QUICK", 40)
-    monkeypatch.setattr(beyond, "small", lambda setting, rounds=0: Size(100, 2))
+@pytest.fixture(scope="module", autouse=True)
+def least(worlds: Path) -> Iterator[None]:
+    """The smallest sizes at which every part of an item is still made."""
+    two_worlds = [load_world("fashion", worlds), modes(3, arms=2, d=6)]
+    sizes = [
+        (comparisons, "QUICK_ROUNDS", 20),
+        (comparisons, "QUICK_REPEATS", 2),
+        (beyond_paper, "QUICK_ROUNDS", 64),
+        (beyond_paper, "QUICK_REPEATS", 2),
+        (beyond_paper, "PRICES", (0.0, 1.0)),
+        (beyond_paper, "all_worlds", lambda settings: two_worlds),
+        (fidelity, "QUICK_WEIGHTS", (0.0, 4.0)),
+        (ablations, "FREQUENCIES", (8, 16)),
+        (solver_ablation, "STEPS", (1, 4, 16)),
+        (solver_ablation, "RATES", (0.1, 1.0)),
+        (solver_ablation, "QUICK_ROUNDS", 18),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in sizes:
+            patch.setattr(module, name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all items, whose trials are run once."""
+    return tmp_path_factory.mktemp("paper")
+
+
+def without_rendering(chart: Any, stem: Path, formats: tuple[str, ...]) -> None:
+    """The chart is valid Vega-Lite; others of its kind are rendered."""
+    assert chart.to_dict()
+    (stem.parent / f"{stem.name}.pdf").write_bytes(b"%PDF")
+    (stem.parent / f"{stem.name}.png").write_bytes(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_an_item_is_made_whole(name: str, worlds: Path, tmp_path: Path) -> None:
+def test_an_item_is_complete(
+    name: str, worlds: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     item = ITEMS[name]
     said: list[str] = []
-    setting = Setting(quick=True, worlds=worlds, out=tmp_path, progress=said.append)
-    made = item.make(setting)
-    folder = write(item, made, setting, settings_of(item, setting))
+    settings = Settings(quick=True, worlds=worlds, out=shared, progress=said.append)
+    made = item.make(settings)
+    if name not in RENDERED:
+        monkeypatch.setattr(charts, "save", without_rendering)
+    folder = write_item(item, made, settings, fingerprint(item, settings))
     assert made.tables
     for table in made.tables:
         rows = parquet.read_table(folder / f"{table}.parquet").to_pylist()
@@ -76,34 +123,35 @@ def test_an_item_is_made_whole(name: str, worlds: Path, tmp_path: Path) -> None:
 
 def test_an_item_repeats_and_uses_what_is_there(worlds: Path, tmp_path: Path) -> None:
     item = ITEMS["fig-birds"]
-    first = item.make(Setting(quick=True, worlds=worlds, out=tmp_path))
+    first = item.make(Settings(quick=True, worlds=worlds, out=tmp_path))
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
-    again = item.make(Setting(quick=True, worlds=worlds, out=tmp_path, workers=2))
-    other = item.make(Setting(quick=True, worlds=worlds, out=tmp_path / "other", workers=2))
+    again = item.make(Settings(quick=True, worlds=worlds, out=tmp_path, workers=2))
+    other = item.make(Settings(quick=True, worlds=worlds, out=tmp_path / "other", workers=2))
     assert first.tables == again.tables == other.tables
     assert {f: f.stat().st_mtime_ns for f in (tmp_path / "runs").iterdir()} == before
 
 
-def test_items_share_their_runs(worlds: Path, tmp_path: Path) -> None:
-    setting = Setting(quick=True, worlds=worlds, out=tmp_path)
-    ITEMS["fig-rke-kid"].make(setting)
+def test_items_share_their_trials(
+    worlds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparisons, "RECORDED", ("fashion",))
+    settings = Settings(quick=True, worlds=worlds, out=tmp_path)
+    ITEMS["fig-rke-kid"].make(settings)
     count = len(list((tmp_path / "runs").iterdir()))
-    ITEMS["greedy-ucb"].make(setting)
-    four_objectives, four_policies, worlds_of_it, repeats = 4, 4, 4, 4
+    ITEMS["greedy-ucb"].make(settings)
+    four_objectives, four_policies, worlds_of_it, repeats = 4, 4, 1, 2
     made = len(list((tmp_path / "runs").iterdir()))
     assert count == 2 * 4 * repeats
     assert made == four_objectives * four_policies * worlds_of_it * repeats
 
 
-# -- duels -------------------------------------------------------------------------------------------
+# -- gains -------------------------------------------------------------------------------------------
 
 
 def comparison(objective: gx.Objective, **more: Any) -> Any:
-    from genmix.comparison.compare import carry_out
-
     variants = read_variants(["mixture-oracle", "one-arm-oracle"])
     plan = Plan.of(modes(3), objective, variants, 8, Options(rounds=150, warm_start=2, **more))
-    return carry_out(plan, workers=1)
+    return run_plan(plan, workers=1)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +159,8 @@ def comparison(objective: gx.Objective, **more: Any) -> Any:
 )
 def test_a_gain_is_positive_whichever_way_the_score_goes(objective: gx.Objective) -> None:
     found = comparison(objective)
-    won = against.duel(found, "it", "Mixture oracle", "One-arm oracle")
-    lost = against.duel(found, "it", "One-arm oracle", "Mixture oracle", 50)
+    won = paired_gain(found, "it", "Mixture oracle", "One-arm oracle")
+    lost = paired_gain(found, "it", "One-arm oracle", "Mixture oracle", 50)
     assert won.verdict == "better"
     assert won.t == 150
     assert lost.verdict == "worse"
@@ -123,8 +171,8 @@ def test_a_gain_is_positive_whichever_way_the_score_goes(objective: gx.Objective
     assert won.gain.mean == pytest.approx(
         100 * sign * (mine.mean() - theirs.mean()) / theirs.mean()
     )
-    assert "Better in 1, worse in 1" in against.counted([won, lost])
-    assert "+" in against.duel_table([won])
+    assert "Better in 1, worse in 1" in verdict_counts([won, lost])
+    assert "+" in gain_table([won])
 
 
 def test_a_reduced_world_keeps_what_fits_into_it() -> None:
@@ -132,10 +180,10 @@ def test_a_reduced_world_keeps_what_fits_into_it() -> None:
     basis = np.linalg.qr(rng.normal(size=(20, 3)))[0]
     pools = {name: rng.normal(size=(30, 3)) @ basis.T for name in "ab"}
     world = World("flat", pools, pools["a"] + pools["b"], "x")
-    small = beyond.reduced(world, 3)
+    small = beyond_paper.reduced(world, 3)
     assert small.dimension == 3
     for name, pool in pools.items():
         assert small.arms[name] @ small.arms[name].T == pytest.approx(pool @ pool.T)
     before = gx.optimal_mixture(world.arms, gx.Vendi()).loss
     assert gx.optimal_mixture(small.arms, gx.Vendi()).loss == pytest.approx(before)
-    assert beyond.reduced(small, 5) is small
+    assert beyond_paper.reduced(small, 5) is small

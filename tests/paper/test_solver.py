@@ -9,9 +9,9 @@ import pytest
 
 import genmix as gx
 from genmix.comparison.worlds import World
-from genmix.paper import parallel, solver
-from genmix.paper.features import Source
-from genmix.paper.item import Rows, Setting
+from genmix.paper import solver_ablation as solver
+from genmix.paper.feature_files import LoadedDataset
+from genmix.paper.items import Rows, Settings
 from genmix.solvers.loss import Loss
 from genmix.solvers.simplex import uniform
 from tests.support.helpers import gaussian_arms, loss_of
@@ -20,25 +20,25 @@ RNG = np.random.default_rng(5)
 CLOUDS = gaussian_arms(RNG, (60, 60, 60), 6, spread=0.7)
 REFERENCE = np.concatenate([rows[:30] for rows in CLOUDS])
 ARMS = {f"a{i}": rows for i, rows in enumerate(CLOUDS)}
-SOURCE = Source(World("fashion", ARMS, REFERENCE, "x"), ("ffhq",), False)
-QUICK = Setting(quick=True)
+DATA = LoadedDataset(World("fashion", ARMS, REFERENCE, "x"), ("ffhq",), False)
+QUICK = Settings(quick=True)
 
 
 @pytest.fixture(scope="module")
 def gaps() -> Rows:
-    return solver.measure(QUICK, SOURCE)
+    return solver.measure_gaps(QUICK, DATA)
 
 
 @pytest.fixture(scope="module")
 def runs() -> Rows:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solver, "STEPS", (2, 150, 200))
-        patch.setattr(solver, "QUICK_ROUNDS", 24)
-        return solver.play_all(QUICK, SOURCE, {"frechet_distance": 0.1, "vendi": 1.0})
+        patch.setattr(solver, "QUICK_ROUNDS", 18)
+        return solver.compare_solvers(QUICK, DATA, {"frechet_distance": 0.1, "vendi": 1.0})
 
 
 def losses() -> list[Loss]:
-    return [loss_of(objective, ARMS) for objective in solver.objectives(SOURCE.world)]
+    return [loss_of(objective, ARMS) for objective in solver.objectives(DATA.world)]
 
 
 # -- paths -------------------------------------------------------------------------------------------
@@ -111,12 +111,12 @@ def test_the_reduced_world_keeps_the_directions_of_most_variance() -> None:
     scale = np.array([5.0, 0.1, 3.0, 0.2])
     reference = RNG.standard_normal((400, 4)) * scale + 7
     world = World("fashion", {"a": reference[:50], "b": reference[50:]}, reference)
-    small = solver.reduced(Source(world, ("ffhq",), False), 2)
+    small = solver.project(LoadedDataset(world, ("ffhq",), False), 2)
     assert small.reference is not None
     assert small.dimension == 2
     assert small.reference.var(axis=0) == pytest.approx(reference.var(axis=0)[[0, 2]], rel=0.01)
     assert abs(small.reference.mean(axis=0)).max() < 1e-12
-    whole = solver.reduced(Source(world, ("ffhq",), False), 64)
+    whole = solver.project(LoadedDataset(world, ("ffhq",), False), 64)
     before = gx.score(world.arms, gx.FrechetDistance(world.reference)).arms
     after = gx.score(whole.arms, gx.FrechetDistance(whole.reference)).arms
     for name in world.arms:
@@ -181,9 +181,8 @@ def test_differences_to_newton_are_paired_and_positive_where_better() -> None:
     assert labels == ["EG, 10 steps, warm"] * 2
 
 
-def test_the_number_of_workers_changes_no_gap(gaps: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
-    assert solver.measure(Setting(quick=True, workers=2), SOURCE) == gaps
+def test_the_number_of_workers_changes_no_gap(gaps: Rows) -> None:
+    assert solver.measure_gaps(Settings(quick=True, workers=2), DATA) == gaps
 
 
 # -- showing -----------------------------------------------------------------------------------------
@@ -207,10 +206,10 @@ def test_panels_have_every_series(gaps: Rows) -> None:
 
 
 def test_the_words_say_gaps_and_runs(gaps: Rows, runs: Rows, tmp_path: Path) -> None:
-    said = solver.words(SOURCE, QUICK, gaps, solver.against_newton(runs))
+    said = solver.report(DATA, QUICK, gaps, solver.against_newton(runs))
     newton = next(line for line in said.splitlines() if line.startswith("| Newton"))
     assert newton.count("|") == 7
     assert "#### Vendi, warm start" in said
     assert "(quick)" in said
-    assert "nobody knows beforehand" in said
+    assert "not known in advance" in said
     assert "Vendi: EG, 200 steps, uniform" in said

@@ -11,11 +11,13 @@ import pytest
 import genmix as gx
 from genmix import InputError
 from genmix.comparison.worlds import World
-from genmix.paper import bars, parallel
-from genmix.paper.features import Source, sources
-from genmix.paper.item import Made, Setting
+from genmix.paper import distance_bars as bars
+from genmix.paper.feature_files import LoadedDataset, load_datasets
+from genmix.paper.innovation_table import make_innovation
+from genmix.paper.interiority_table import make_interiority
+from genmix.paper.items import ItemOutput, Settings
 from genmix.paper.published import INNOVATION, INTERIORITY
-from genmix.paper.tables import halves, make_innovation, make_interiority
+from genmix.paper.subsamples import halves
 from tests.support.helpers import Matrix, gaussian_arms
 from tests.support.paper_worlds import write_world, write_worlds
 
@@ -26,21 +28,21 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def setting(worlds: Path) -> Setting:
-    return Setting(quick=True, worlds=worlds)
+def settings(worlds: Path) -> Settings:
+    return Settings(quick=True, worlds=worlds)
 
 
 @pytest.fixture(scope="module")
-def innovation(setting: Setting) -> Made:
-    return make_innovation(setting)
+def innovation(settings: Settings) -> ItemOutput:
+    return make_innovation(settings)
 
 
 @pytest.fixture(scope="module")
-def interiority(setting: Setting) -> Made:
-    return make_interiority(setting)
+def interiority(settings: Settings) -> ItemOutput:
+    return make_interiority(settings)
 
 
-def rows_of(made: Made, table: str, data: str) -> list[dict[str, Any]]:
+def rows_of(made: ItemOutput, table: str, data: str) -> list[dict[str, Any]]:
     return [row for row in made.tables[table] if row["data"] == data]
 
 
@@ -63,7 +65,7 @@ def test_halves_are_disjoint_whole_and_repeatable() -> None:
 # -- innovation --------------------------------------------------------------------------------------
 
 
-def test_arms_with_a_direction_to_themselves_have_gap_one(innovation: Made) -> None:
+def test_arms_with_a_direction_to_themselves_have_gap_one(innovation: ItemOutput) -> None:
     for row in rows_of(innovation, "innovation", "breeds"):
         assert row["gap"] == row["gap_mean"] == row["held_out_mean"] == pytest.approx(1.0)
         assert (row["own"], row["others"]) == pytest.approx((1.0, 0.0))
@@ -79,14 +81,14 @@ def test_the_gap_of_overlapping_arms(tmp_path: Path) -> None:
     arms = {"a": np.array([e0, e1] * 20), "b": np.array([e1] * 40)}
     for name in ("fashion", "breeds", "boots", "city"):
         write_world(tmp_path, name, arms)
-    made = make_innovation(Setting(quick=True, worlds=tmp_path))
+    made = make_innovation(Settings(quick=True, worlds=tmp_path))
     for row in rows_of(made, "innovation", "city"):
         assert row["gap"] == pytest.approx(0.5)
         assert row["others"] == pytest.approx(0.0 if row["arm"] == "a" else 0.5)
 
 
-def test_innovation_is_what_diagnose_finds(innovation: Made, worlds: Path) -> None:
-    (source,) = sources(Setting(worlds=worlds), ["ffhq"])
+def test_innovation_is_what_diagnose_finds(innovation: ItemOutput, worlds: Path) -> None:
+    (source,) = load_datasets(Settings(worlds=worlds), ["ffhq"])
     expected = gx.diagnose(source.world.arms, gx.Vendi(), repeats=10)
     for row in rows_of(innovation, "innovation", "fashion"):
         arm = expected.arms[row["arm"]]
@@ -102,18 +104,18 @@ def test_noise_alone_does_not_pass_the_held_out_half(tmp_path: Path) -> None:
     arms = {f"a{i}": rng.standard_normal((40, 60)) for i in range(3)}
     for name in ("fashion", "breeds", "boots", "city"):
         write_world(tmp_path, name, arms)
-    made = make_innovation(Setting(quick=True, worlds=tmp_path))
+    made = make_innovation(Settings(quick=True, worlds=tmp_path))
     for row in rows_of(made, "innovation", "fashion"):
         assert row["gap_mean"] > 0.02
         assert row["held_out_mean"] < 0
-    assert "No direction of its own that shows on other samples: a0, a1, a2" in made.text
+    assert "No direction of its own on held-out samples: a0, a1, a2" in made.text
 
 
-def test_the_papers_innovation_table_is_below_and_called_other_data(innovation: Made) -> None:
+def test_the_papers_innovation_table_is_below_and_called_other_data(innovation: ItemOutput) -> None:
     published = innovation.tables["published"]
     assert len(published) == sum(map(len, INNOVATION.values())) == 24
     ours, paper = innovation.text.split("### The paper's table")
-    assert "other data than breeds, boots, city, fashion" in paper
+    assert "data differ from breeds, boots, city, fashion: only" in paper
     assert "| FFHQ             |         Efficient-VDVAE | 0.008 |" in paper
     assert "δ in the paper" not in ours
     assert "fashion (stands for FFHQ, ImageNet, LSUN-Bedroom)" in ours
@@ -123,19 +125,19 @@ def test_published_values_stand_beside_the_papers_own_data(tmp_path: Path, world
     for i, breed in enumerate(("poodle", "bulldog", "german-shepherd", "pug")):
         (tmp_path / "dogs").mkdir(exist_ok=True)
         np.savez(tmp_path / "dogs" / f"{breed}.npz", dino_features=np.repeat(np.eye(4)[[i]], 9, 0))
-    made = make_innovation(Setting(quick=True, worlds=worlds, features=tmp_path))
+    made = make_innovation(Settings(quick=True, worlds=worlds, features=tmp_path))
     dogs = {row["arm"]: row["published"] for row in rows_of(made, "innovation", "dogs")}
     assert dogs == {"Poodle": 0.26, "Bulldog": 0.35, "German Shepherd": 0.29, "pug": None}
     assert not rows_of(made, "innovation", "breeds")
     assert "δ in the paper" in made.text
     assert "The same data as above: Dogs" in made.text
-    assert "no model of the paper: pug" in made.text
+    assert "models that are not in the paper: pug" in made.text
 
 
 # -- interiority -------------------------------------------------------------------------------------
 
 
-def test_orthonormal_arms_under_rke_have_known_weights_and_gaps(interiority: Made) -> None:
+def test_orthonormal_arms_under_rke_have_known_weights_and_gaps(interiority: ItemOutput) -> None:
     """m arms of one point each, all √2 apart: K = (1−c)I + c with c = k(√2)², so that the least loss is
     c + (1−c)/m, and without an arm c + (1−c)/(m−1)."""
     sigma = np.sqrt(2)
@@ -151,8 +153,8 @@ def test_orthonormal_arms_under_rke_have_known_weights_and_gaps(interiority: Mad
     assert "bandwidth=1.41421" in interiority.text
 
 
-def test_interiority_is_what_diagnose_finds(interiority: Made, worlds: Path) -> None:
-    (source,) = sources(Setting(worlds=worlds), ["ffhq"])
+def test_interiority_is_what_diagnose_finds(interiority: ItemOutput, worlds: Path) -> None:
+    (source,) = load_datasets(Settings(worlds=worlds), ["ffhq"])
     objective = gx.FrechetDistance(source.world.reference)
     expected = gx.diagnose(source.world.arms, objective, repeats=10)
     for row in rows_of(interiority, "interiority", "fashion"):
@@ -166,14 +168,14 @@ def test_interiority_is_what_diagnose_finds(interiority: Made, worlds: Path) -> 
         assert row["active_in"] == arm.subsampled.active
 
 
-def test_an_idle_arm_is_named(interiority: Made) -> None:
+def test_an_idle_arm_is_named(interiority: ItemOutput) -> None:
     idle = [r["arm"] for r in rows_of(interiority, "interiority", "city") if not r["active"]]
     assert idle == ["city 1"]
     assert "Not needed in the best mixture: city 1. The assumption" in interiority.text
     assert "does not hold" in interiority.text
 
 
-def test_every_arm_of_one_point_is_needed_beyond_chance(interiority: Made) -> None:
+def test_every_arm_of_one_point_is_needed_beyond_chance(interiority: ItemOutput) -> None:
     for row in rows_of(interiority, "interiority", "breeds"):
         assert row["role"] == "needed"
         assert row["gap_beyond_mean"] == pytest.approx(row["gap"])
@@ -191,19 +193,19 @@ def test_copies_are_not_called_needed_nor_innovative(tmp_path: Path) -> None:
     reference = rng.standard_normal((1200, 32)) * scales + 0.3
     for name in ("fashion", "breeds", "boots", "city"):
         write_world(tmp_path, name, arms, reference)
-    setting = Setting(quick=True, worlds=tmp_path)
-    made = make_interiority(setting)
+    settings = Settings(quick=True, worlds=tmp_path)
+    made = make_interiority(settings)
     fashion = rows_of(made, "interiority", "fashion")
     assert all(row["gap"] > 0 and row["active_in"] == row["subsamples"] for row in fashion)
-    assert {row["role"] for row in made.tables["interiority"]} <= {"untold", "idle"}
-    assert "Cannot be told from chance with 300 samples: copy 0, copy 1, copy 2. The" in made.text
-    assert "needs more than γ_0 = 0.0333 cannot be told from chance." in made.text
+    assert {row["role"] for row in made.tables["interiority"]} <= {"unclear", "idle"}
+    assert "Undecided with 300 samples: copy 0, copy 1, copy 2. The" in made.text
+    assert "needs more than γ_0 = 0.0333 may be due to chance." in made.text
     assert "is needed in" not in made.text
     assert " holds." not in made.text
-    assert "Every gap is positive" not in make_innovation(setting).text
+    assert "Every gap is positive" not in make_innovation(settings).text
 
 
-def test_the_papers_interiority_table_is_below(interiority: Made) -> None:
+def test_the_papers_interiority_table_is_below(interiority: ItemOutput) -> None:
     count = sum(len(models) for sets in INTERIORITY.values() for models in sets.values())
     assert len(interiority.tables["published"]) == count == 21
     assert "| FFHQ         |             LDM |   0.4 ± 0.02 | 12.54 ± 0.85 |" in interiority.text
@@ -222,7 +224,7 @@ def test_the_papers_interiority_table_is_below(interiority: Made) -> None:
     ],
 )
 def test_the_bandwidth(dataset: str, encoder: str | None, is_paper: bool, expected: Any) -> None:
-    source = Source(World("x", {}, None, encoder), (dataset,), is_paper)
+    source = LoadedDataset(World("x", {}, None, encoder), (dataset,), is_paper)
     assert source.bandwidth == expected
 
 
@@ -230,17 +232,14 @@ def test_a_distance_without_real_data_is_refused(tmp_path: Path, worlds: Path) -
     for model in ("LDM", "InsGen"):
         (tmp_path / "ffhq").mkdir(exist_ok=True)
         np.savez(tmp_path / "ffhq" / f"{model}.npz", dino_features=np.eye(3))
-    setting = Setting(quick=True, worlds=worlds, features=tmp_path)
+    settings = Settings(quick=True, worlds=worlds, features=tmp_path)
     with pytest.raises(InputError, match=r"FFHQ has no file of the real data.*real\.npz\."):
-        make_interiority(setting)
+        make_interiority(settings)
 
 
-def test_the_number_of_workers_changes_nothing(
-    setting: Setting, innovation: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
+def test_the_number_of_workers_changes_nothing(settings: Settings, innovation: ItemOutput) -> None:
     lines: list[str] = []
-    two = Setting(quick=True, worlds=setting.worlds, workers=2, progress=lines.append)
+    two = Settings(quick=True, worlds=settings.worlds, workers=2, progress=lines.append)
     assert make_innovation(two).tables == innovation.tables
     assert lines[-1] == "table-innovation, fashion: 10/10"
 
@@ -248,8 +247,8 @@ def test_the_number_of_workers_changes_nothing(
 # -- bars --------------------------------------------------------------------------------------------
 
 
-def source_of(arms: dict[str, Matrix], reference: Matrix) -> Source:
-    return Source(World("fashion", arms, reference, "x"), ("ffhq",), False)
+def source_of(arms: dict[str, Matrix], reference: Matrix) -> LoadedDataset:
+    return LoadedDataset(World("fashion", arms, reference, "x"), ("ffhq",), False)
 
 
 def test_bars_of_identical_arms_are_equal() -> None:
@@ -257,7 +256,7 @@ def test_bars_of_identical_arms_are_equal() -> None:
     rng = np.random.default_rng(1)
     arms = {f"a{i}": rng.standard_normal((400, 8)) for i in range(4)}
     source = source_of(arms, rng.standard_normal((2000, 8)))
-    rows, gains = bars.measure(Setting(quick=True), source)
+    rows, gains = bars.measure(Settings(quick=True), source)
     means = {row["set"]: row["fd_mean"] for row in rows}
     worst = max(row["fd_std"] for row in rows)
     best = min(means[name] for name in arms)
@@ -270,19 +269,19 @@ def test_bars_of_complementary_arms() -> None:
     rng = np.random.default_rng(2)
     left, right = (rng.standard_normal((300, 3)) + side * np.eye(3)[0] for side in (-3, 3))
     source = source_of({"left": left, "right": right}, np.concatenate([left, right]))
-    rows, gains = bars.measure(Setting(quick=True), source)
+    rows, gains = bars.measure(Settings(quick=True), source)
     means = {row["set"]: row["fd_mean"] for row in rows}
     assert means[bars.MIXTURE] < 0.2 < 8 < min(means["left"], means["right"])
     assert means[bars.EVEN] == pytest.approx(means[bars.MIXTURE], abs=0.1)
     assert all(row["gain"] > 8 for row in gains)
     kinds = {row["set"]: row["kind"] for row in rows}
     assert kinds == {"left": "arm", "right": "arm", bars.EVEN: "even", bars.MIXTURE: "mixture"}
-    said = bars.words(source, rows, gains)
+    said = bars.report(source, rows, gains)
     assert "in 10 of 10 splits" in said
     assert "164.13" in said
-    assert "155.13, which is 9.00 lower. Other data" in said
-    real = Source(source.world, ("ffhq",), True)
-    assert "FD in the paper" in bars.words(real, rows, gains)
+    assert "155.13, which is 9.00 lower. These are not the data of fashion." in said
+    real = LoadedDataset(source.world, ("ffhq",), True)
+    assert "FD in the paper" in bars.report(real, rows, gains)
 
 
 def test_a_drawn_set_has_the_shares_and_no_sample_twice() -> None:
@@ -295,7 +294,7 @@ def test_gaussian_arms_have_the_distances_of_their_halves() -> None:
     rng = np.random.default_rng(3)
     first, second = gaussian_arms(rng, (40, 40), 3)
     source = source_of({"a": first, "b": second}, first)
-    found = bars.split(({"a": first, "b": second}, gx.FrechetDistance(first), 0), 4)
+    found = bars.measure_split(({"a": first, "b": second}, gx.FrechetDistance(first), 0), 4)
     half = halves(source.world.arms, 0, 4)[1]
     expected = gx.score(half, gx.FrechetDistance(first)).arms
     assert found["fd"]["a"] == pytest.approx(float(expected["a"]["frechet_distance"]))

@@ -1,9 +1,10 @@
-"""Compare policies on the same arms, with paired seeds."""
+"""Compare policies on the same arms with paired seeds."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -11,16 +12,20 @@ from typing import Any, Literal
 import numpy as np
 
 from genmix.comparison.comparison import Comparison
-from genmix.comparison.plan import POINTS, Options, Plan
-from genmix.comparison.store import Store
-from genmix.comparison.variants import read_variants
-from genmix.comparison.workforce import Progress, cores, make_all
+from genmix.comparison.plan import Options, Plan
+from genmix.comparison.processes import run_jobs
+from genmix.comparison.trial import TrialStore, run_trial
+from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import World
 from genmix.core.arrays import as_matrix, to_numpy
 from genmix.errors import InputError, number, whole
-from genmix.objectives.base import Objective
+from genmix.objectives import Objective
 
 RUNS = "runs"
+"""The folder of finished trials."""
+
+Progress = Callable[[int, int], None]
+"""Receives the number of finished trials and their total."""
 
 
 def compare(
@@ -39,18 +44,74 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Several policies on the same arms, ``repeats`` times each.
+    """Compare policies on the same arms, with paired seeds.
 
-    ``study``: a study whose arms are recorded (a path, a dict), a run folder, whose samples then are the
-    arms, a World, or a map from label to samples ``(n, d)`` with ``objective=`` and ``budget=``. Arms'
-    samples are drawn with replacement, so that they are the population, whose best mixture is exact.
+    Samples are drawn with replacement from the recorded samples of each arm. These are therefore the
+    population, and the mixture ``α*`` that minimizes the population loss ``L`` is known exactly.
+    Policies are compared by the score of all samples drawn, and by the regret
+    ``Σ_t [L(α_t) − L(α*)]`` of their mixtures. Within a repeat, the k-th sample of an arm is the
+    same for every policy.
 
-    ``policies``: policies or their names in a list, or a map from label to those or to Variants; the first
-    is what the others are tested against. "mixture-oracle" and "one-arm-oracle" know the best mixture
-    and arm. ``out``: a folder that keeps finished runs, from which an interrupted comparison goes on.
-    ``workers``: processes, by default one for each core; results do not depend on their number.
+    Parameters
+    ----------
+    study : path, dict, Run, World or mapping of str to array
+        A study whose arms are recorded, a run (its samples become the arms), a world, or the
+        samples ``(n, d)`` of each arm. The last two need ``objective`` and ``budget``.
+    policies : sequence or mapping, optional
+        Policies, their names or :class:`genmix.Variant` objects; or a mapping from label to these.
+        The first is tested against the others. ``"mixture-oracle"`` and ``"one-arm-oracle"`` know
+        the best mixture and the best arm. By default Mixture-Greedy, Mixture-UCB, the two oracles
+        and one-arm greedy.
+    repeats : int, default 20
+        Paired trials per policy.
+    objective : Objective, optional
+        What policies are scored by; by default the objective of the study.
+    budget : int, optional
+        Samples per trial; by default the budget of the study.
+    warm_start, draw, resolve_growth, seed
+        Options of the selector; by default those of the study.
+    population : bool, default True
+        Record population scores, which regret is computed from.
+    workers : int, optional
+        Number of processes; by default one per core. Results do not depend on it.
+    out : path, optional
+        A folder that keeps finished trials. An interrupted comparison continues from it. Trials of
+        policies and objectives that are defined outside genmix are not kept, since their code may
+        change.
+    progress : callable, optional
+        Receives the number of finished trials and their total.
+
+    Returns
+    -------
+    Comparison
+        Curves, outcomes and paired tests.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or an arm of the study is not recorded.
+    StorageError
+        If a file in ``out`` cannot be written or read.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> import numpy as np
+    >>> arms = {"a": np.eye(4)[:1], "b": np.eye(4)[1:]}
+    >>> result = gx.compare(
+    ...     arms,
+    ...     ["mixture-greedy", "uniform"],
+    ...     repeats=4,
+    ...     objective=gx.Vendi(),
+    ...     budget=100,
+    ...     workers=1,
+    ... )
+    >>> {arm: round(weight, 2) for arm, weight in result.best_weights.items()}
+    {'a': 0.25, 'b': 0.75}
+    >>> result.is_better("Mixture-Greedy", "Uniform")
+    True
     """
-    world, settings = _read(study, objective, seed)
+    world, own, options = _read(study, objective)
     given = {
         "rounds": None if budget is None else whole(budget, "budget", 2),
         "warm_start": None if warm_start is None else whole(warm_start, "warm_start", 1),
@@ -58,53 +119,60 @@ def compare(
         "resolve_growth": resolve_growth,
         "seed": None if seed is None else whole(seed, "seed", 0),
     }
-    chosen = settings.options | {key: value for key, value in given.items() if value is not None}
-    if "rounds" not in chosen:
-        raise InputError("there is no budget: give budget=, the samples of one run.")
-    if chosen.get("draw", "iid") not in ("iid", "tracking"):
-        raise InputError(f'draw is {draw!r}: give "iid" or "tracking".')
-    number(chosen.get("resolve_growth", 0.0), "resolve_growth", 0.0)
-    plan = Plan.of(
-        world,
-        settings.objective if objective is None else objective,
-        read_variants(policies if policies is not None else settings.policies),
-        repeats,
-        Options(**chosen, population=population, points=POINTS),
-    )
-    return carry_out(plan, out, workers, progress)
+    options |= {key: value for key, value in given.items() if value is not None}
+    if "rounds" not in options:
+        raise InputError("there is no budget; pass budget=, the number of samples per trial.")
+    if options.get("draw", "iid") not in ("iid", "tracking"):
+        raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
+    number(options.get("resolve_growth", 0.0), "resolve_growth", 0.0)
+    variants = read_variants(policies)
+    plan = Plan.of(world, own, variants, repeats, Options(**options, population=population))
+    return run_plan(plan, out, workers, progress)
 
 
-def carry_out(
+def run_plan(
     plan: Plan,
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Make the runs of a plan that are not in ``out`` yet, and read them all."""
-    crew = cores() if workers is None else whole(workers, "workers", 1)
+    """Run the trials that are not in ``out`` yet, and read them all."""
+    if workers is not None:
+        whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:
-        # Runs of functions and classes of the user's are not kept: no name tells when those change.
-        store = Store(Path(out if out is not None and plan.travels else scratch, RUNS))
-        make_all(plan, store, crew, progress)
-        return Comparison(plan, [store.read(plan.key(*cell), cell[0]) for cell in plan.cells])
+        # The code of users' functions and classes may change without a change of the key.
+        store = TrialStore(Path(out if out is not None and plan.has_stable_keys else scratch, RUNS))
+        _run_missing(plan, store, workers, progress)
+        trials = [store.read(plan.key(*trial), trial[0]) for trial in plan.trials]
+    return Comparison(plan, trials)
 
 
-class _Settings:
-    """What the study says of itself."""
+def _run_missing(plan: Plan, store: TrialStore, workers: int | None, progress: Progress) -> None:
+    trials = {plan.key(*trial): trial for trial in plan.trials}
+    missing = [trial for key, trial in trials.items() if not store.has(key)]
+    done = len(trials) - len(missing)
+    progress(done, len(trials))
+    with closing(run_jobs(_run_and_store, (plan, store), missing, workers)) as finished:
+        for _ in finished:
+            done += 1
+            progress(done, len(trials))
 
-    def __init__(self, objective: Any = None, policies: Any = None, **options: Any) -> None:
-        self.objective, self.policies, self.options = objective, policies, options
+
+def _run_and_store(shared: tuple[Plan, TrialStore], trial: tuple[str, int]) -> None:
+    plan, store = shared
+    store.write(plan.key(*trial), run_trial(plan, *trial))
 
 
-def _read(study: Any, objective: Objective | None, seed: int | None) -> tuple[World, _Settings]:
+def _read(study: Any, objective: Objective | None) -> tuple[World, Objective, dict[str, Any]]:
+    """The world, the objective, and the options that the study sets."""
     if isinstance(study, World) or _holds_samples(study):
         if objective is None:
-            raise InputError("there is no objective: give objective=, such as Vendi().")
-        return study if isinstance(study, World) else _world(study), _Settings()
-    from genmix.comparison.pools import read_study_pools
+            raise InputError("there is no objective; pass objective=, e.g. Vendi().")
+        return study if isinstance(study, World) else _world(study), objective, {}
+    from genmix.comparison.study_world import read_study_world
 
-    found = read_study_pools(study)
-    return found.world, _Settings(found.objective, None, **found.options)
+    found = read_study_world(study)
+    return found.world, found.objective if objective is None else objective, found.options
 
 
 def _holds_samples(study: Any) -> bool:
@@ -117,5 +185,5 @@ def _world(arms: Mapping[str, Any]) -> World:
         for name, rows in arms.items()
     }
     if not pools:
-        raise InputError("there are no arms: give a map from label to samples.")
+        raise InputError("there are no arms; pass a mapping from label to samples.")
     return World("arms", pools)

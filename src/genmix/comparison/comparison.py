@@ -1,9 +1,9 @@
-"""What a comparison found: curves, regret, exploration, and which policy is better by how much."""
+"""The result of a comparison: curves, outcomes, paired tests, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,101 +11,105 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.comparison.cell import Cell
+from genmix.comparison.outcome import Evaluation, Outcome
 from genmix.comparison.plan import Plan
-from genmix.comparison.statistics import (
-    Exponent,
-    Interval,
-    Paired,
-    bands,
-    cumulated,
-    exponent,
-    mean_interval,
-    paired,
-    settled,
-)
-from genmix.comparison.variants import knows_its_shares
-from genmix.core.atomic import make_folder, sweep, write_json
+from genmix.comparison.statistics import Paired, bands, paired
+from genmix.comparison.trial import Trial
+from genmix.core.atomic import make_folder, sweep, write_json, write_parquet
 from genmix.core.plain import finite
 from genmix.errors import InputError
-from genmix.objectives.base import Objective
-from genmix.policies.base import remarked
-from genmix.solvers.simplex import uniform
-
-EXPECTED_DRAWS = 10
-"""An arm can be called locked out only if the best mixture would draw it this often in half a run."""
-
-NEAR = (0.01, 0.05)
+from genmix.objectives import Objective
+from genmix.policies import label_of
 
 Table = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one policy, over all repeats."""
-
-    policy: str
-    pooled: Interval
-    """Score of all samples at the end."""
-    mixture: Interval | None
-    """Population score of the mixture at the end."""
-    regret: Interval | None
-    exponent: Exponent | None
-    """Of regret in T."""
-    least_share: Interval
-    """``min_i n_i(T)/T``."""
-    locked_out: float | None
-    """Share of the repeats in which an arm of the optimum got no sample in the second half."""
-    reached: dict[str, float]
-    """Median time from which on the mixture's population score is within 1 % or 5 % of the best.
-
-    Of the best score itself; for a sum of objectives, whose loss has no zero, of what is at stake.
-    """
-    shares: dict[str, float]
-    """Mean share of each arm in the samples."""
-    cost: Interval | None
-    """Of a sample, on average."""
-
-
 class Comparison:
-    """Results of a comparison; ``str`` prints a table, ``save`` writes Parquet and figures."""
+    """The result of :func:`genmix.compare`.
 
-    def __init__(self, plan: Plan, cells: Sequence[Cell]) -> None:
+    ``print`` shows a table, :meth:`save` writes tables and figures, and the methods give the curves
+    behind them. All curves have the shape ``(repeats, times)`` and are recorded at :attr:`times`.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was compared.
+    trials : sequence of Trial
+        Every trial of the plan.
+
+    Attributes
+    ----------
+    plan : Plan
+        What was compared: the world, the objective, the variants and the options.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> import numpy as np
+    >>> arms = {"a": np.eye(4)[:2], "b": np.eye(4)[2:]}
+    >>> result = gx.compare(
+    ...     arms, ["uniform", "one-arm-oracle"], 4, objective=gx.Vendi(), budget=100, workers=1
+    ... )
+    >>> result.policies
+    ('Uniform', 'One-arm oracle')
+    >>> result.is_better("Uniform", "One-arm oracle")
+    True
+    >>> result.pooled("Uniform").shape == (4, len(result.times))
+    True
+    """
+
+    def __init__(self, plan: Plan, trials: Sequence[Trial]) -> None:
         self.plan = plan
-        self._cells = {label: [c for c in cells if c.label == label] for label in plan.variants}
+        self._trials = {label: [t for t in trials if t.label == label] for label in plan.variants}
+        self._evaluation = Evaluation(self)
 
     # -- what was compared -----------------------------------------------------------------------
 
     @property
     def policies(self) -> tuple[str, ...]:
-        return tuple(self._cells)
+        """Labels of the policies; the first is tested against the others."""
+        return tuple(self._trials)
 
     def named(self, policy: str) -> str:
-        """Its name in tables, with what must be said of it under the objective that it learns with."""
+        """The label of a policy with its remark, e.g. "Mixture-UCB (extended)".
+
+        Parameters
+        ----------
+        policy : str
+            A label from :attr:`policies`.
+
+        Returns
+        -------
+        str
+        """
         variant = self.plan.variants[policy]
         if variant.policy is None:
             return policy
-        return remarked(policy, variant.policy.remark(variant.objective or self.objective))
+        return label_of(policy, variant.policy.remark(variant.objective or self.objective))
 
     @property
     def repeats(self) -> int:
+        """Paired trials per policy."""
         return self.plan.repeats
 
     @property
     def objective(self) -> Objective:
+        """The objective that all policies are scored by."""
         return self.plan.objective
 
     @property
     def score_name(self) -> str:
-        """The score that policies are compared by: of a sum of objectives its loss."""
+        """The score that policies are compared by; for a sum of objectives, its loss."""
         return "loss" if self.plan.objective.name == "sum" else self.plan.objective.name
 
     @property
     def maximise(self) -> bool:
+        """Whether a higher score is better."""
         return self.score_name != "loss" and self.plan.objective.maximise
 
     @property
     def times(self) -> NDArray[np.int64]:
+        """Sample counts at which curves are recorded."""
         return self.plan.times
 
     @cached_property
@@ -117,186 +121,159 @@ class Comparison:
 
     @property
     def best_weights(self) -> dict[str, float]:
+        """The best mixture of the population."""
         return self.plan.best.weights
 
     # -- curves ----------------------------------------------------------------------------------
 
     def pooled(self, policy: str, name: str | None = None) -> NDArray[np.float64]:
-        """The score of all samples so far, ``(repeats, times)``."""
-        return np.array([cell.pooled[name or self.score_name] for cell in self._of(policy)])
+        """The score of all samples so far.
+
+        Parameters
+        ----------
+        policy : str
+            A label from :attr:`policies`.
+        name : str, optional
+            A term of the objective, or "loss"; by default :attr:`score_name`.
+
+        Returns
+        -------
+        array, shape (repeats, times)
+        """
+        return np.array([trial.pooled[name or self.score_name] for trial in self._of(policy)])
 
     def mixture(self, policy: str, name: str | None = None) -> NDArray[np.float64]:
-        """The population score of the policy's mixture, ``(repeats, times)``."""
+        """The population score of the policy's mixture.
+
+        Parameters
+        ----------
+        policy, name
+            As in :meth:`pooled`.
+
+        Returns
+        -------
+        array, shape (repeats, times)
+
+        Raises
+        ------
+        InputError
+            If the comparison ran with ``population=False``.
+        """
         if not self.plan.options.population:
-            raise InputError("the population was not followed: compare with population=True.")
-        return np.array([cell.mixture[name or self.score_name] for cell in self._of(policy)])
+            raise InputError("population scores were not recorded; compare with population=True.")
+        return np.array([trial.mixture[name or self.score_name] for trial in self._of(policy)])
 
     def regret(self, policy: str) -> NDArray[np.float64]:
-        """``Σ_{s≤t} [L(α_s) − min L]``, ``(repeats, times)``, by trapezoids between the times."""
-        return self._regret(policy)[0]
+        """Cumulative regret ``Σ_{s≤t} [L(α_s) − min L]``, by trapezoids between recorded times.
 
-    def _regret(self, policy: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """At the times, and at the end of the warm start."""
-        excess = self.mixture(policy, "loss") - self.plan.best.loss
-        known = excess > self.plan.best.gap  # what is less may be rounding
-        return cumulated(self.times, np.where(known, excess, 0.0), self._warm(policy))
+        Returns
+        -------
+        array, shape (repeats, times)
+        """
+        return self._evaluation.regret(policy)[0]
 
     def counts(self, policy: str) -> NDArray[np.int64]:
-        """Samples of each arm, ``(repeats, times, arms)``."""
-        return np.array([cell.counts for cell in self._of(policy)])
+        """Number of samples of each arm, shape ``(repeats, times, arms)``."""
+        return np.array([trial.counts for trial in self._of(policy)])
 
     def weights(self, policy: str) -> NDArray[np.float64]:
-        """Weights of each arm in the policy's mixture, ``(repeats, times, arms)``."""
-        return np.array([cell.weights for cell in self._of(policy)])
+        """The policy's mixture, shape ``(repeats, times, arms)``."""
+        return np.array([trial.weights for trial in self._of(policy)])
 
     def least_share(self, policy: str) -> NDArray[np.float64]:
-        """``min_i n_i(t)/t``, ``(repeats, times)``."""
+        """Share of the least drawn arm, ``min_i n_i(t)/t``, shape ``(repeats, times)``."""
         shares: NDArray[np.float64] = self.counts(policy).min(axis=2) / self.times
         return shares
 
-    def _of(self, policy: str) -> list[Cell]:
-        if policy not in self._cells:
-            raise InputError(f"{policy!r} was not compared: those are {', '.join(self._cells)}.")
-        return self._cells[policy]
+    def _of(self, policy: str) -> list[Trial]:
+        if policy not in self._trials:
+            raise InputError(f"{policy!r} was not compared; use one of {', '.join(self._trials)}.")
+        return self._trials[policy]
 
-    # -- in a few numbers ------------------------------------------------------------------------
+    # -- outcomes and tests ----------------------------------------------------------------------
 
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
-        return {policy: self._outcome(policy) for policy in self.policies}
-
-    def _outcome(self, policy: str) -> Outcome:
-        follows = self.plan.options.population
-        regret, before = self._regret(policy) if follows else (None, None)
-        warm = self._warm(policy)
-        shares = self.counts(policy)[:, -1] / self.times[-1]
-        return Outcome(
-            policy,
-            pooled=mean_interval(self.pooled(policy)[:, -1]),
-            mixture=mean_interval(self.mixture(policy)[:, -1]) if follows else None,
-            regret=None if regret is None else mean_interval(regret[:, -1]),
-            exponent=None if regret is None else exponent(self.times, regret, warm, before),
-            least_share=mean_interval(shares.min(axis=1)),
-            locked_out=self._locked_out(policy),
-            reached=self._reached(policy) if follows else {},
-            shares=dict(zip(self.plan.world.arms, shares.mean(axis=0).tolist(), strict=True)),
-            cost=self._cost(shares),
-        )
-
-    def _warm(self, policy: str) -> int:
-        """Samples of its warm start."""
-        variant = self.plan.variants[policy]
-        if knows_its_shares(variant):
-            return 0
-        each = variant.warm_start or self.plan.options.warm_start
-        return each * len(self.plan.world.arms)
-
-    def _locked_out(self, policy: str) -> float | None:
-        """None where no arm of the optimum is drawn often enough to tell, or the optimum is not known.
-
-        Silent is an arm since the last time read that is not after the middle: all of the second half.
-        """
-        if not self.plan.options.population:
-            return None
-        rounds = int(self.times[-1])
-        best = np.array(list(self.best_weights.values()))
-        needed = np.array([arm in self.plan.best.active for arm in self.plan.world.arms])
-        expected = needed & (best * rounds / 2 >= EXPECTED_DRAWS)
-        if not expected.any():
-            return None
-        half = max(int(np.searchsorted(self.times, rounds / 2, side="right")) - 1, 0)
-        counts = self.counts(policy)
-        silent = counts[:, -1] == counts[:, half]
-        return float(np.mean(np.any(silent & expected, axis=1)))
-
-    def _reached(self, policy: str) -> dict[str, float]:
-        off = np.abs(self.mixture(policy) - self.best_score)
-        at_best = self.mixture(policy, "loss") - self.plan.best.loss <= self.plan.best.gap
-        return {
-            f"{near:.0%}": _median(
-                [
-                    settled(self.times, (row <= near * self._scale) | exact)
-                    for row, exact in zip(off, at_best, strict=True)
-                ]
-            )
-            for near in NEAR
-        }
-
-    @cached_property
-    def _scale(self) -> float:
-        """What nearness to the best score is measured by.
-
-        The best score itself, where it has a zero. The loss of a sum has none: there it is what is at
-        stake, how much more even weights lose or, where those are best, the worst arm alone.
-        """
-        if self.score_name != "loss":
-            return abs(self.best_score)
-        best = self.plan.best
-        excess = best.function.value(uniform(len(best.weights))) - best.loss
-        worst = max(best.single_losses.values()) - best.loss
-        return float(excess if excess > best.gap else worst)
-
-    def _cost(self, shares: NDArray[np.float64]) -> Interval | None:
-        world = self.plan.world
-        if world.costs is None:
-            return None
-        return mean_interval(shares @ np.array([world.costs[arm] for arm in world.arms]))
+        """Final scores, regret, exploration and cost of every policy."""
+        return {policy: self._evaluation.outcome(policy) for policy in self.policies}
 
     def against(self, policy: str, other: str, t: int | None = None) -> Paired:
-        """The pooled score of ``policy`` minus that of ``other`` at the end or at time ``t``, paired."""
+        """The pooled score of ``policy`` minus that of ``other``, paired over repeats.
+
+        Parameters
+        ----------
+        policy, other : str
+            Labels from :attr:`policies`.
+        t : int, optional
+            The first recorded time that is at least ``t``; by default the last.
+
+        Returns
+        -------
+        Paired
+            The mean difference with its 95 % interval, and the p-values of a paired t-test and a
+            Wilcoxon signed-rank test.
+
+        Raises
+        ------
+        InputError
+            If there is only one repeat, or ``t`` is outside the run.
+        """
         place = self.place_of(t)
         return paired(self.pooled(policy)[:, place], self.pooled(other)[:, place])
 
     def place_of(self, t: int | None) -> int:
-        """Where the first time read stands that is not before ``t``; the end for None."""
+        """Index of the first recorded time that is at least ``t``; of the last for None."""
         last = int(self.times[-1])
         if t is not None and not 1 <= t <= last:
-            raise InputError(f"t is {t}: give a time from 1 to {last}.")
+            raise InputError(f"t is {t}; pass a time from 1 to {last}.")
         return len(self.times) - 1 if t is None else int(np.searchsorted(self.times, t))
 
     def is_better(self, policy: str, other: str, t: int | None = None) -> bool | None:
-        """Whether the 95 % interval of the difference says so; None if it holds zero."""
+        """Whether ``policy`` scores better than ``other`` by :meth:`against`.
+
+        Returns
+        -------
+        bool or None
+            None if the 95 % interval of the difference contains zero.
+        """
         found = self.against(policy, other, t).difference
         return (found.mean > 0) == self.maximise if found.excludes_zero else None
 
     # -- tables ----------------------------------------------------------------------------------
 
     def curve_table(self) -> Table:
-        """One row a policy, repeat and time."""
+        """One row per policy, repeat and time."""
         return [row for policy in self.policies for row in self._curve_rows(policy)]
 
     def _curve_rows(self, policy: str) -> Table:
         least = self.least_share(policy)
         regret = self.regret(policy) if self.plan.options.population else None
         rows = []
-        for repeat, cell in enumerate(self._of(policy)):
-            for k, t in enumerate(cell.times):
+        for repeat, trial in enumerate(self._of(policy)):
+            for k, t in enumerate(trial.times):
                 row = {"policy": policy, "repeat": repeat, "t": t}
-                row |= {f"pooled_{name}": values[k] for name, values in cell.pooled.items()}
-                row |= {f"mixture_{name}": values[k] for name, values in cell.mixture.items()}
+                row |= {f"pooled_{name}": values[k] for name, values in trial.pooled.items()}
+                row |= {f"mixture_{name}": values[k] for name, values in trial.mixture.items()}
                 if regret is not None:
                     row["regret"] = float(regret[repeat, k])
                 rows.append(row | {"least_share": float(least[repeat, k])})
         return rows
 
     def share_table(self) -> Table:
-        """One row a policy, repeat, time and arm."""
-        arms = list(self.plan.world.arms)
+        """One row per policy, repeat, time and arm."""
         return [
             {"policy": policy, "repeat": r, "t": t, "arm": arm, "count": n, "weight": w}
             for policy in self.policies
-            for r, cell in enumerate(self._of(policy))
-            for t, counts, weights in zip(cell.times, cell.counts, cell.weights, strict=True)
-            for arm, n, w in zip(arms, counts, weights, strict=True)
+            for r, trial in enumerate(self._of(policy))
+            for t, counts, weights in zip(trial.times, trial.counts, trial.weights, strict=True)
+            for arm, n, w in zip(self.plan.arms, counts, weights, strict=True)
         ]
 
     def test_table(self) -> Table:
-        """Every policy against the first, paired over repeats."""
-        first = self.policies[0]
-        if self.repeats < 2:
-            return []
+        """The first policy against each of the others, paired over repeats."""
+        first, *others = self.policies
         rows = []
-        for other in self.policies[1:]:
+        for other in others if self.repeats > 1 else ():
             found = self.against(first, other)
             rows.append(
                 {
@@ -313,11 +290,23 @@ class Comparison:
         return rows
 
     def band_rows(self, what: str = "pooled", policies: Sequence[str] | None = None) -> Table:
-        """Means with 95 % bands for a chart of pooled, mixture, regret or least_share.
+        """Means with 95 % bands of a curve, for a chart.
 
-        They begin with the end of the warm start, before which all policies do the same.
+        Rows start at the end of the warm start, before which all policies do the same.
+
+        Parameters
+        ----------
+        what : {"pooled", "mixture", "regret", "least_share"}
+            The curve.
+        policies : sequence of str, optional
+            Labels; by default all.
+
+        Returns
+        -------
+        list of dict
+            With the keys ``series``, ``x``, ``mean``, ``low`` and ``high``.
         """
-        first = self.plan.options.warm_start * len(self.plan.world.arms)
+        first = self.plan.options.warm_start * len(self.plan.arms)
         shown = self.times >= min(first, self.times[-1])
         rows = []
         for policy in policies or self.policies:
@@ -329,7 +318,7 @@ class Comparison:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values: the outcome of every policy, tests, and what it all depends on."""
+        """Outcomes, tests and settings as JSON values."""
         found: dict[str, Any] = finite(
             {
                 "world": self.plan.world.name,
@@ -355,34 +344,45 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        from genmix.comparison.words import page
+        from genmix.comparison.presentation import page
 
         return page(self)
 
     def _repr_html_(self) -> str:
-        from genmix.report.notebook import comparison_html
+        from genmix.report.notebook_repr import comparison_html
 
         return comparison_html(self)
 
     def save(self, folder: Path | str, figures: bool = True) -> Path:
-        """Write summary.json, Parquet tables and, unless told otherwise, the figures."""
-        from genmix.comparison.figures import comparison_charts
-        from genmix.comparison.tables import write_table
+        """Write curves.parquet, shares.parquet, summary.json and the figures (PDF and PNG).
 
+        Parameters
+        ----------
+        folder : path
+            Created if necessary.
+        figures : bool, default True
+            Draw the figures.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        StorageError
+            If a file cannot be written.
+        """
         place = Path(folder)
         make_folder(place)
         sweep(place)
-        write_table(place / "curves.parquet", self.curve_table())
-        write_table(place / "shares.parquet", self.share_table())
+        write_parquet(place / "curves.parquet", self.curve_table())
+        write_parquet(place / "shares.parquet", self.share_table())
         write_json(place / "summary.json", self.as_dict())
         if figures:
             from genmix import charts
+            from genmix.comparison.presentation import comparison_charts
 
             for name, chart in comparison_charts(self).items():
                 charts.save(chart, place / name)
         return place
-
-
-def _median(times: list[float]) -> float:
-    """The middle one, or the later of two: half of them had settled by then."""
-    return sorted(times)[len(times) // 2]

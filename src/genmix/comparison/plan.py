@@ -1,11 +1,11 @@
-"""The plan of a comparison: the world, what is optimum in it, and every run that is to be made."""
+"""The plan of a comparison: the world, its best mixture, and every trial to run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from genmix import __version__
-from genmix.comparison.variants import Variant, knows_its_shares
+from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.comparison.worlds import World
-from genmix.core.description import Description, from_plain, has_missing, to_plain
+from genmix.core.description import Description, has_missing, to_plain
 from genmix.errors import InputError, whole
-from genmix.objectives.base import Objective, Sum
+from genmix.objectives import Objective, Sum
 from genmix.offline.mixture import Mixture, optimal_mixture
 
 POINTS = 60
-"""About how many times t the curves are read at, evenly in log t."""
+"""Approximate number of times at which curves are recorded, evenly spaced in log t."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What all variants share unless they say otherwise."""
+    """What all variants share, unless a variant sets its own value."""
 
     rounds: int
     warm_start: int = 10
@@ -35,17 +35,17 @@ class Options:
     resolve_growth: float = 0.01
     seed: int = 0
     population: bool = True
-    """Whether to follow the population score of the current mixture, and with it the regret."""
+    """Record the population score of the current mixture, which regret is computed from."""
     points: int = POINTS
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All of a comparison but its results."""
+    """Everything about a comparison except its results."""
 
     world: World
     objective: Objective
-    """With bandwidths and frequencies fixed by the world's pools: all runs share one yardstick."""
+    """Bandwidths and frequencies are fixed from the pools, so that all trials are scored alike."""
     variants: dict[str, Variant]
     repeats: int
     options: Options
@@ -63,24 +63,32 @@ class Plan:
         for variant in variants.values():
             if variant.policy is not None:
                 variant.policy.check(arms, arms, variant.objective or objective)
-        with threadpool_limits(1):  # the same bits, whoever computes them
-            fixed = objective.resolve(pools)
-            resolved = {label: _resolved(variant, pools) for label, variant in variants.items()}
-        plan = cls(world, fixed, resolved, whole(repeats, "repeats", 1), options)
-        learning = [v for v in resolved.values() if not knows_its_shares(v)]
-        most = max((v.warm_start or options.warm_start for v in learning), default=0)
-        least = most * len(world.arms)
-        if options.rounds <= least:
+        with threadpool_limits(1):  # the same bits in every process
+            fixed = objective.fix_bandwidths(pools)
+            variants = {label: _fix_bandwidths(each, pools) for label, each in variants.items()}
+        plan = cls(world, fixed, variants, whole(repeats, "repeats", 1), options)
+        learning = [v for v in variants.values() if not has_fixed_weights(v)]
+        warm_start = max((v.warm_start or options.warm_start for v in learning), default=0)
+        if options.rounds <= warm_start * len(arms):
             raise InputError(
-                f"{options.rounds} samples are no more than the warm start of {len(pools)} arms "
-                f"takes ({least}): raise the budget or lower warm_start."
+                f"the budget of {options.rounds} samples does not exceed the warm start of "
+                f"{warm_start * len(arms)} ({warm_start} for each of {len(arms)} arms); "
+                "raise the budget or lower warm_start."
             )
         return plan
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Worker processes compute the cached values themselves."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def arms(self) -> list[str]:
+        return list(self.world.arms)
+
     @cached_property
     def best(self) -> Mixture:
-        """The best mixture of the pools, which are the population: no estimate is made of them."""
-        world, objective = self.world, of_population(self.objective)
+        """The best mixture of the population, which the pools are."""
+        world, objective = self.world, _without_corrections(self.objective)
         with threadpool_limits(1):
             return optimal_mixture(world.arms, objective, world.qualities, world.costs)
 
@@ -91,76 +99,66 @@ class Plan:
 
     @cached_property
     def times(self) -> NDArray[np.int64]:
-        """When the curves are read: about 60 numbers of samples, evenly in their logarithm."""
+        """Sample counts at which curves are recorded."""
         first = min(max(self.objective.least_samples, 2), self.options.rounds)
         spaced = np.geomspace(first, self.options.rounds, self.options.points)
         return np.unique(np.round(spaced).astype(np.int64))
 
     @property
-    def cells(self) -> list[tuple[str, int]]:
-        """Every run: a variant's label and the repeat; repeats outside, so that all grow together."""
+    def trials(self) -> list[tuple[str, int]]:
+        """Label and repeat of every trial, repeat by repeat."""
         return [(label, r) for r in range(self.repeats) for label in self.variants]
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all that a run depends on beside its variant and its repeat, up to rounding."""
-        common = {key: value for key, value in self.plain().items() if key != "variants"}
-        return digest({**common, "repeats": None, "genmix": __version__})
-
-    def key(self, label: str, repeat: int) -> str:
-        """Of one run: equal keys, equal results."""
-        variant = to_plain(self.variants[label])
-        named = {} if self.travels else {"label": label}  # what no key can tell apart
-        return digest({"plan": self.fingerprint, "variant": variant, "repeat": repeat} | named)
-
-    @cached_property
-    def travels(self) -> bool:
-        """Whether other processes know all that it names: no functions or classes of the user's."""
-        return _is_ours(self.objective) and all(map(_is_ours, self.variants.values()))
-
-    def plain(self) -> dict[str, Any]:
-        """Arrays and JSON values, from which ``from_plain`` makes the plan again."""
-        return {
-            "world": {
-                "name": self.world.name,
-                "arms": list(self.world.arms),
-                "pools": list(self.world.arms.values()),
-                "costs": _floats(self.world.costs),
-                "qualities": self.world.qualities,
-                "encoder": self.world.encoder,
-            },
-            "objective": to_plain(self.objective),
-            "variants": {label: to_plain(each) for label, each in self.variants.items()},
-            "repeats": self.repeats,
-            "options": vars(self.options),
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Plan:
-        told = plain["world"]
-        pools = dict(zip(told["arms"], told["pools"], strict=True))
-        return cls(
-            World(
-                told["name"],
-                pools,
-                encoder=told["encoder"],
-                costs=told["costs"],
-                qualities=told["qualities"],
-            ),
-            from_plain(plain["objective"]),
-            {label: from_plain(each) for label, each in plain["variants"].items()},
-            plain["repeats"],
-            Options(**plain["options"]),
+        """A hash of everything a trial depends on except its variant and its repeat."""
+        world = self.world
+        costs = world.costs and {arm: float(cost) for arm, cost in world.costs.items()}
+        return digest(
+            {
+                "world": {
+                    "name": world.name,
+                    "arms": self.arms,
+                    "pools": list(world.arms.values()),
+                    "costs": costs,
+                    "qualities": world.qualities,
+                    "encoder": world.encoder,
+                },
+                "objective": to_plain(self.objective),
+                "repeats": None,
+                "options": vars(self.options),
+                "genmix": __version__,
+            }
         )
 
+    def key(self, label: str, repeat: int) -> str:
+        """The name of a trial: trials with equal keys have equal results."""
+        parts = {
+            "plan": self.fingerprint,
+            "variant": to_plain(self.variants[label]),
+            "repeat": repeat,
+        }
+        return digest(parts if self.has_stable_keys else parts | {"label": label})
 
-def of_population(objective: Objective) -> Objective:
-    """The objective for pools that are the distribution itself, without corrections for few samples."""
+    @cached_property
+    def has_stable_keys(self) -> bool:
+        """Whether keys tell all trials apart; the code of users' functions and classes may change."""
+        return _is_ours(self.objective) and all(map(_is_ours, self.variants.values()))
+
+
+def _without_corrections(objective: Objective) -> Objective:
+    """The objective without its small-sample corrections: the pools are the whole distribution."""
     if isinstance(objective, Sum):
-        return Sum(tuple((weight, of_population(term)) for weight, term in objective.terms))
+        return Sum(tuple((weight, _without_corrections(term)) for weight, term in objective.terms))
     plain: dict[str, Any] = {"unbiased": False, "ddof": 0}
-    found = {name: value for name, value in plain.items() if getattr(objective, name, value)}
-    return replace(objective, **found) if found else objective  # type: ignore[type-var]
+    changed = {name: value for name, value in plain.items() if getattr(objective, name, value)}
+    return replace(objective, **changed) if changed else objective  # type: ignore[type-var]
+
+
+def _fix_bandwidths(variant: Variant, pools: list[Any]) -> Variant:
+    if variant.objective is None:
+        return variant
+    return replace(variant, objective=variant.objective.fix_bandwidths(pools))
 
 
 def _is_ours(value: Any) -> bool:
@@ -172,19 +170,8 @@ def _is_ours(value: Any) -> bool:
     return not callable(value) and has_missing(value) is None
 
 
-def _floats(costs: Mapping[str, float] | None) -> dict[str, float] | None:
-    return None if costs is None else {arm: float(cost) for arm, cost in costs.items()}
-
-
-def _resolved(variant: Variant, pools: list[Any]) -> Variant:
-    if variant.objective is None:
-        return variant
-    given = {**vars(variant), "objective": variant.objective.resolve(pools)}
-    return Variant(**given)
-
-
 def digest(value: Any) -> str:
-    """A short name for nested plain data with arrays."""
+    """A hash of nested plain data with arrays."""
     found = hashlib.blake2b(digest_size=16)
     _feed(value, found)
     return found.hexdigest()
@@ -200,8 +187,8 @@ def _feed(value: Any, into: Any) -> None:
             _feed(value[key], into)
         into.update(b"}")
     elif isinstance(value, list | tuple):
-        for item in value:
-            _feed(item, into)
+        for part in value:
+            _feed(part, into)
             into.update(b",")
         into.update(b"]")
     else:

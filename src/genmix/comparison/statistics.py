@@ -1,4 +1,4 @@
-"""Means with confidence bands, paired differences, exponents: the numbers behind the figures."""
+"""Confidence intervals, paired tests, cumulative regret and its exponent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.optional import need
+from genmix.core.optional import require
 from genmix.errors import InputError
 
 LEVEL = 0.95
 LEAST_TIMES = 5
-"""To fit a slope to."""
+"""Points needed to fit a slope."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Interval:
 
 def mean_interval(values: NDArray[np.float64]) -> Interval:
     """The mean of independent values."""
-    found = bands(np.asarray(values, float)[:, None])
-    return Interval(float(found[0][0]), float(found[1][0]), float(found[2][0]), len(values))
+    mean, low, high = (float(part[0]) for part in bands(np.asarray(values, float)[:, None]))
+    return Interval(mean, low, high, len(values))
 
 
 def bands(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean, low and high of each column of ``(repeats, points)``; NaN bounds for a single row."""
+    """Mean, low and high of each column of ``(repeats, points)``; bounds of a single row are NaN."""
     mean = values.mean(axis=0)
     if len(values) < 2:
         unknown = np.full_like(mean, np.nan)
@@ -52,26 +52,26 @@ def bands(
 
 
 def student(degrees: int) -> float:
-    """The two-sided 95 % point of Student's t."""
-    stats = need("scipy.stats", "paper", "a confidence interval")
+    """The two-sided 95 % quantile of Student's t."""
+    stats = require("scipy.stats", "paper", "a confidence interval")
     return float(stats.t.ppf(0.5 + LEVEL / 2, degrees))
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of ``a − b`` over paired repeats, and two tests of whether it is zero."""
+    """The mean of ``a − b`` over paired repeats, and p-values of two tests that it is zero."""
 
     difference: Interval
     t_test: float
-    """p of the paired t-test."""
+    """The paired t-test."""
     wilcoxon: float
-    """p of the signed-rank test, which does not ask for normal differences."""
+    """The Wilcoxon signed-rank test, which does not assume normal differences."""
 
 
 def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
-    stats = need("scipy.stats", "paper", "a paired test")
+    stats = require("scipy.stats", "paper", "a paired test")
     if len(a) != len(b) or len(a) < 2:
-        raise InputError("a paired test needs at least two repeats of both: raise repeats.")
+        raise InputError("a paired test needs at least two repeats; raise repeats.")
     difference = np.asarray(a, float) - np.asarray(b, float)
     interval = mean_interval(difference)
     if not np.any(difference):
@@ -81,22 +81,24 @@ def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
     return Paired(interval, t_test, float(stats.wilcoxon(difference).pvalue))
 
 
-def cumulated(
+def cumulative(
     times: NDArray[np.int64], excess: NDArray[np.float64], warm: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """``Σ_{s≤t} excess_s`` at the times and at ``warm``, from the excess at the times.
 
-    By trapezoids between them; the first value stands for all samples before it. In the warm start
-    the weights do not change: where it ends between two times, each side has its own value.
+    Uses trapezoids between times; the first value stands for all samples before it. Weights are
+    constant during the warm start; if it ends between two times, each side keeps its own value.
     """
     widths = np.diff(times)
-    with np.errstate(invalid="ignore"):  # ∞ − ∞, made ∞ again below
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is set to ∞ below
         between = (excess[..., 1:] + excess[..., :-1]) / 2
-        # Σ over (t_k, t_{k+1}] of a line through both ends has the right end once, the left end never.
+        # The sum over (t_k, t_{k+1}] of a line includes the right end but not the left.
         between = between + (excess[..., 1:] - excess[..., :-1]) / (2 * np.maximum(widths, 1))
     steps = np.where(np.isnan(between), math.inf, between) * widths
     last = int(np.searchsorted(times, warm, side="right")) - 1  # the last time in the warm start
-    warming = _lasting(excess[..., max(last, 0)], warm - (times[last] if last >= 0 else 0))
+    samples = warm - (times[last] if last >= 0 else 0)
+    constant = excess[..., max(last, 0)]
+    warming = constant * samples if samples else np.zeros_like(constant)  # not ∞ · 0
     if 0 <= last < len(widths):
         steps[..., last] = warming + excess[..., last + 1] * (times[last + 1] - warm)
     first = excess[..., :1] * times[0]
@@ -104,14 +106,9 @@ def cumulated(
     return total, (total[..., last] if last >= 0 else 0.0) + warming
 
 
-def _lasting(excess: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
-    """The sum of an excess that stays; none of nothing, also where it is infinite."""
-    return excess * samples if samples else np.zeros_like(excess)
-
-
 @dataclass(frozen=True)
 class Exponent:
-    """The slope of log regret over log t, with a 95 % interval (jackknife, Student's t)."""
+    """The slope of log regret against log t, with its 95 % interval (jackknife, Student's t)."""
 
     slope: float
     low: float
@@ -124,11 +121,11 @@ def exponent(
     warm: int = 0,
     before: NDArray[np.float64] | None = None,
 ) -> Exponent | None:
-    """Of the mean of ``regret`` ``(repeats, points)`` in the time since the warm start, over its last decade.
+    """The exponent of mean ``regret``, shape ``(repeats, points)``, in the time since the warm start.
 
-    ``warm``: samples of the warm start, in which nothing is learnt, and ``before`` the regret of
-    each repeat by then. None where the regret is not positive, with all repeats or without one of
-    them, or there are too few times or repeats to tell.
+    It is fitted over the last decade of that time. ``warm`` is the number of samples in the warm
+    start, and ``before`` the regret of each repeat at its end. None if there are too few times or
+    repeats, or if the mean over all repeats, or over all but one, is not positive.
     """
     late = times - warm >= max((times[-1] - warm) / 10, 1)
     if late.sum() < LEAST_TIMES or len(regret) < 2:
@@ -151,8 +148,8 @@ def _slope(times: NDArray[np.int64], mean: NDArray[np.float64]) -> float | None:
     return float(np.polyfit(np.log(times), np.log(mean), 1)[0])
 
 
-def settled(times: NDArray[np.int64], within: NDArray[np.bool_]) -> float:
-    """The first time from which on ``within`` holds to the end; ∞ if it does not."""
+def settling_time(times: NDArray[np.int64], within: NDArray[np.bool_]) -> float:
+    """The first time after which ``within`` always holds; ∞ if it never does."""
     if not within[-1]:
         return math.inf
     outside = np.flatnonzero(~within)

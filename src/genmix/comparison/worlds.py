@@ -1,7 +1,7 @@
 """Worlds: arms to compare policies on, as finite pools of samples.
 
-A sample of an arm is a row of its pool, drawn with replacement. So the pools *are* the arms'
-distributions: they give the population loss exactly, and its minimiser is the best mixture.
+A sample of an arm is a row of its pool, drawn with replacement. The pools are therefore the
+distributions of the arms: they give the population loss and the best mixture exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.errors import InputError, whole
-from genmix.offline.mixture import proportional
+from genmix.offline.mixture import apportion
 
 Rows = NDArray[np.float64]
 
@@ -26,27 +26,72 @@ VARIABLE = "GENMIX_WORLDS"
 
 @dataclass(frozen=True)
 class World:
-    """Every arm's pool ``(n, d)``, and what may go with them."""
+    """Arms as finite pools of samples, to compare policies on.
+
+    A sample of an arm is a row of its pool, drawn with replacement. The pools are therefore the
+    population, whose best mixture :func:`genmix.compare` computes exactly.
+
+    Parameters
+    ----------
+    name : str
+        What the world is called in tables and figures.
+    arms : dict of str to array, shape (n, d)
+        The pool of each arm.
+    reference : array, shape (n, d), optional
+        Samples of the target distribution, for distances.
+    encoder : str, optional
+        The encoder that the embeddings come from.
+    costs : dict of str to float, optional
+        The cost of one sample of each arm.
+    note : str, optional
+        A remark for the report.
+    qualities : dict of str to array, shape (n,), optional
+        The quality of every row of every pool.
+    cost_unit : str, optional
+        The unit of the costs.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> import numpy as np
+    >>> world = gx.World("corners", {"a": np.eye(3)[:2], "b": np.eye(3)[1:]})
+    >>> world.dimension
+    3
+    >>> result = gx.compare(world, ["mixture-oracle"], 2, objective=gx.Vendi(), budget=20, workers=1)
+    >>> round(result.best_score, 3)
+    2.828
+    """
 
     name: str
     arms: dict[str, Rows]
     reference: Rows | None = None
     encoder: str | None = None
     costs: dict[str, float] | None = None
-    """What a sample of each arm costs."""
     note: str = ""
     qualities: dict[str, NDArray[np.float64]] | None = None
-    """A number for every row of every pool."""
     cost_unit: str = ""
-    """What the costs are counted in."""
 
     @property
     def dimension(self) -> int:
+        """The dimension of the embeddings."""
         return int(next(iter(self.arms.values())).shape[1])
 
     def need_reference(self) -> Rows:
+        """The reference samples.
+
+        Returns
+        -------
+        array, shape (n, d)
+
+        Raises
+        ------
+        InputError
+            If the world has no reference.
+        """
         if self.reference is None:
-            raise InputError(f"the world {self.name} has no reference: take an objective without.")
+            raise InputError(
+                f"the world {self.name} has no reference; use an objective that needs none."
+            )
         return self.reference
 
 
@@ -54,7 +99,7 @@ class World:
 
 
 def find_worlds(folder: Path | None = None) -> Path:
-    """The folder of recorded worlds: as given, $GENMIX_WORLDS, here, or beside the source."""
+    """The folder of recorded worlds: ``folder``, $GENMIX_WORLDS, ./worlds, or next to the source."""
     if folder is not None:
         return folder
     if os.environ.get(VARIABLE):
@@ -64,25 +109,25 @@ def find_worlds(folder: Path | None = None) -> Path:
         if any(place.glob("*/world.json")):
             return place
     raise InputError(
-        "the recorded worlds are not here: name the folder 'worlds' of genmix's repository with "
+        "could not find the recorded worlds; pass the folder 'worlds' of the genmix repository with "
         f"--worlds or ${VARIABLE}."
     )
 
 
 def load_world(name: str, folder: Path | None = None, encoder: str | None = None) -> World:
-    """A recorded world, embedded by one of its encoders, by default its first."""
+    """A recorded world under one of its encoders, by default the first."""
     place = find_worlds(folder) / name
     try:
         card = json.loads((place / "world.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{place} holds no recorded world ({error}): check the name.") from error
+        raise InputError(f"{place} is not a recorded world ({error}); check the name.") from error
     encoders = card.get("encoders") or {}
     if not encoders or not card.get("arms"):
-        raise InputError(f"{place / 'world.json'} names no arms or encoders: make the world anew.")
+        raise InputError(f"{place / 'world.json'} lists no arms or encoders; make the world again.")
     chosen = next(iter(encoders)) if encoder is None else encoder
     if chosen not in encoders:
         raise InputError(
-            f"the world {name} has no encoder {chosen!r}: it has {', '.join(encoders)}."
+            f"the world {name} has no encoder {chosen!r}; use one of {', '.join(encoders)}."
         )
     arms, reference = _read_pools(place / encoders[chosen]["file"], card["arms"])
     return World(
@@ -103,17 +148,17 @@ def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | 
             has_one = "reference" in content.files
             return arms, content["reference"].astype(float) if has_one else None
     except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise InputError(f"{file} cannot be read ({error}): make the world anew.") from error
+        raise InputError(f"could not read {file} ({error}); make the world again.") from error
 
 
 # -- controlled worlds -------------------------------------------------------------------------------
 
 
 def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) -> World:
-    """One-hot embeddings: every arm has a few modes to itself and shares four others.
+    """One-hot embeddings: every arm has a few modes of its own and shares four others.
 
-    ``own`` is the share of an arm's mass on its own modes; the reference is uniform over all modes.
-    ``d``: the number of modes, by default as many as come out of 2 to 5 for each arm.
+    ``own`` is the fraction of an arm's mass on its own modes; the reference is uniform over all
+    modes. ``d`` is the number of modes; by default every arm gets 2 to 5 at random.
     """
     rng = np.random.default_rng(seed)
     arms, shared = whole(arms, "arms", 1), 4
@@ -125,22 +170,24 @@ def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) 
         masses = np.zeros(total)
         masses[:shared] = (1 - own) * rng.dirichlet(np.ones(shared))
         masses[starts[i] : starts[i] + blocks[i]] = own * rng.dirichlet(np.full(blocks[i], 3.0))
-        pools[f"arm {i}"] = np.repeat(np.eye(total), proportional(masses, 400), axis=0)
+        pools[f"arm {i}"] = np.repeat(np.eye(total), apportion(masses, 400), axis=0)
     note = f"{arms} arms on {total} modes, {own:.0%} of their mass on modes of their own"
     return World("modes", pools, np.repeat(np.eye(total), 20, axis=0), "one-hot", note=note)
 
 
 def _blocks(total: int, arms: int) -> NDArray[np.int64]:
     if total < arms:
-        raise InputError(f"d is {total + 4}: give at least {arms + 4}, four shared, one an arm.")
-    return proportional(np.full(arms, 1 / arms), total)
+        raise InputError(
+            f"d is {total + 4}; pass at least {arms + 4}: four shared modes and one per arm."
+        )
+    return apportion(np.full(arms, 1 / arms), total)
 
 
 def overlapping(seed: int = 0, arms: int = 4, d: int = 8) -> World:
     """One-hot embeddings on ``d`` modes that all arms share in different proportions."""
     rng = np.random.default_rng(seed)
     pools = {
-        f"arm {i}": np.repeat(np.eye(d), proportional(rng.dirichlet(np.full(d, 0.4)), 400), axis=0)
+        f"arm {i}": np.repeat(np.eye(d), apportion(rng.dirichlet(np.full(d, 0.4)), 400), axis=0)
         for i in range(whole(arms, "arms", 1))
     }
     note = f"{arms} arms that share {d} modes"
@@ -148,10 +195,10 @@ def overlapping(seed: int = 0, arms: int = 4, d: int = 8) -> World:
 
 
 def gaussians(seed: int = 0, arms: int = 4, d: int = 8) -> World:
-    """Gaussian clouds, each stretched along directions of its own; the reference is standard.
+    """Gaussian clouds, each stretched along its own directions; the reference is standard normal.
 
-    Pools have the mean and covariance of their Gaussian to rounding, so that the Fréchet distance of a
-    mixture is that of the true distributions.
+    The mean and covariance of a pool equal those of its Gaussian up to rounding, so the Fréchet
+    distance of a mixture is that of the true distributions.
     """
     rng = np.random.default_rng(seed)
     size = max(1500, 4 * d)
@@ -159,16 +206,16 @@ def gaussians(seed: int = 0, arms: int = 4, d: int = 8) -> World:
     for i in range(whole(arms, "arms", 1)):
         spread = np.full(d, 0.25)
         spread[rng.permutation(d)[: d // 2]] = rng.uniform(0.8, 1.5)
-        centre = 4 / d * rng.standard_normal(d)
-        pools[f"arm {i}"] = centre + spread * whitened(rng.standard_normal((size, d)))
+        center = 4 / d * rng.standard_normal(d)
+        pools[f"arm {i}"] = center + spread * whitened(rng.standard_normal((size, d)))
     reference = whitened(rng.standard_normal((size, d)))
     note = f"{arms} Gaussian clouds in {d} dimensions"
     return World("gaussians", pools, reference, "coordinates", note=note)
 
 
 def whitened(rows: Rows) -> Rows:
-    """Rows moved and turned to mean 0 and covariance (1/n) the identity."""
-    centred = rows - rows.mean(axis=0)
-    left, _, right = np.linalg.svd(centred, full_matrices=False)
+    """The rows, transformed to mean 0 and identity covariance (1/n)."""
+    centered = rows - rows.mean(axis=0)
+    left, _, right = np.linalg.svd(centered, full_matrices=False)
     moved: Rows = np.sqrt(len(rows)) * left @ right
     return moved

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from genmix.core.optional import require
 from genmix.errors import StorageError
 
 ADVICE = "check the folder and its free space"
@@ -47,6 +48,14 @@ def write_text(target: Path, text: str, advice: str = ADVICE) -> None:
 def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
     """Indented JSON that keeps non-ASCII letters readable."""
     write_text(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n", advice)
+
+
+def write_parquet(target: Path, rows: list[dict[str, Any]]) -> None:
+    """A Parquet table of rows that have the same keys."""
+    arrow = require("pyarrow", "paper", "a Parquet table")
+    parquet = require("pyarrow.parquet", "paper", "a Parquet table")
+    with draft_of(target) as draft:
+        parquet.write_table(arrow.Table.from_pylist(rows), draft)
 
 
 def remove(file: Path) -> None:

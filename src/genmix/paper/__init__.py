@@ -1,14 +1,23 @@
-"""Every figure and table of the paper, and some beyond it, each as an item that can be made again."""
+"""Every figure and table of the paper, and some beyond it, as items that can be reproduced."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from genmix.paper.item import Item, Made, Setting
+from genmix.paper.items import Item, ItemOutput, Settings
 
-__all__ = ["ITEMS", "Item", "Made", "Setting"]
+__all__ = ["ITEMS", "Item", "ItemOutput", "Settings"]
 
-FAMILIES = ("curves", "bars", "ablations", "fidelity", "solver", "tables", "beyond")
+FAMILIES = (
+    "score_curves",
+    "distance_bars",
+    "ablations",
+    "fidelity",
+    "solver_ablation",
+    "innovation_table",
+    "interiority_table",
+    "beyond_paper",
+)
 """Modules with items."""
 
 ORDER = (
@@ -27,15 +36,15 @@ ORDER = (
     "table-innovation",
     "table-interiority",
 )
-"""As in the paper; what goes beyond it comes after."""
+"""The order of the paper; items beyond it come last."""
 
 
-def _found() -> dict[str, Item]:
+def _collect() -> dict[str, Item]:
     items = [item for family in FAMILIES for item in import_module(f"genmix.paper.{family}").ITEMS]
     places = {name: place for place, name in enumerate(ORDER)}
     items.sort(key=lambda item: places.get(item.name, len(ORDER)))
     return {item.name: item for item in items}
 
 
-ITEMS = _found()
-"""Every item by its name, in the paper's order."""
+ITEMS = _collect()
+"""Every item by name."""

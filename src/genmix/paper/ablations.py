@@ -1,4 +1,4 @@
-"""The paper's ablations: random features, bandwidths, encoders."""
+"""The paper's ablations of random features, bandwidths and encoders."""
 
 from __future__ import annotations
 
@@ -6,98 +6,95 @@ import json
 from typing import Any
 
 import genmix as gx
+from genmix.comparison.comparison import Comparison
 from genmix.comparison.worlds import World, find_worlds, load_world
-from genmix.paper.curves import Panel, figure
-from genmix.paper.features import has_dataset, read_dataset, sources
-from genmix.paper.item import Item, Made, Setting
-from genmix.paper.playing import GREEDY, ONE_ARM, ORACLES, UCB, play, size
+from genmix.paper.comparisons import GREEDY, ONE_ARM, ORACLES, UCB, compare_policies, size_for
+from genmix.paper.feature_files import has_dataset, load_datasets, read_dataset
+from genmix.paper.items import Item, ItemOutput, Settings
 from genmix.paper.published import choices
+from genmix.paper.score_curves import curves_figure
 
 FREQUENCIES = (256, 512, 1024)
-ROUNDS_OF_FEATURES, QUICK_ROUNDS_OF_FEATURES = 300, 80
-GROWTH_OF_FEATURES = 0.05
-"""2R columns are many: fewer rounds and fewer solves show what there is to see."""
+FEATURE_ROUNDS, QUICK_FEATURE_ROUNDS = 300, 80
+FEATURE_GROWTH = 0.05
+"""Random features have 2R columns, so fewer rounds and fewer solves must do."""
 
 
-def rff(setting: Setting) -> Made:
-    """Vendi under the Gaussian kernel by R random frequencies, and under the cosine kernel."""
-    policies = GREEDY | ONE_ARM
-    panels = []
-    for source in sources(setting, ("dogs", "city")):
-        world = source.world
-        most = QUICK_ROUNDS_OF_FEATURES if setting.quick else ROUNDS_OF_FEATURES
-        spent = size(setting, world, repeats=10, most=most)
-        kernels: dict[str, gx.Kernel] = {
-            f"R = {count}": gx.Gaussian(features=count) for count in FREQUENCIES
-        }
+def random_features(settings: Settings) -> ItemOutput:
+    """Vendi under R random frequencies of the Gaussian kernel, and under the cosine kernel."""
+    kernels: dict[str, gx.Kernel] = {
+        f"R = {count}": gx.Gaussian(features=count) for count in FREQUENCIES
+    }
+    most = QUICK_FEATURE_ROUNDS if settings.quick else FEATURE_ROUNDS
+    options = {"population": False, "resolve_growth": FEATURE_GROWTH}
+    found = {}
+    for data in load_datasets(settings, ("dogs", "city")):
+        world = data.world
+        size = size_for(settings, world, repeats=10, most=most)
         for name, kernel in (kernels | {"cosine": gx.Cosine()}).items():
-            objective = gx.Vendi(kernel=kernel)
-            options = {"population": False, "resolve_growth": GROWTH_OF_FEATURES}
-            found = play(setting, world, objective, policies, spent, **options)
-            panels.append(Panel(f"{name}, {source.title}", found))
-    return figure(panels, 2)
+            objective, policies = gx.Vendi(kernel=kernel), GREEDY | ONE_ARM
+            found[f"{name}, {data.title}"] = compare_policies(
+                settings, world, objective, policies, size, **options
+            )
+    return curves_figure(found)
 
 
 PAPER_BANDWIDTHS = (20.0, 30.0, 40.0)
-PARTS = (0.5, 0.75, 1.0)
-"""Of the median distance: as far apart as the paper's three are."""
+FRACTIONS = (0.5, 0.75, 1.0)
+"""Of the median distance; their ratios are those of the paper's bandwidths."""
 
 
-def bandwidth(setting: Setting) -> Made:
+def bandwidths(settings: Settings) -> ItemOutput:
     """RKE and KD under three bandwidths."""
-    panels = []
-    for source in sources(setting, ("ffhq",)):
-        world, reference = source.world, source.world.need_reference()
-        sigmas: tuple[float, ...] = PAPER_BANDWIDTHS
-        if not source.is_paper:
-            median = _median(world)
-            sigmas = tuple(part * median for part in PARTS)
-        for name in ("RKE", "KD"):
-            for value in sigmas:
-                kernel = gx.Gaussian(value)
-                objective: gx.Objective = gx.RKE(kernel)
-                if name == "KD":
-                    objective = gx.KernelDistance(reference, kernel)
-                spent = size(setting, world, most=1000)
-                found = play(setting, world, objective, GREEDY | UCB | ORACLES, spent)
-                panels.append(Panel(f"{name}, σ = {value:.3g}", found))
-    return figure(panels, 3)
-
-
-def _median(world: World) -> float:
-    kernel: Any = gx.RKE(gx.Gaussian("median")).resolve(list(world.arms.values()))
-    return float(kernel.kernel.bandwidth)
-
-
-def encoder(setting: Setting) -> Made:
-    """RKE and KD in several feature spaces of the same samples."""
-    panels = []
-    worlds = _encoded(setting)
-    for name in ("RKE", "KD"):
-        for label, (world, sigma) in worlds.items():
-            kernel = gx.Gaussian(sigma)
-            objective: gx.Objective = gx.RKE(kernel)
-            if name == "KD":
-                objective = gx.KernelDistance(world.need_reference(), kernel)
-            spent = size(setting, world, most=1000)
-            found = play(setting, world, objective, GREEDY | UCB | ORACLES, spent)
-            panels.append(Panel(f"{name}, {label}", found))
-    return figure(panels, 3)
-
-
-def _encoded(setting: Setting) -> dict[str, tuple[World, Any]]:
-    """FFHQ under the paper's three encoders, or a recorded world under all of its own."""
-    if setting.features is not None and has_dataset(setting.features, "ffhq"):
-        names = {"Inception": "inception", "CLIP": "clip", "DINOv2": "dinov2"}
-        return {
-            label: (read_dataset(setting.features, "ffhq", name), "median")
-            for label, name in names.items()
-        }
-    folder = find_worlds(setting.worlds)
-    card = json.loads((folder / "fashion" / "world.json").read_text("utf-8"))
-    return {
-        name: (load_world("fashion", setting.worlds, name), "median") for name in card["encoders"]
+    (data,) = load_datasets(settings, ("ffhq",))
+    sigmas: tuple[float, ...] = PAPER_BANDWIDTHS
+    if not data.is_paper:
+        median = _median_distance(data.world)
+        sigmas = tuple(fraction * median for fraction in FRACTIONS)
+    found = {
+        f"{name}, σ = {sigma:.3g}": _compare(settings, data.world, name, sigma)
+        for name in ("RKE", "KD")
+        for sigma in sigmas
     }
+    return curves_figure(found, 3)
+
+
+def _median_distance(world: World) -> float:
+    objective: Any = gx.RKE(gx.Gaussian("median")).fix_bandwidths(list(world.arms.values()))
+    return float(objective.kernel.bandwidth)
+
+
+def encoders(settings: Settings) -> ItemOutput:
+    """RKE and KD in several feature spaces of the same samples."""
+    worlds = _encoded(settings)
+    found = {
+        f"{name}, {label}": _compare(settings, world, name, "median")
+        for name in ("RKE", "KD")
+        for label, world in worlds.items()
+    }
+    return curves_figure(found, 3)
+
+
+def _encoded(settings: Settings) -> dict[str, World]:
+    """FFHQ under the paper's three encoders, or a recorded world under all of its own."""
+    if settings.features is not None and has_dataset(settings.features, "ffhq"):
+        return {
+            label: read_dataset(settings.features, "ffhq", label.lower())
+            for label in ("Inception", "CLIP", "DINOv2")
+        }
+    folder = find_worlds(settings.worlds)
+    card = json.loads((folder / "fashion" / "world.json").read_text("utf-8"))
+    return {name: load_world("fashion", settings.worlds, name) for name in card["encoders"]}
+
+
+def _compare(settings: Settings, world: World, name: str, sigma: Any) -> Comparison:
+    """RKE or KD with a Gaussian kernel."""
+    kernel = gx.Gaussian(sigma)
+    objective: gx.Objective = gx.RKE(kernel)
+    if name == "KD":
+        objective = gx.KernelDistance(world.need_reference(), kernel)
+    size = size_for(settings, world, most=1000)
+    return compare_policies(settings, world, objective, GREEDY | UCB | ORACLES, size)
 
 
 ITEMS = (
@@ -106,10 +103,10 @@ ITEMS = (
         "Vendi with R = 256, 512, 1024 random frequencies and with the cosine kernel",
         "two of dogs, birds, city: the features of each arm",
         "breeds and city",
-        "The paper does not name its two datasets or the bandwidth: dogs and city at the median "
-        "distance are taken. It solves in every round: here it is solved again when the samples have "
-        f"grown by {100 * GROWTH_OF_FEATURES:g} % since the last time.",
-        rff,
+        "The paper names neither its two datasets nor the bandwidth; we use dogs and city at the median "
+        "distance. It solves in every round; here the weights are solved for again after the samples "
+        f"have grown by {100 * FEATURE_GROWTH:g} %.",
+        random_features,
     ),
     Item(
         "ablation-bandwidth",
@@ -117,15 +114,15 @@ ITEMS = (
         "ffhq: each model's features and the real data's",
         "fashion, with a half, three quarters and all of the median distance for 20, 30 and 40",
         choices("kid", "sigma", "growth"),
-        bandwidth,
+        bandwidths,
     ),
     Item(
         "ablation-encoder",
         "RKE and KD in three feature spaces",
         "ffhq/inception, ffhq/clip, ffhq/dinov2: each model's features and the real data's",
         "fashion under EfficientNet-Lite0, pixels and a classifier",
-        f"{choices('kid', 'growth')} The paper names no bandwidth for the other encoders: the median "
-        "distance is taken for all.",
-        encoder,
+        f"{choices('kid', 'growth')} The paper gives no bandwidth for the other encoders; we use the "
+        "median distance for all.",
+        encoders,
     ),
 )

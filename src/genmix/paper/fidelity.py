@@ -8,54 +8,66 @@ import genmix as gx
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.statistics import mean_interval
 from genmix.comparison.worlds import World
-from genmix.paper.features import sources
-from genmix.paper.item import Item, Made, Setting
-from genmix.paper.playing import GREEDY, ORACLES, UCB, objectives, play, size, some_rows
+from genmix.paper.comparisons import (
+    GREEDY,
+    MIXTURE_ORACLE,
+    UCB,
+    compare_policies,
+    objectives_for,
+    size_for,
+    some_rows,
+)
+from genmix.paper.feature_files import load_datasets
+from genmix.paper.items import Item, ItemOutput, Rows, Settings
+from genmix.paper.markdown import plus_minus, table
 from genmix.paper.published import choices
-from genmix.paper.tell import plus_minus
-from genmix.paper.text import table
 
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 QUICK_WEIGHTS = (0.0, 1.0, 4.0)
 ROUNDS = 300
-UNITS = {"Vendi": 1.0, "RKE": 0.02, "FD": 10.0}
-"""What w is counted in: losses differ in size, and a term should be felt in each."""
+UNITS = {"Vendi": 1.0, "FD": 10.0, "RKE": 0.02}
+"""The unit of w for each objective, so that the term matters at every scale of the loss."""
 
 
-def fidelity(setting: Setting) -> Made:
+def fidelity(settings: Settings) -> ItemOutput:
     """Scores of both terms over w, for Vendi, FD and RKE with precision or density."""
     from genmix import charts
 
-    rows: list[dict[str, Any]] = []
-    lines: list[list[str]] = []
+    rows: Rows = []
     panels = []
-    for source in sources(setting, ("ffhq",)):
-        bases = objectives(source.world, source.bandwidth)
-        for base in ("Vendi", "FD", "RKE"):
-            for term in ("Precision", "Density"):
-                swept = _sweep(setting, source.world, bases[base], base, term)
-                rows += swept
-                panels += _panels(charts, swept, base, term)
-                lines += [_line(row, base, term) for row in swept]
-    heads = ["objective", "w", "policy", "diversity or distance", "fidelity", "combined loss ↓"]
+    (data,) = load_datasets(settings, ("ffhq",))
+    objectives = objectives_for(data.world, data.bandwidth)
+    for base in UNITS:
+        for term in ("Precision", "Density"):
+            swept = _sweep(settings, data.world, objectives[base], base, term)
+            rows += swept
+            panels += _panels(charts, swept, base, term)
+    headings = ["objective", "w", "policy", "diversity or distance", "fidelity", "combined loss ↓"]
+    lines = [
+        [
+            f"{row['base']} + w {row['term'].lower()}",
+            f"{row['w']:g}",
+            *(row[f"{key}_text"] for key in ("policy", "base", "term", "loss")),
+        ]
+        for row in rows
+    ]
     text = (
-        "The loss is L(α) − w θ·α, with precision or density of the samples against real ones (k = 5). "
-        "Means ± half of the 95 % interval, of all samples at T.\n\n"
+        "The loss is L(α) − w θ·α, where θ is the precision or density of the samples against real ones "
+        "(k = 5). Scores are those of all samples at T, mean ± half of the 95 % interval.\n\n"
     )
-    return Made({"sweep": rows}, {"sweep": charts.sweep(panels)}, text + table(heads, lines))
+    return ItemOutput(
+        {"sweep": rows}, {"sweep": charts.sweep(panels)}, text + table(headings, lines)
+    )
 
 
-def _sweep(
-    setting: Setting, world: World, base: gx.Objective, name: str, term: str
-) -> list[dict[str, Any]]:
-    reference = world.need_reference()
+def _sweep(settings: Settings, world: World, base: gx.Objective, name: str, term: str) -> Rows:
+    added: Any = getattr(gx, term)(some_rows(world.need_reference(), 2000))
+    size = size_for(settings, world, repeats=10, most=ROUNDS)
     rows = []
-    for w in QUICK_WEIGHTS if setting.quick else WEIGHTS:
-        added: Any = getattr(gx, term)(some_rows(reference, 2000))
+    for w in QUICK_WEIGHTS if settings.quick else WEIGHTS:
         objective = base + w * UNITS[name] * added
-        spent = size(setting, world, repeats=10, most=ROUNDS)
-        policies = GREEDY | UCB | {"Mixture oracle": ORACLES["Mixture oracle"]}
-        found = play(setting, world, objective, policies, spent)
+        policies = GREEDY | UCB | MIXTURE_ORACLE
+        found = compare_policies(settings, world, objective, policies, size)
         rows += [_row(found, policy, name, term, w) for policy in found.policies]
     return rows
 
@@ -70,12 +82,12 @@ def _row(found: Comparison, policy: str, base: str, term: str, w: float) -> dict
             f"{key}_mean": interval.mean,
             f"{key}_low": interval.low,
             f"{key}_high": interval.high,
+            f"{key}_text": plus_minus(interval),
         }
-        row[f"{key}_text"] = plus_minus(interval)
     return row
 
 
-def _panels(charts: Any, rows: list[dict[str, Any]], base: str, term: str) -> list[Any]:
+def _panels(charts: Any, rows: Rows, base: str, term: str) -> list[Any]:
     arrow = "↓ (lower is better)" if base == "FD" else "↑ (higher is better)"
     made = []
     for key, y in (("base", f"{base} {arrow}"), ("term", f"{term.lower()} ↑ (higher is better)")):
@@ -93,25 +105,14 @@ def _panels(charts: Any, rows: list[dict[str, Any]], base: str, term: str) -> li
     return made
 
 
-def _line(row: dict[str, Any], base: str, term: str) -> list[str]:
-    return [
-        f"{base} + w {term.lower()}",
-        f"{row['w']:g}",
-        row["policy_text"],
-        row["base_text"],
-        row["term_text"],
-        row["loss_text"],
-    ]
-
-
 ITEMS = (
     Item(
         "fidelity",
         "The corollaries: Vendi, FD and RKE with precision or density, over the weight w",
         "ffhq: each model's features and the real data's",
         "fashion",
-        f"{choices('sign', 'kernel', 'growth')} The paper prints no figure for the corollaries and "
-        "no w: a sweep is taken.",
+        f"{choices('sign', 'kernel', 'growth')} The paper prints neither a figure for the corollaries "
+        "nor w; we sweep over w.",
         fidelity,
     ),
 )

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dataset:
-    """A setting of the paper."""
+    """A dataset of the paper."""
 
     key: str
     """The folder of its feature files."""
     title: str
     models: dict[str, str]
-    """Name in the paper → what a file's name must match, in small letters and digits only."""
+    """Name in the paper → pattern of file names, in lowercase letters and digits only."""
     stands_in: str
-    """The recorded world that is taken where there are no feature files."""
+    """The recorded world that replaces missing feature files."""
     encoder: str
     """The encoder of the paper's experiments."""
     aliases: tuple[str, ...] = ()
-    """Other names of the folder and of the real data."""
+    """Other names for the folder and for the real data."""
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Models that are matched by their own name."""
+    """Models whose files have their names."""
     return {name: plain(name) for name in names}
 
 
 def plain(name: str) -> str:
-    """A name in small letters and digits, as names are compared."""
+    """The lowercase letters and digits of a name, which names are compared by."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -101,10 +101,10 @@ DATASETS = {
         ),
     )
 }
-"""Every dataset of the paper by its folder."""
+"""The datasets of the paper by folder."""
 
 SIGMA = 40.0
-"""The bandwidth that Mixture-UCB was published with, for DINOv2; the paper itself names none."""
+"""The bandwidth of the published Mixture-UCB runs on DINOv2; the paper itself gives none."""
 
 
 # -- figures -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ INNOVATION = {
         "iDDPM": 0.001,
     },
 }
-"""Innovation gaps δ_i; the table prints no spread."""
+"""Innovation gaps δ_i; the table prints no standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -205,92 +205,91 @@ INTERIORITY = {
 
 CHOICES = {
     "imagenet": (
-        "The first figure's caption has five ImageNet models, the text and both tables have four: "
-        "the four are taken."
+        "The first figure's caption lists five ImageNet models, the text and both tables four; the four "
+        "are used."
     ),
     "birds": (
-        "The text has SDXL among the bird generators, both tables have SD3: SD3 is taken, and a file "
-        "named SDXL is an arm of its own without a published value."
+        "The text lists SDXL among the bird generators, both tables list SD3; SD3 is used, and a file named "
+        "SDXL becomes an arm without a published value."
     ),
     "qwen": (
-        "The text and the title of the reference say Qwen 2, the citation's key says Qwen 3: "
-        "any file named Qwen is taken."
+        "The text and the title of the reference say Qwen 2, the citation key says Qwen 3; any file named "
+        "Qwen is accepted."
     ),
     "kid": (
         "What the figures call KID is the paper's KD with a Gaussian kernel of bandwidth σ, not KID's "
-        "polynomial kernel: the Gaussian one is taken."
+        "polynomial kernel; the Gaussian kernel is used."
     ),
     "sigma": (
-        "The paper prints no bandwidth outside its ablation (20, 30, 40): for DINOv2 features the 40 of "
-        "Mixture-UCB's published runs is taken, for texts and recorded worlds the median distance."
+        "The paper gives no bandwidth outside its ablation (20, 30, 40); DINOv2 features use 40, as in the "
+        "published runs of Mixture-UCB, and texts and recorded worlds use the median distance."
     ),
     "sums": (
-        "The printed mean weights do not sum to 1 (ImageNet 1.006, Dogs 0.99, City 1.01), which is "
-        "rounding: they are kept as printed."
+        "The printed mean weights do not sum to 1 (ImageNet 1.006, Dogs 0.99, City 1.01) because of "
+        "rounding; they are kept as printed."
     ),
     "ffhq-gap": (
-        "Without LDM there is still StyleGAN-XL alone, so FFHQ's figure (164.13 and 155.13) allows a gap "
-        "of at most 9.00 for LDM where the table prints 12.54: both are kept as printed."
+        "Without LDM, StyleGAN-XL alone is still available, so FFHQ's figure (164.13 and 155.13) allows a "
+        "gap of at most 9.00 for LDM, but the table prints 12.54; both are kept as printed."
     ),
     "interior": (
-        "The assumption wants every arm in the optimum, but the FFHQ table has three of five arms and "
-        "the LSUN-Bedroom table three of four: we report leave-one-out gaps of the active arms, as the "
-        "table does, and say which arms are not active."
+        "The assumption requires every arm in the optimum, but the FFHQ table has three of five arms and the "
+        "LSUN-Bedroom table three of four; like the table, we report leave-one-out gaps of the active arms, "
+        "and list the inactive ones."
     ),
     "margin": (
-        "The assumption's margin is at some γ_0 > 0, the table's gaps are leave-one-out (γ_0 = 0): both "
-        "are in our table."
+        "The assumption's margin is at some γ_0 > 0, but the table's gaps are leave-one-out (γ_0 = 0); our "
+        "table has both."
     ),
     "separation": (
-        "The assumption wants ε_0 < ν_0/8, the table shows only that the gap is positive, which is "
-        "weaker: we print both."
+        "The assumption requires ε_0 < ν_0/8, but the table only shows that the gap is positive, which is "
+        "weaker; we print both."
     ),
     "spread": (
-        "The text promises mean ± standard deviation over 50 subsamples, the innovation table prints one "
-        "number: ours has both."
+        "The text promises mean ± standard deviation over 50 subsamples, but the innovation table prints one "
+        "number; ours has both."
     ),
     "breeds": (
-        "The interiority table calls the dog breeds G1 to G5 and does not say which is which: they are "
-        "not matched with breeds."
+        "The interiority table calls the dog breeds G1 to G5 without saying which is which; they are not "
+        "matched with breeds."
     ),
     "rke-gap": (
-        "The RKE gaps carry no unit: they are taken as gaps of the minimised inverse RKE, E k(X, X')²."
+        "The RKE gaps have no unit; we take them as gaps of the minimized inverse RKE, E k(X, X')²."
     ),
     "start": (
-        "The algorithm starts EG from the last weights or from uniform ones, the text says uniform: "
-        "both are measured."
+        "The algorithm starts EG from the last weights or from uniform ones, and the text says uniform; both "
+        "are measured."
     ),
     "step": (
-        "EG is run for 1000 steps at every round with a step size η that is printed nowhere: a grid of "
-        "η is measured."
+        "EG runs 1000 steps in every round with a step size η that is not printed; a grid of η is measured."
     ),
     "floor": (
-        "The lemma on the least weight has exp(−1 − …) and its proof ends without the −1: "
-        "genmix diagnose prints both."
+        "The lemma on the least weight has exp(−1 − …), but its proof ends without the −1; genmix diagnose "
+        "prints both."
     ),
     "sign": (
-        "Fidelity enters the minimised loss as + w G with G precision or density, which would make it "
-        "worse: it is subtracted here."
+        "Fidelity enters the minimized loss as + w G, with G precision or density, which would make it "
+        "worse; here it is subtracted."
     ),
     "kernel": (
-        "The paper names no kernel for Vendi outside its ablation, which has the cosine kernel and "
-        "random features of the Gaussian one: the cosine kernel is taken, which has nothing to choose."
+        "The paper names no kernel for Vendi outside its ablation, which has the cosine kernel and random "
+        "features of the Gaussian kernel; we use the cosine kernel, which has no parameters."
     ),
     "growth": (
-        "The paper solves in every round: here it is solved again when the samples have grown by 1 % "
-        "since the last time, which beyond-growth compares."
+        "The paper solves in every round; here the weights are solved for again after the samples have grown "
+        "by 1 %, a choice that beyond-growth tests."
     ),
     "convex": (
-        "The text calls log-Vendi convex in the weights; it is concave, and its negative is minimised."
+        "The text calls log-Vendi convex in the weights; it is concave, and its negative is minimized."
     ),
     "labels": (
-        "Two figures carry the label fig:vendidogs (RKE and KID on ImageNet, and the dogs): fig-rke-kid "
-        "and fig-dogs here."
+        "Two figures have the label fig:vendidogs (RKE and KID on ImageNet, and the dogs); here they are "
+        "fig-rke-kid and fig-dogs."
     ),
 }
-"""What was taken where the paper says two things, or too little, by topic."""
+"""By topic: what we do where the paper contradicts itself or says too little."""
 
 
 def choices(*topics: str) -> str:
-    """The sentences about some topics."""
+    """The sentences on these topics."""
     return " ".join(CHOICES[topic] for topic in topics)

@@ -1,8 +1,9 @@
-"""The Fréchet distance of every arm beside that of the best mixture.
+"""The Fréchet distance of every arm next to that of the best mixture.
 
-The distance of few samples is larger than that of many, and a weighted mixture of all samples has more
-of them than any arm. So every bar is a set of the same size: an arm's held-out half, or as many samples
-drawn from the held-out halves in the mixture's shares. The shares come from the other halves.
+The distance of a small set is larger than that of a large one, and a weighted mixture of all samples
+is larger than any arm. So every bar is a set of the same size: the held-out half of an arm, or as many
+samples drawn from the held-out halves by the weights of a mixture. The weights come from the other
+halves.
 """
 
 from __future__ import annotations
@@ -12,27 +13,28 @@ from typing import Any
 import numpy as np
 
 import genmix as gx
-from genmix.diagnosis.halves import Spread
-from genmix.offline.mixture import Pool, proportional
-from genmix.paper import published, text
-from genmix.paper.features import Source, sources
-from genmix.paper.item import Item, Made, Rows, Setting
-from genmix.paper.parallel import in_parallel
+from genmix.core.text import number
+from genmix.diagnosis.resampling import Spread
+from genmix.objectives.pool import Pool
+from genmix.offline.mixture import apportion
+from genmix.paper import published
+from genmix.paper.feature_files import LoadedDataset, load_datasets
+from genmix.paper.items import Item, ItemOutput, Rows, Settings
+from genmix.paper.markdown import data_line, spread, table
 from genmix.paper.published import choices
-from genmix.paper.tables import Arms, halves, reference_of, repeats
+from genmix.paper.subsamples import Arms, halves, over_subsamples
 
 MIXTURE, EVEN = "best mixture", "even mixture"
 
 WHISKER = 1.96
-"""Standard deviations either side: where 95 % of the splits lie."""
+"""In standard deviations, so that whiskers cover 95 % of the splits."""
 
 
-def make_bars(setting: Setting) -> Made:
-    """Measure, draw and say."""
+def make_bars(settings: Settings) -> ItemOutput:
     from genmix import charts
 
-    (source,) = sources(setting, ("ffhq",))
-    rows, gains = measure(setting, source)
+    (data,) = load_datasets(settings, ("ffhq",))
+    rows, gains = measure(settings, data)
     bars = [
         {
             "label": row["set"],
@@ -44,27 +46,26 @@ def make_bars(setting: Setting) -> Made:
         for row in rows
     ]
     chart = charts.bars(bars, "FD ↓ (lower is better)")
-    return Made({"bars": rows, "gains": gains}, {"fd-bars": chart}, words(source, rows, gains))
+    tables = {"bars": rows, "gains": gains}
+    return ItemOutput(tables, {"fd-bars": chart}, report(data, rows, gains))
 
 
-def measure(setting: Setting, source: Source) -> tuple[Rows, Rows]:
-    """Every set's distance over the splits, and how far the mixture is below the best arm in each."""
-    arms = source.world.arms
-    objective = gx.FrechetDistance(reference_of(source))
-    splits = in_parallel(
-        setting, "fig-fd-bars", split, (arms, objective, setting.seed), range(repeats(setting))
-    )
+def measure(settings: Settings, data: LoadedDataset) -> tuple[Rows, Rows]:
+    """The distance of every set over the splits, and by how much the mixture beats the best arm."""
+    arms = data.world.arms
+    shared = (arms, gx.FrechetDistance(data.real_data()), settings.seed)
+    splits = over_subsamples(settings, "fig-fd-bars", measure_split, shared)
     rows = []
     for name in (*arms, EVEN, MIXTURE):
         over = Spread.of([found["fd"][name] for found in splits])
-        shares = [found["weights"].get(name, np.nan) for found in splits]
+        weights = [found["weights"].get(name, np.nan) for found in splits]
         rows.append(
             {
                 "set": name,
                 "kind": {EVEN: "even", MIXTURE: "mixture"}.get(name, "arm"),
                 "fd_mean": over.mean,
                 "fd_std": over.std,
-                "weight_mean": float(np.mean(shares)) if name in arms else None,
+                "weight_mean": float(np.mean(weights)) if name in arms else None,
                 "samples": splits[0]["samples"],
                 "splits": len(splits),
             }
@@ -77,7 +78,7 @@ def measure(setting: Setting, source: Source) -> tuple[Rows, Rows]:
     return rows, gains
 
 
-def split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str, Any]:
+def measure_split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str, Any]:
     """Weights from one half of every arm, distances of sets of equal size from the other."""
     arms, objective, seed = shared
     first, second = halves(arms, seed, index)
@@ -93,8 +94,8 @@ def split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str,
 
 
 def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Generator) -> Any:
-    """``size`` different samples of the arms in these shares, by largest remainders."""
-    counts = proportional(np.array([weights[name] for name in arms]), size)
+    """``size`` distinct samples of the arms in proportion to the weights."""
+    counts = apportion(np.array([weights[name] for name in arms]), size)
     parts = [
         rows[rng.choice(len(rows), count, replace=False)]
         for rows, count in zip(arms.values(), counts, strict=True)
@@ -102,41 +103,37 @@ def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Gener
     return np.concatenate(parts)
 
 
-def words(source: Source, rows: Rows, gains: Rows) -> str:
-    """The numbers, ours and the paper's."""
+def report(data: LoadedDataset, rows: Rows, gains: Rows) -> str:
+    """Our numbers and the paper's."""
     best, gain = gains[0]["best_arm"], Spread.of([row["gain"] for row in gains])
     better = sum(row["gain"] > 0 for row in gains)
+    headings = ["set", "FD ↓", "weight"]
     lines = [
-        [
-            row["set"],
-            text.spread(Spread(row["fd_mean"], row["fd_std"])),
-            text.number(row["weight_mean"]),
-        ]
+        [row["set"], spread(row["fd_mean"], row["fd_std"]), number(row["weight_mean"])]
         for row in rows
     ]
-    headings = ["set", "FD ↓", "weight"]
-    if source.is_paper:
+    if data.is_paper:
         headings.append("FD in the paper")
         known = {
             published.FFHQ_BEST_ARM: published.FFHQ_BEST_ARM_FD,
             MIXTURE: published.FFHQ_MIXTURE_FD,
         }
         for line, row in zip(lines, rows, strict=True):
-            line.append(text.number(known.get(row["set"])))
-    data = "The same data." if source.is_paper else f"Other data than {source.world.name}'s."
+            line.append(number(known.get(row["set"])))
+    same = "The same data." if data.is_paper else f"These are not the data of {data.world.name}."
     drop = published.FFHQ_BEST_ARM_FD - published.FFHQ_MIXTURE_FD
     return "\n\n".join(
         [
-            f"### {source.title}",
-            text.data_line(source.world),
-            f"Mean ± standard deviation over {len(gains)} random splits: the weights are those of one "
-            f"half of every arm, and each set has {rows[0]['samples']} samples of the other halves. "
+            f"### {data.title}",
+            data_line(data.world),
+            f"Mean ± standard deviation over {len(gains)} random splits. The weights come from one "
+            f"half of every arm, and each set has {rows[0]['samples']} samples from the other halves. "
             f"Whiskers in the figure are ± {WHISKER} standard deviations.",
-            text.table(headings, lines),
-            f"The best mixture is {gain.mean:.4g} ± {gain.std:.2g} below the best arm, {best}, and below "
-            f"it in {better} of {len(gains)} splits.",
+            table(headings, lines),
+            f"The best mixture is {gain.mean:.4g} ± {gain.std:.2g} below the best arm, {best}, and "
+            f"below it in {better} of {len(gains)} splits.",
             f"The paper, on FFHQ: {published.FFHQ_BEST_ARM} {published.FFHQ_BEST_ARM_FD}, the mixture "
-            f"{published.FFHQ_MIXTURE_FD}, which is {drop:.2f} lower. {data}",
+            f"{published.FFHQ_MIXTURE_FD}, which is {drop:.2f} lower. {same}",
         ]
     )
 
@@ -144,7 +141,7 @@ def words(source: Source, rows: Rows, gains: Rows) -> str:
 ITEMS = (
     Item(
         "fig-fd-bars",
-        "FD of every arm beside that of the best mixture, on FFHQ",
+        "FD of every arm next to that of the best mixture, on FFHQ",
         "ffhq with real data",
         "fashion",
         choices("ffhq-gap"),

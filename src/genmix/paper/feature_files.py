@@ -1,12 +1,12 @@
-"""The paper's own data where somebody has the feature files, and recorded worlds where nobody has.
+"""The paper's feature files where they are available, and recorded worlds otherwise.
 
-``--features DIR`` holds a folder for each dataset (``DIR/ffhq``), with a file for each model and one for
-the real data, at any depth and in either of two layouts:
+``--features DIR`` holds one folder per dataset (``DIR/ffhq``), with one file per model and one for the
+real data, at any depth and in either of two layouts:
 
 - dgm-eval's: ``reps_LDM_dinov2_nimage-50000_test.npz`` or ``LDM/reps_dinov2.npz``, with the array ``reps``;
 - Mixture-UCB's: ``dino/LDM.npz`` or ``LDM_features.npz``, with an array such as ``dino_features``.
 
-A folder or the end of a name says the encoder, if anything does.
+The encoder is the name of a folder or the end of a file name, if it is given at all.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from genmix.comparison.worlds import World, load_world
+from genmix.core.text import listed
 from genmix.data.features import Statistics, read_file
 from genmix.errors import InputError
-from genmix.paper.item import Setting
+from genmix.paper.items import Settings
 from genmix.paper.published import DATASETS, SIGMA, Dataset, plain
 
 RULE = (
-    "A dataset is a folder of DIR (ffhq, lsun-bedroom, imagenet, dogs, birds, city) with one feature file "
-    "for each model, in dgm-eval's layout (reps_MODEL_ENCODER_nimage-N_test.npz) or Mixture-UCB's "
-    "(ENCODER/MODEL.npz). The reference is the file named train, real or reference, or by the dataset "
-    "itself (ffhq256.npz); test and val are taken where there is no other."
+    "A dataset is a folder in DIR (ffhq, lsun-bedroom, imagenet, dogs, birds, city) with one feature file "
+    "per model, in the layout of dgm-eval (reps_MODEL_ENCODER_nimage-N_test.npz) or of Mixture-UCB "
+    "(ENCODER/MODEL.npz). The reference is the file named train, real or reference, or like the dataset "
+    "(ffhq256.npz); if there is none, the file named test or val."
 )
-"""What --list says of the files."""
+"""What --list says about the files."""
 
 ENDINGS = (".npz", ".npy", ".pt", ".pth", ".parquet", ".pq", ".jsonl", ".ndjson")
 
@@ -46,7 +47,7 @@ ENCODERS = {
     "swav": "swav",
     "pixel": "pixels?",
 }
-"""Encoders that a folder or the end of a file's name can say."""
+"""Encoders, and the names of folders and the ends of file names that stand for them."""
 
 REAL = "(train|real|reference|ref)(data|set|images)?"
 HELD_OUT = "(test|val|validation)(data|set|images)?"
@@ -54,14 +55,14 @@ SIZE = "(32|64|128|256|512|1024)?"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Data that an item is made on."""
+class LoadedDataset:
+    """The data of an item: a dataset of the paper, or a recorded world in its place."""
 
     world: World
     datasets: tuple[str, ...]
-    """Those of the paper that it is, or that it stands for."""
+    """The datasets of the paper that it is, or that it stands for."""
     is_paper: bool
-    """Whether these are the paper's models, so that its numbers can stand beside ours."""
+    """Whether these are the paper's models, so that its numbers can be compared with ours."""
 
     @property
     def title(self) -> str:
@@ -70,27 +71,40 @@ class Source:
 
     @property
     def bandwidth(self) -> float | Literal["median"]:
-        """σ: the published one for the paper's images in DINOv2, the median distance for all others."""
+        """The published σ for the paper's images in DINOv2, the median distance for all others."""
         is_dino = self.is_paper and self.world.encoder in ("dinov2", None)
         is_image = DATASETS[self.datasets[0]].encoder == "dinov2"
         return SIGMA if is_dino and is_image else "median"
 
+    @property
+    def stands_for(self) -> str | None:
+        return None if self.is_paper else ", ".join(self.datasets)
 
-def sources(setting: Setting, datasets: Iterable[str]) -> list[Source]:
-    """The data for these datasets: from --features what is there, the stand-ins for the others."""
+    def real_data(self) -> Any:
+        """The reference samples, which the Fréchet distance needs."""
+        if self.world.reference is None:
+            raise InputError(
+                f"{self.title} has no file of the real data, which the Fréchet distance needs; add one "
+                "named real.npz."
+            )
+        return self.world.reference
+
+
+def load_datasets(settings: Settings, datasets: Iterable[str]) -> list[LoadedDataset]:
+    """These datasets from --features, and recorded worlds for those that are not there."""
     wanted = tuple(datasets)
     found = [
-        Source(read_dataset(setting.features, key), (key,), True)
+        LoadedDataset(read_dataset(settings.features, key), (key,), True)
         for key in wanted
-        if setting.features is not None and has_dataset(setting.features, key)
+        if settings.features is not None and has_dataset(settings.features, key)
     ]
-    there = {key for source in found for key in source.datasets}
+    available = {key for data in found for key in data.datasets}
     stand_ins: dict[str, list[str]] = {}
     for key in wanted:
-        if key not in there:
+        if key not in available:
             stand_ins.setdefault(DATASETS[key].stands_in, []).append(key)
     return found + [
-        Source(load_world(name, setting.worlds), tuple(keys), False)
+        LoadedDataset(load_world(name, settings.worlds), tuple(keys), False)
         for name, keys in stand_ins.items()
     ]
 
@@ -100,41 +114,45 @@ def has_dataset(folder: Path, dataset: str) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that has nothing of the paper in it."""
+    """Reject a folder without any dataset of the paper."""
     if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}: name that of the features with --features.")
+        raise InputError(
+            f"there is no folder {folder}; pass the folder of the feature files with --features."
+        )
     if not any(has_dataset(folder, key) for key in DATASETS):
         raise InputError(
-            f"{folder} holds {_names(folder)} and no dataset of the paper: "
-            f"give it a folder named {', '.join(list(DATASETS)[:-1])} or {list(DATASETS)[-1]}."
+            f"{folder} has no dataset of the paper (it contains {_names(folder)}); "
+            f"add a folder named {listed(DATASETS, 'or')}."
         )
 
 
 def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> World:
-    """A dataset's models and real data; ``encoder`` by default the paper's, or the only one there."""
+    """The models and the real data of a dataset; by default under the paper's encoder or the only one."""
     known = DATASETS[dataset]
     place = _dataset_folder(folder, known)
     if place is None:
-        raise InputError(f"{folder} holds {_names(folder)}: give it a folder named {known.key}.")
+        raise InputError(f"{folder} contains {_names(folder)}; add a folder named {known.key}.")
     files = [_read_name(path, place) for path in _feature_files(place)]
     if not files:
         raise InputError(
-            f"{place} holds no feature files ({_names(place)}): "
-            f"it wants one for each of {', '.join(known.models)}, and one of the real data."
+            f"{place} contains no feature files ({_names(place)}); "
+            f"add one for each of {', '.join(known.models)}, and one for the real data."
         )
     chosen, files = _of_encoder(files, known, place, encoder)
     real, models = _split(files, known, place)
-    labelled, notes = _labelled(models, known, place)
-    if len(labelled) < 2:
+    models_by_label, notes = _by_label(models, known, place)
+    if len(models_by_label) < 2:
         raise InputError(
-            f"{place} holds {_listed(labelled) or 'no model'}: a mixture needs at least two of "
+            f"{place} contains {_some(models_by_label)}; a mixture needs at least two of "
             f"{', '.join(known.models)}."
         )
-    arms = {label: _read(file.path) for label, file in labelled.items()}
+    arms = {label: _read(file.path) for label, file in models_by_label.items()}
     reference = None if real is None else _read(real.path)
     if real is None:
-        notes.append("no file of the real data, so no distance to it")
-    _check_dimensions(arms, {label: file.path for label, file in labelled.items()}, reference, real)
+        notes.append("no file of the real data, so no distances")
+    _check_dimensions(
+        arms, {label: file.path for label, file in models_by_label.items()}, reference, real
+    )
     return World(known.key, arms, reference, chosen, note="; ".join(notes))
 
 
@@ -143,11 +161,11 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
 
 @dataclass(frozen=True)
 class _File:
-    """A feature file and what its name says."""
+    """A feature file and the meaning of its name."""
 
     path: Path
     name: str
-    """Of the model, or of the real data."""
+    """The model, or the real data."""
     encoder: str | None
 
     @property
@@ -202,9 +220,9 @@ def _dataset_folder(folder: Path, dataset: Dataset) -> Path | None:
 def _of_encoder(
     files: Sequence[_File], dataset: Dataset, place: Path, wanted: str | None
 ) -> tuple[str | None, list[_File]]:
-    """The files of one encoder: the wanted, else the paper's, else the only one.
+    """The files of one encoder: the requested one, the paper's, or the only one.
 
-    Files that name no encoder are taken for the paper's.
+    Files without an encoder in their names belong to the paper's.
     """
     named = sorted({file.encoder for file in files if file.encoder is not None})
     chosen = dataset.encoder if wanted is None else _encoder_in(wanted) or wanted
@@ -214,8 +232,8 @@ def _of_encoder(
     found = [f for f in files if f.encoder == chosen or (implied and f.encoder is None)]
     if not found:
         raise InputError(
-            f"{place} holds features of {', '.join(named) or 'an unnamed encoder'} and none of "
-            f"{chosen}: put those into the folder {place / chosen}."
+            f"{place} contains features of {', '.join(named) or 'an unnamed encoder'} and none of "
+            f"{chosen}; put these into the folder {place / chosen}."
         )
     return (chosen if any(f.encoder for f in found) else None), found
 
@@ -223,7 +241,7 @@ def _of_encoder(
 def _split(
     files: Sequence[_File], dataset: Dataset, place: Path
 ) -> tuple[_File | None, list[_File]]:
-    """The file of the real data, and those of the models."""
+    """The file of the real data, and the files of the models."""
     own = "|".join((plain(dataset.key), *dataset.aliases))
     forms = (f"({own})?{SIZE}{REAL}", f"({own}){SIZE}", f"({own})?{SIZE}{HELD_OUT}")
     ranked: list[list[_File]] = [[] for _ in forms]
@@ -234,29 +252,29 @@ def _split(
     best = next((group for group in ranked if group), [])
     if len(best) > 1:
         raise InputError(
-            f"{best[0].path} and {best[1].path} both name the real data: keep one in {place}."
+            f"{best[0].path} and {best[1].path} are both the real data; keep one of them in {place}."
         )
     return (best[0] if best else None), models
 
 
-def _labelled(
+def _by_label(
     files: Sequence[_File], dataset: Dataset, place: Path
 ) -> tuple[dict[str, _File], list[str]]:
-    """The models by the paper's names, in its order, then others by their own."""
+    """The models of the paper by their names there, then others by their own names."""
     found: dict[str, _File] = {}
     for file in files:
         fits = (name for name, form in dataset.models.items() if re.fullmatch(form, file.key))
         label = next(fits, file.name)
         if label in found:
             raise InputError(
-                f"{found[label].path} and {file.path} would both be the model {label}: "
-                f"keep one in {place}."
+                f"{found[label].path} and {file.path} are both the model {label}; "
+                f"keep one of them in {place}."
             )
         found[label] = file
     extra = sorted(set(found) - set(dataset.models))
     missing = [name for name in dataset.models if name not in found]
-    notes = [f"also there, and no model of the paper: {', '.join(extra)}"] if extra else []
-    notes += [f"not there: {', '.join(missing)}"] if missing else []
+    notes = [f"models that are not in the paper: {', '.join(extra)}"] if extra else []
+    notes += [f"missing: {', '.join(missing)}"] if missing else []
     order = [name for name in dataset.models if name in found] + extra
     return {name: found[name] for name in order}, notes
 
@@ -268,7 +286,7 @@ def _read(path: Path) -> Any:
     content = read_file(path)
     if isinstance(content, Statistics):
         raise InputError(
-            f"{path} holds mu and sigma only, and samples are needed: embed them anew."
+            f"{path} contains only mu and sigma, but samples are needed; embed them again."
         )
     return content
 
@@ -284,18 +302,16 @@ def _check_dimensions(
     for rows, path in all_of_them:
         if rows.shape[1] != d:
             raise InputError(
-                f"{path} has dimension {rows.shape[1]} and {paths[first]} has {d}: "
-                "embed all with the same encoder."
+                f"{path} has dimension {rows.shape[1]} and {paths[first]} has {d}; "
+                "embed all of them with the same encoder."
             )
 
 
 def _names(folder: Path) -> str:
-    return _listed(sorted(path.name for path in folder.iterdir() if path.name[0] != "."))
+    return _some(sorted(path.name for path in folder.iterdir() if path.name[0] != "."))
 
 
-def _listed(names: Iterable[str]) -> str:
-    some = list(names)
-    shown = ", ".join(some[:6])
-    if len(some) > 6:
-        return f"{shown} and {len(some) - 6} more"
-    return shown or "nothing"
+def _some(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - 6} more" if len(every) > 6 else ""
+    return ", ".join(every[:6]) + more or "nothing"

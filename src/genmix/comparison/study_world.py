@@ -1,4 +1,4 @@
-"""The pools that a study or a finished run holds, to compare policies on."""
+"""The world of a study with recorded arms, or of a finished run."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from genmix.comparison.worlds import World
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
-from genmix.generators.base import GenerationError, Generator
+from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
-from genmix.objectives.base import Objective
+from genmix.objectives import Objective
 from genmix.runs.interrupts import Interrupts
-from genmix.runs.journal import NAME, Journal, embedding_of
+from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.runs.journal_schema import JOURNAL
 from genmix.runs.prepare import close_all, make_encoder, make_generators
 from genmix.runs.references import read_reference
 from genmix.runs.result import Run
-from genmix.study.config import Study, read_study, study_from
-from genmix.study.terms import make_objective
+from genmix.study.components import make_objective
+from genmix.study.study import Study, read_study, study_from
 
-AT_ONCE = 64
+BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
-class StudyPools:
+class StudyWorld:
     """A world with the objective and the options of the study it came from."""
 
     world: World
@@ -37,8 +38,8 @@ class StudyPools:
     options: dict[str, Any]
 
 
-def read_study_pools(study: Any) -> StudyPools:
-    """Of a study file, a study as plain data, a run folder or a Run."""
+def read_study_world(study: Any) -> StudyWorld:
+    """The world of a study file, a study as plain data, a run folder or a Run."""
     if isinstance(study, Run):
         return _of_run(study.folder)
     if isinstance(study, Mapping):
@@ -46,9 +47,9 @@ def read_study_pools(study: Any) -> StudyPools:
     if isinstance(study, Study):
         return _of_study(study, Path.cwd())
     if not isinstance(study, str | os.PathLike):
-        raise InputError(f"{study!r} cannot be compared on: give a study, a run folder or arrays.")
+        raise InputError(f"cannot compare on {study!r}; pass a study, a run folder or arrays.")
     place = Path(study)
-    if (place / NAME).exists():
+    if (place / JOURNAL).exists():
         return _of_run(place)
     return _of_study(read_study(place), place.parent)
 
@@ -63,68 +64,65 @@ def _options(study: Study) -> dict[str, Any]:
     return options | ({} if study.budget.samples is None else {"rounds": study.budget.samples})
 
 
-def _of_run(folder: Path) -> StudyPools:
-    """What a run has made, as if it were all that its arms can make."""
-    journal = Journal.open(folder, readonly=True)
-    try:
+def _of_run(folder: Path) -> StudyWorld:
+    """The samples of a run, taken as the whole population."""
+    with JournalReader.open(folder) as journal:
         study = study_from(journal.meta("study"))
         home = journal.study_folder()
         rows: dict[str, list[Any]] = {label: [] for label in study.arms}
-        notes: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
+        extras: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
         for row in journal.told_rows():
             rows[row["arm"]].append(embedding_of(row))
-            notes[row["arm"]].append((row["quality"], row["cost"]))
+            extras[row["arm"]].append((row["quality"], row["cost"]))
         encoder_name = journal.meta("encoder")
-    finally:
-        journal.close()
     empty = next((label for label, found in rows.items() if not found), None)
     if empty is not None:
-        raise InputError(f"{folder} has no sample of arm {empty!r}: compare on another run.")
+        raise InputError(f"{folder} has no sample of arm {empty!r}; compare on another run.")
     pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
-    world = _world(study.name, pools, encoder_name, notes)
+    world = _world(study.name, pools, encoder_name, extras)
     encoder = make_encoder(study, home)
     try:
         objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
     finally:
-        Interrupts().carry_out(close_all({}, encoder))
-    return StudyPools(world, objective, _options(study))
+        Interrupts().run(close_all({}, encoder))
+    return StudyWorld(world, objective, _options(study))
 
 
-def _of_study(study: Study, folder: Path) -> StudyPools:
+def _of_study(study: Study, folder: Path) -> StudyWorld:
     live = [label for label, arm in study.arms.items() if not isinstance(arm, RecordedArm)]
     if live:
         raise InputError(
-            f"arm {live[0]!r} is not recorded, and every policy would pay for its samples anew: run the "
-            "study once, with 'policy: uniform', and compare on its run folder."
+            f"arm {live[0]!r} is not recorded, so every policy would generate its own samples; run the "
+            "study once with 'policy: uniform', and compare on its run folder."
         )
     encoder = make_encoder(study, folder)
     generators = make_generators(study, folder)
     try:
-        pools, notes = {}, {}
+        pools, extras = {}, {}
         for label, generator in generators.items():
-            samples = Interrupts().carry_out(_all_samples(generator, label))
+            samples = Interrupts().run(_all_samples(generator, label))
             pools[label] = _embedded(samples, encoder, label)
-            notes[label] = [(sample.quality, sample.cost) for sample in samples]
+            extras[label] = [(sample.quality, sample.cost) for sample in samples]
         objective = make_objective(
             study, lambda path: read_reference(path, folder, encoder, _quiet)
         )
     finally:
-        Interrupts().carry_out(close_all(generators, encoder))
+        Interrupts().run(close_all(generators, encoder))
     name = None if encoder is None else encoder.name
-    return StudyPools(_world(study.name, pools, name, notes), objective, _options(study))
+    return StudyWorld(_world(study.name, pools, name, extras), objective, _options(study))
 
 
 def _world(
     name: str,
     pools: dict[str, Any],
     encoder: str | None,
-    notes: Mapping[str, Sequence[tuple[float | None, float | None]]],
+    extras: Mapping[str, Sequence[tuple[float | None, float | None]]],
 ) -> World:
-    """Pools with the arms' mean costs where every arm has one, and qualities where every sample has one."""
-    known = {arm: [cost for _, cost in each if cost is not None] for arm, each in notes.items()}
+    """The pools, with mean costs if every arm has costs, and qualities if every sample has one."""
+    known = {arm: [cost for _, cost in each if cost is not None] for arm, each in extras.items()}
     costs = {arm: float(np.mean(each)) for arm, each in known.items() if each}
-    rated = all(quality is not None for each in notes.values() for quality, _ in each)
-    qualities = {arm: np.array([q for q, _ in each], dtype=float) for arm, each in notes.items()}
+    rated = all(quality is not None for each in extras.values() for quality, _ in each)
+    qualities = {arm: np.array([q for q, _ in each], dtype=float) for arm, each in extras.items()}
     return World(
         name,
         pools,
@@ -138,9 +136,9 @@ async def _all_samples(generator: Generator, label: str) -> list[Sample]:
     total = generator.available()
     assert total is not None
     found: list[Sample] = []
-    for start in range(0, total, AT_ONCE):
-        places = range(start, min(start + AT_ONCE, total))
-        for outcome in await generator.generate([Request(place, 0) for place in places]):
+    for start in range(0, total, BATCH_SIZE):
+        places = range(start, min(start + BATCH_SIZE, total))
+        for outcome in await collect(generator, [Request(place, 0) for place in places]):
             if isinstance(outcome, GenerationError):
                 raise InputError(f"arm {label!r}: {outcome}")
             found.append(outcome)
@@ -152,10 +150,12 @@ def _embedded(samples: Sequence[Sample], encoder: Encoder | None, label: str) ->
     if len(vectors) == len(samples) and encoder is None:
         return np.array(vectors, dtype=float)
     if encoder is None:
-        raise InputError(f"arm {label!r} has no embeddings and the study no encoder: name one.")
-    parts = [encoder.encode(samples[k : k + AT_ONCE]) for k in range(0, len(samples), AT_ONCE)]
+        raise InputError(f"arm {label!r} has no embeddings and the study has no encoder; add one.")
+    parts = [
+        encoder.encode(samples[k : k + BATCH_SIZE]) for k in range(0, len(samples), BATCH_SIZE)
+    ]
     return np.concatenate(parts).astype(float)
 
 
 def _quiet(line: str) -> None:
-    """Nobody watches."""
+    """Progress is not shown."""

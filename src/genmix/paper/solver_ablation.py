@@ -1,4 +1,4 @@
-"""The paper's exponentiated gradient against Newton: what a step buys, and what it changes in a run."""
+"""The paper's exponentiated gradient against Newton: the gap per step, and the effect on a run."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from numpy.typing import NDArray
 import genmix as gx
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.statistics import mean_interval
-from genmix.comparison.variants import Variant
+from genmix.comparison.variant import Variant
 from genmix.comparison.worlds import World
 from genmix.core.arrays import Vector
-from genmix.offline.mixture import Pool
-from genmix.paper import text
-from genmix.paper.features import Source, sources
-from genmix.paper.item import Item, Made, Rows, Setting
-from genmix.paper.parallel import in_parallel
-from genmix.paper.playing import WARM_START, Size, play
+from genmix.objectives.pool import Pool
+from genmix.paper.comparisons import WARM_START, Size, compare_policies
+from genmix.paper.feature_files import LoadedDataset, load_datasets
+from genmix.paper.items import Item, ItemOutput, Rows, Settings, in_parallel
+from genmix.paper.markdown import data_line, table
 from genmix.paper.published import choices
-from genmix.paper.tables import reference_of
+from genmix.solvers.eg import MIN_LOG_WEIGHT
 from genmix.solvers.loss import Expansion, Loss
-from genmix.solvers.simplex import TINIEST, Solver, feasible, lifted, uniform
+from genmix.solvers.simplex import feasible, lifted, uniform
+from genmix.solvers.solve import Solver
 
 DIMENSION, QUICK_DIMENSION = 64, 32
-"""Of the losses on which steps are counted."""
+"""Dimension of the losses on which steps are counted."""
 
 RUN_DIMENSION = 16
-"""Of the runs, which solve at every round: 1000 steps a round are many eigendecompositions."""
+"""Dimension of the runs, which need 1000 eigendecompositions in every round."""
 
 STEPS = (10, 100, 1000)
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
 ROUNDS, REPEATS = 150, 10
 QUICK_ROUNDS, QUICK_REPEATS = 45, 2
-PART_BEFORE = 0.9
-"""The part of the samples whose best mixture a warm start is."""
+WARM_FRACTION = 0.9
+"""A warm start is the best mixture of this fraction of the samples."""
 
 TITLES = {"frechet_distance": "FD", "vendi": "Vendi"}
+NEWTON = "Newton"
 
 
-def make_solver(setting: Setting) -> Made:
-    """Count, play, draw and say."""
+def make_solver(settings: Settings) -> ItemOutput:
     from genmix import charts
 
-    (source,) = sources(setting, ("ffhq",))
-    gaps = measure(setting, source)
-    runs = play_all(setting, source, best_rates(gaps))
+    (data,) = load_datasets(settings, ("ffhq",))
+    gaps = measure_gaps(settings, data)
+    runs = compare_solvers(settings, data, best_rates(gaps))
     compared = against_newton(runs)
     panels = [
         [charts.Panel(*panel, log_y=True, x=x) for panel in gap_panels(gaps, column)]
@@ -60,26 +60,24 @@ def make_solver(setting: Setting) -> Made:
         "runs": charts.intervals(run_rows(compared), "pooled score against Newton's, % (→ better)"),
     }
     tables = {"gaps": gaps, "runs": runs, "against_newton": compared}
-    return Made(tables, drawn, words(source, setting, gaps, compared))
+    return ItemOutput(tables, drawn, report(data, settings, gaps, compared))
 
 
 # -- losses ------------------------------------------------------------------------------------------
 
 
-def reduced(source: Source, dimension: int) -> World:
+def project(data: LoadedDataset, dimension: int) -> World:
     """The world along the first principal directions of its reference."""
-    world, reference = source.world, reference_of(source)
-    centre = reference.mean(axis=0)
-    _, vectors = np.linalg.eigh(
-        np.cov((reference - centre).T, bias=True).reshape(2 * (len(centre),))
-    )
-    basis = vectors[:, ::-1][:, :dimension]
-    arms = {name: (rows - centre) @ basis for name, rows in world.arms.items()}
-    return replace(world, arms=arms, reference=(reference - centre) @ basis)
+    world, reference = data.world, data.real_data()
+    center = reference.mean(axis=0)
+    covariance = np.cov((reference - center).T, bias=True).reshape(2 * (len(center),))
+    basis = np.linalg.eigh(covariance)[1][:, ::-1][:, :dimension]
+    arms = {name: (rows - center) @ basis for name, rows in world.arms.items()}
+    return replace(world, arms=arms, reference=(reference - center) @ basis)
 
 
-def dimension(setting: Setting) -> int:
-    return QUICK_DIMENSION if setting.quick else DIMENSION
+def gap_dimension(settings: Settings) -> int:
+    return QUICK_DIMENSION if settings.quick else DIMENSION
 
 
 def objectives(world: World) -> tuple[gx.Objective, ...]:
@@ -87,31 +85,35 @@ def objectives(world: World) -> tuple[gx.Objective, ...]:
 
 
 class CountedLoss(Loss):
-    """A loss that counts how often it was evaluated: an eigendecomposition each time."""
+    """A loss that counts its evaluations, each of which needs an eigendecomposition."""
 
     def __init__(self, loss: Loss) -> None:
         self._loss = loss
         self.size, self.scale = loss.size, loss.scale
-        self.steep, self.smooth, self.patience = loss.steep, loss.smooth, loss.patience
+        self.singular_boundary, self.smooth = loss.singular_boundary, loss.smooth
+        self.hessian_reuse_ratio = loss.hessian_reuse_ratio
         self.count = 0
 
-    def value(self, alpha: Vector, blur: float = 0.0) -> float:
+    def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         self.count += 1
-        return self._loss.value(alpha, blur)
+        return self._loss.value(alpha, smoothing)
 
-    def expand(self, alpha: Vector, blur: float = 0.0) -> Expansion:
+    def score(self, alpha: Vector) -> float:
+        return self._loss.score(alpha)
+
+    def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         self.count += 1
-        return self._loss.expand(alpha, blur)
+        return self._loss.expand(alpha, smoothing)
 
 
 # -- gaps --------------------------------------------------------------------------------------------
 
 
-def measure(setting: Setting, source: Source) -> Rows:
-    """The certified gap after every step of EG at every rate, and of Newton, from both starts."""
-    world = reduced(source, dimension(setting))
+def measure_gaps(settings: Settings, data: LoadedDataset) -> Rows:
+    """The certified gap after each step of EG at every rate, and of Newton, from both starts."""
+    world = project(data, gap_dimension(settings))
     jobs = [(index, rate) for index in range(2) for rate in (None, *RATES)]
-    found = in_parallel(setting, "ablation-solver, gaps", paths, world, jobs)
+    found = in_parallel(settings, "ablation-solver, gaps", paths, world, jobs)
     return [row for rows in found for row in rows]
 
 
@@ -120,7 +122,7 @@ def paths(world: World, job: tuple[int, float | None]) -> Rows:
     index, rate = job
     objective = objectives(world)[index]
     loss = Pool.of(world.arms, objective).tally.loss(range(len(world.arms)))
-    before = {name: rows[: int(PART_BEFORE * len(rows))] for name, rows in world.arms.items()}
+    before = {name: rows[: int(WARM_FRACTION * len(rows))] for name, rows in world.arms.items()}
     warm = np.array(list(gx.optimal_mixture(before, objective).weights.values()))
     rows: Rows = []
     for start, alpha in (("uniform", uniform(loss.size)), ("warm", warm)):
@@ -133,7 +135,7 @@ def paths(world: World, job: tuple[int, float | None]) -> Rows:
 
 
 def eg_path(loss: Loss, start: Vector, rate: float, steps: int) -> Iterator[dict[str, Any]]:
-    """EG as :class:`genmix.EG` does it, looked at on the way, at about 25 steps evenly in their logs."""
+    """The path of :class:`genmix.EG`, recorded at about 25 steps that are evenly spaced in log scale."""
     wanted = {0, *STEPS, *np.round(np.geomspace(1, steps, 25)).astype(int).tolist()}
     alpha = lifted(start)
     logs = np.log(alpha)
@@ -142,12 +144,12 @@ def eg_path(loss: Loss, start: Vector, rate: float, steps: int) -> Iterator[dict
         if step in wanted:
             yield {"step": step, "expansions": step + 1, "gap": here.gap, "loss": here.value}
         logs = logs - rate * here.gradient
-        logs = np.maximum(logs - logs.max(), TINIEST)
+        logs = np.maximum(logs - logs.max(), MIN_LOG_WEIGHT)
         alpha = feasible(np.exp(logs))
 
 
 def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
-    """Newton stopped after 1, 2, 3, ... steps."""
+    """Newton, stopped after 1, 2, 3, ... steps."""
     first = loss.expand(lifted(start))
     yield {"step": 0, "expansions": 1, "gap": first.gap, "loss": first.value}
     for steps in range(1, 100):
@@ -155,16 +157,12 @@ def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
         found = gx.Newton(max_steps=steps).solve(counted, start)
         if found.iterations < steps:
             return
-        yield {
-            "step": steps,
-            "expansions": counted.count,
-            "gap": found.gap,
-            "loss": found.loss,
-        }
+        point = {"gap": found.gap, "loss": found.loss}
+        yield {"step": steps, "expansions": counted.count, **point}
 
 
 def best_rates(gaps: Rows) -> dict[str, float]:
-    """For each objective the rate with the least gap after all steps from the uniform start."""
+    """For each objective, the rate with the smallest gap after all steps from the uniform start."""
     found = {}
     for objective in TITLES:
         last = [r for r in _of(gaps, objective, "uniform") if r["step"] == STEPS[-1]]
@@ -179,11 +177,8 @@ def _of(gaps: Rows, objective: str, start: str) -> Rows:
 # -- runs --------------------------------------------------------------------------------------------
 
 
-NEWTON = "Newton"
-
-
 def solvers(rate: float) -> dict[str, Variant]:
-    """What is compared: the paper's is 1000 steps from uniform weights."""
+    """The solvers to compare; the paper's takes 1000 steps from uniform weights."""
     few, some, many = STEPS
     found: dict[str, Solver] = {
         NEWTON: gx.Newton(),
@@ -198,15 +193,15 @@ def solvers(rate: float) -> dict[str, Variant]:
     return {label: Variant(solver=solver) for label, solver in found.items()}
 
 
-def play_all(setting: Setting, source: Source, rates: dict[str, float]) -> Rows:
-    """Mixture-Greedy with every solver, solving at every round."""
-    world = reduced(source, RUN_DIMENSION)
-    rounds, repeats = (QUICK_ROUNDS, QUICK_REPEATS) if setting.quick else (ROUNDS, REPEATS)
-    spent = Size(max(rounds, (WARM_START + 1) * len(world.arms)), repeats)
+def compare_solvers(settings: Settings, data: LoadedDataset, rates: dict[str, float]) -> Rows:
+    """Mixture-Greedy with each solver, solving in every round."""
+    world = project(data, RUN_DIMENSION)
+    rounds, repeats = (QUICK_ROUNDS, QUICK_REPEATS) if settings.quick else (ROUNDS, REPEATS)
+    size = Size(max(rounds, (WARM_START + 1) * len(world.arms)), repeats)
     rows: Rows = []
     for objective in objectives(world):
         variants = solvers(rates[objective.name])
-        found = play(setting, world, objective, variants, spent, resolve_growth=0.0)
+        found = compare_policies(settings, world, objective, variants, size, resolve_growth=0.0)
         for label in variants:
             rows += _run_rows(found, label)
     return rows
@@ -229,7 +224,7 @@ def _run_rows(found: Comparison, label: str) -> Rows:
 
 
 def against_newton(runs: Rows) -> Rows:
-    """The paired difference of the pooled score to Newton's, positive where it is better."""
+    """The paired difference of the pooled score from Newton's, positive if it is better."""
     rows = []
     for objective in TITLES:
         sign = 1.0 if objective == "vendi" else -1.0
@@ -265,13 +260,16 @@ def _column(rows: Rows, solver: str, name: str) -> NDArray[np.float64]:
 # -- showing -----------------------------------------------------------------------------------------
 
 
+BAND = ("mean", "low", "high")
+
+
 def gap_panels(gaps: Rows, x: str) -> list[tuple[str, Rows, str]]:
-    """A panel for each objective and start: title, rows, the y-axis."""
+    """Title, rows and y-axis of one panel per objective and start."""
     panels = []
     for objective, title in TITLES.items():
         for start in ("uniform", "warm"):
             rows = [
-                {"series": _series(row), "x": row[x], **_flat(row["gap"])}
+                {"series": _series(row), "x": row[x], **dict.fromkeys(BAND, row["gap"])}
                 for row in _of(gaps, objective, start)
                 if row["step"] > 0
             ]
@@ -281,11 +279,6 @@ def gap_panels(gaps: Rows, x: str) -> list[tuple[str, Rows, str]]:
 
 def _series(row: dict[str, Any]) -> str:
     return NEWTON if row["rate"] is None else f"EG η={row['rate']:g}"
-
-
-def _flat(value: float) -> dict[str, float]:
-    """A number that has no band."""
-    return {"mean": value, "low": value, "high": value}
 
 
 def run_rows(compared: Rows) -> Rows:
@@ -302,25 +295,27 @@ def run_rows(compared: Rows) -> Rows:
     ]
 
 
-def words(source: Source, setting: Setting, gaps: Rows, compared: Rows) -> str:
-    """The gaps at the steps that were asked for, and the runs."""
-    parts = [f"### {source.title}", text.data_line(source.world)]
-    parts.append(
-        f"Steps: on all samples, along the first {min(dimension(setting), source.world.dimension)} principal "
-        "directions of the reference. The gap is certified: the loss is at most that far above the "
-        "least of any mixture. An eigendecomposition is what every evaluation of the loss needs."
-    )
+def report(data: LoadedDataset, settings: Settings, gaps: Rows, compared: Rows) -> str:
+    """The gaps at the given steps, and the runs."""
+    dimension = min(gap_dimension(settings), data.world.dimension)
+    parts = [
+        f"### {data.title}",
+        data_line(data.world),
+        f"Steps: on all samples, along the first {dimension} principal directions of the reference. The "
+        "gap is certified: the loss exceeds the minimum by at most that much. Every evaluation of the "
+        "loss needs an eigendecomposition.",
+    ]
     for objective, title in TITLES.items():
         for start in ("uniform", "warm"):
             parts += [f"#### {title}, {start} start", _gap_table(_of(gaps, objective, start))]
     rates = ", ".join(f"{TITLES[name]} {rate:g}" for name, rate in best_rates(gaps).items())
     parts += [
         "#### Runs",
-        f"Mixture-Greedy that solves at every round, {min(RUN_DIMENSION, source.world.dimension)} "
+        f"Mixture-Greedy, solved in every round, {min(RUN_DIMENSION, data.world.dimension)} "
         f"dimensions, {compared[0]['repeats']} paired repeats"
-        f"{' (quick)' if setting.quick else ''}. η is the one with the least gap after 1000 steps "
-        f"({rates}), which nobody knows beforehand, or a tenth or ten times that. 'Excess' is the "
-        "population loss of the weights above the least, over all rounds.",
+        f"{' (quick)' if settings.quick else ''}. η is the rate with the smallest gap after 1000 steps "
+        f"({rates}), which is not known in advance, or a tenth or ten times that rate. 'Mean excess' is "
+        "the population loss of the weights above the minimum, averaged over all rounds.",
         _run_table(compared),
     ]
     return "\n\n".join(parts)
@@ -334,8 +329,8 @@ def _gap_table(gaps: Rows) -> str:
         reached = [mine[max(s for s in mine if s <= step)]["gap"] for step in STEPS]
         line = [_series(last), *(f"{gap:.1e}" for gap in reached)]
         lines.append([*line, str(last["step"]), str(last["expansions"])])
-    heads = ["solver", *(f"gap at {step}" for step in STEPS), "steps", "eigendecompositions"]
-    return text.table(heads, lines)
+    headings = ["solver", *(f"gap at {step}" for step in STEPS), "steps", "eigendecompositions"]
+    return table(headings, lines)
 
 
 def _run_table(compared: Rows) -> str:
@@ -348,8 +343,8 @@ def _run_table(compared: Rows) -> str:
         ]
         for row in compared
     ]
-    heads = ["solver", "pooled score", "better than Newton by", "mean excess"]
-    return text.table(heads, lines)
+    headings = ["solver", "pooled score", "better than Newton by", "mean excess"]
+    return table(headings, lines)
 
 
 def _percent(row: dict[str, Any]) -> str:
@@ -359,7 +354,7 @@ def _percent(row: dict[str, Any]) -> str:
 ITEMS = (
     Item(
         "ablation-solver",
-        "EG's steps, step size and start against Newton: the gap reached, and what it changes in a run",
+        "EG's steps, step size and start against Newton: the gap reached, and the effect on a run",
         "ffhq with real data",
         "fashion",
         choices("start", "step"),

@@ -1,0 +1,159 @@
+"""A comparison as a table for the terminal and as charts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from genmix.charts.axes import direction, short_name
+from genmix.comparison.statistics import Exponent, Interval
+from genmix.comparison.variant import has_fixed_weights
+from genmix.core.text import aligned
+
+if TYPE_CHECKING:
+    from genmix.comparison.comparison import Comparison
+    from genmix.comparison.outcome import Outcome
+
+HEADINGS = (
+    "policy",
+    "score at T",
+    "± 95 %",
+    "mixture",
+    "regret",
+    "exponent",
+    "least share",
+    "locked out",
+    "within 1 %",
+    "within 5 %",
+)
+VERDICTS = {True: "better", False: "worse", None: "no significant difference"}
+
+
+# -- text --------------------------------------------------------------------------------------------
+
+
+def page(found: Comparison) -> str:
+    """The settings, one line per policy, and the paired differences."""
+    differences = tests(found)
+    below = ["", *differences] if differences else []
+    return "\n".join([*heading(found), "", *aligned(outcome_rows(found)), *below])
+
+
+def heading(found: Comparison) -> list[str]:
+    """What was compared, and the best mixture."""
+    plan, arrow = found.plan, "↑" if found.maximise else "↓"
+    return [
+        f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
+        f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
+        f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unknown'}",
+        *([best_line(found)] if plan.options.population else []),
+    ]
+
+
+def outcome_rows(found: Comparison) -> list[list[str]]:
+    """The headings of the columns, and one row per policy."""
+    rows = [[found.named(policy), *_cells(each)] for policy, each in found.outcomes.items()]
+    return [list(HEADINGS), *rows]
+
+
+def best_line(found: Comparison) -> str:
+    best = found.plan.best
+    weights = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
+    return (
+        f"best mixture {found.best_score:.5g} ({weights}), gap {best.gap:.0e}; best arm "
+        f"{found.plan.best_arm}"
+    )
+
+
+def _cells(outcome: Outcome) -> list[str]:
+    return [
+        f"{outcome.pooled.mean:.5g}",
+        _half_width(outcome.pooled),
+        "–" if outcome.mixture is None else f"{outcome.mixture.mean:.5g}",
+        "–" if outcome.regret is None else f"{outcome.regret.mean:.4g}",
+        exponent_text(outcome.exponent),
+        *exploration_text(outcome),
+        *(reached_text(outcome, near, "never") for near in ("1%", "5%")),
+    ]
+
+
+def _half_width(interval: Interval) -> str:
+    half = (interval.high - interval.low) / 2
+    return "–" if math.isnan(half) else f"{half:.2g}"
+
+
+def exponent_text(found: Exponent | None) -> str:
+    return "–" if found is None else f"{found.slope:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def exploration_text(outcome: Outcome) -> tuple[str, str]:
+    """The share of the least drawn arm, and how often an arm of the optimum was locked out."""
+    locked_out = "–" if outcome.locked_out is None else f"{outcome.locked_out:.0%}"
+    return f"{outcome.least_share.mean:.3f}", locked_out
+
+
+def reached_text(outcome: Outcome, near: str, never: str) -> str:
+    """When the mixture came near the best for good."""
+    time = outcome.reached.get(near)
+    if time is None:
+        return "–"
+    return never if math.isinf(time) else f"{time:.0f}"
+
+
+def tests(found: Comparison) -> list[str]:
+    """Paired differences, one line each."""
+    return [
+        f"{found.named(row['policy'])} − {found.named(row['against'])}: {row['difference']:+.4g} "
+        f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
+        f"{row['p_wilcoxon']:.2g} (Wilcoxon): {VERDICTS[row['better']]}"
+        for row in found.test_table()
+    ]
+
+
+# -- charts ------------------------------------------------------------------------------------------
+
+
+def comparison_charts(found: Comparison) -> dict[str, Any]:
+    """Charts by file name."""
+    from genmix import charts
+
+    def panel(title: str, what: str, y: str, **more: Any) -> Any:
+        return charts.Panel(title, found.band_rows(what), y, **more)
+
+    pooled = panel("All samples so far", "pooled", score_axis(found), log_y=is_distance(found))
+    made = {"pooled": charts.curves([pooled])}
+    if rows := _share_rows(found):
+        made["shares"] = charts.shares(rows)
+    explored = panel("Least drawn arm", "least_share", "min n_i(t)/t")
+    if not found.plan.options.population:
+        return made | {"exploration": charts.curves([explored])}
+    mixture = panel(
+        "Population score of the mixture", "mixture", score_axis(found), log_y=is_distance(found)
+    )
+    regret = panel("Regret", "regret", "cumulative regret ↓ (log scale)", log_y=True)
+    made["overview"] = charts.curves([pooled, mixture, regret, explored])
+    return made
+
+
+def score_axis(found: Comparison) -> str:
+    """The name of the score and the direction that is better."""
+    return f"{short_name(found.score_name)} {direction(found.maximise)}".replace("  ", " ")
+
+
+def is_distance(found: Comparison) -> bool:
+    """Whether scores fall toward 0, so that differences show best on a logarithmic axis."""
+    return found.score_name in ("frechet_distance", "kernel_distance")
+
+
+def _share_rows(found: Comparison) -> list[dict[str, Any]]:
+    """Mean weights of the arms over time, one panel per policy that learns."""
+    rows = []
+    for policy, variant in found.plan.variants.items():
+        if has_fixed_weights(variant):
+            continue
+        for t, weights in zip(found.times, found.weights(policy).mean(axis=0), strict=True):
+            rows += [
+                {"panel": policy, "x": int(t), "arm": arm, "share": float(w)}
+                for arm, w in zip(found.plan.arms, weights, strict=True)
+            ]
+    return rows

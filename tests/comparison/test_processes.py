@@ -1,0 +1,326 @@
+"""Trials in several processes: same results, nothing lost, nothing left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.comparison import plan as plan_module
+from genmix.comparison.compare import compare
+from genmix.comparison.plan import Plan
+from genmix.comparison.processes import run_jobs
+from genmix.comparison.trial import TrialStore, run_trial
+from genmix.comparison.variant import read_variants
+from genmix.comparison.worlds import modes
+from tests.support.small_comparisons import (
+    WORLD,
+    FirstArm,
+    OneArm,
+    plan_of,
+    small,
+    stored_trials,
+)
+
+# -- the same results --------------------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    made = {}
+    for workers in (1, 2, 3):
+        small(workers=workers, out=tmp_path / str(workers))
+        made[workers] = stored_trials(tmp_path / str(workers))
+    assert len(made[1]) == 15
+    assert made[1] == made[2] == made[3]
+
+
+def test_a_plan_is_the_same_in_another_process() -> None:
+    kernel = gx.Gaussian(features=8)
+    plan = plan_of(gx.Vendi(kernel=kernel) + 0.2 * gx.Precision(WORLD.reference))
+    expected = run_trial(plan, "Mixture-UCB", 1)
+    again = pickle.loads(pickle.dumps(plan))
+    assert "best" in vars(plan)
+    assert "best" not in vars(again)
+    assert again.key("Mixture-UCB", 1) == plan.key("Mixture-UCB", 1)
+    assert run_trial(again, "Mixture-UCB", 1) == expected
+
+
+def test_a_policy_of_ones_own_is_compared_in_other_processes() -> None:
+    found = small(policies={"greedy": gx.MixtureGreedy(), "own": FirstArm()}, workers=2)
+    assert found.counts("own")[0, -1].tolist() == [108, 4, 4, 4]
+
+
+def test_a_kernel_of_ones_own_too() -> None:
+    def laplace(x: Any, y: Any) -> Any:
+        return np.exp(-np.abs(x[:, None, :] - y[None, :, :]).sum(axis=2))
+
+    found = small(objective=gx.RKE(laplace), policies=["mixture-greedy"], repeats=2, workers=2)
+    assert found.pooled("Mixture-Greedy").shape[0] == 2
+
+
+SCRIPT = """
+import numpy as np
+import genmix as gx
+from genmix.comparison.processes import run_jobs
+from genmix.comparison.worlds import modes
+from genmix.policies import Decision
+
+def threads(shared, job):
+    from threadpoolctl import threadpool_info
+    return {pool["num_threads"] for pool in threadpool_info()}
+
+class Last(gx.Policy):
+    def decide(self, situation):
+        return Decision(np.eye(len(situation.arms))[-1])
+
+if __name__ == "__main__":
+    found = gx.compare(modes(3), {"own": Last()}, 2, objective=gx.RKE(gx.Cosine()), budget=40,
+                       warm_start=4, workers=2)
+    print(found.counts("own")[:, -1].tolist())
+    print([used for _, used in run_jobs(threads, None, range(2), 2)])
+"""
+
+
+def test_workers_know_main_and_not_the_modules_of_the_current_folder(tmp_path: Path) -> None:
+    """They write a lot to stderr, too, and have one BLAS thread each."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "random.py").write_text("raise RuntimeError('not yours')")
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('x' * 200_000)")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    kept = {key: value for key, value in os.environ.items() if key not in threads}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        cwd=tmp_path / "here",
+        env={**kept, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == ["[[4, 4, 4, 28], [4, 4, 4, 28]]", "[{1}, {1}]"]
+    assert len(done.stderr) > 3 * 200_000
+
+
+# -- finished trials are kept ------------------------------------------------------------------------
+
+
+STOPPED = """
+import os, signal, sys
+import genmix as gx
+from genmix.comparison.worlds import modes
+
+def progress(done, total):
+    if done >= 4:
+        os.kill(os.getpid(), int(sys.argv[2]))
+
+gx.compare(modes(3), repeats=5, objective=gx.RKE(gx.Cosine()), budget=120, warm_start=4, workers=2,
+           out=sys.argv[1], progress=progress)
+"""
+
+
+def reset_interrupts() -> None:
+    """A shell starts background jobs with SIGINT ignored, and their children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("complete")
+    small(repeats=5, out=folder)
+    return stored_trials(folder)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_comparison_that_was_stopped_continues(
+    tmp_path: Path, complete: dict[str, str], how: signal.Signals
+) -> None:
+    stopped = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path), str(int(how))],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=reset_interrupts,
+    )
+    assert stopped.returncode != 0
+    done = stored_trials(tmp_path)
+    assert 4 <= len(done) < len(complete)
+    small(repeats=5, out=tmp_path)
+    assert stored_trials(tmp_path) == complete
+    assert done.items() <= complete.items()
+
+
+ENDLESS = """
+import sys
+import genmix as gx
+from genmix.comparison.worlds import modes
+
+print("ready", flush=True)
+try:
+    gx.compare(modes(3), objective=gx.Vendi(), budget=10**6, warm_start=4, workers=2)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
+    return [int(child) for child in listed.stdout.split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.drill)],
+)
+def test_processes_end_with_their_parent(how: signal.Signals) -> None:
+    """Ctrl-C reaches the whole process group, as in a terminal."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=reset_interrupts,
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"ready\n"
+    started: list[int] = []
+    while len(started) < 3 and parent.poll() is None:  # two workers, and what watches over them
+        time.sleep(0.05)
+        started = children(parent.pid)
+    if how == signal.SIGINT:
+        os.killpg(parent.pid, how)
+    else:
+        parent.send_signal(how)
+    assert parent.wait(60) == (130 if how == signal.SIGINT else -how)
+    deadline = time.monotonic() + 120
+    while any(map(is_running, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_running, started))
+    parent.stdout.close()
+
+
+def test_more_repeats_and_policies_use_what_is_there(tmp_path: Path) -> None:
+    small(out=tmp_path, policies=["mixture-greedy"], repeats=2)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
+    counted: list[tuple[int, int]] = []
+    more = ["mixture-greedy", "uniform"]
+    small(out=tmp_path, policies=more, repeats=4, progress=lambda *at: counted.append(at))
+    assert counted[0] == (2, 8)
+    assert counted[-1] == (8, 8)
+    assert all(file.stat().st_mtime_ns == then for file, then in before.items())
+
+
+def test_other_settings_are_other_trials() -> None:
+    plans = [
+        plan_of(gx.Vendi()),
+        plan_of(gx.Vendi(order=2)),
+        plan_of(gx.Vendi(), seed=1),
+        plan_of(gx.Vendi(), rounds=121),
+        plan_of(gx.Vendi(), draw="tracking"),
+        Plan.of(modes(4), gx.Vendi(), read_variants(None), 2, plan_of(gx.Vendi()).options),
+    ]
+    keys = [plan.key("Mixture-Greedy", 0) for plan in plans]
+    assert len(set(keys)) == len(keys)
+    assert plans[0].key("Mixture-Greedy", 1) != keys[0]
+    assert plans[0].key("Mixture-UCB", 0) != keys[0]
+
+
+def test_trials_of_version_0_1_0_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their keys as that version wrote them; the version itself is part of a key."""
+    monkeypatch.setattr(plan_module, "__version__", "0.1.0")
+    world = gx.World("w", WORLD.arms, costs={a: float(i) for i, a in enumerate(WORLD.arms)})
+    options = plan_of(gx.Vendi()).options
+    keys = {
+        "68b7de685794538ad461361080d493ab": (gx.RKE(gx.Cosine()), "Mixture-Greedy", 0),
+        "66e369c3293b66db9134456e3e968c20": (gx.Vendi(), "Mixture-UCB", 1),
+        "3162183a09a878ff507dc32f524b0ef1": (gx.Vendi() + 0.5 * gx.Cost(), "Mixture oracle", 1),
+    }
+    for key, (objective, label, repeat) in keys.items():
+        plan = Plan.of(world, objective, read_variants(None), 2, options)
+        assert plan.key(label, repeat) == key
+    content = {"label": "old", "repeat": 1, "times": [2], "pooled": {"loss": [0.5]}}
+    content |= {"mixture": {}, "counts": [[1, 1]], "weights": [[0.5, 0.5]]}
+    store = TrialStore(tmp_path)
+    (tmp_path / "k.json").write_text(json.dumps(content))
+    assert store.read("k", "new").label == "new"
+    assert store.read("k", "new").pooled == {"loss": [0.5]}
+
+
+def test_policies_that_no_key_tells_apart_do_not_share_a_trial(tmp_path: Path) -> None:
+    found = small(policies={"first": OneArm(0), "last": OneArm(3)}, out=tmp_path, repeats=1)
+    assert found.counts("first")[0, -1].tolist() == [108, 4, 4, 4]
+    assert found.counts("last")[0, -1].tolist() == [4, 4, 4, 108]
+    again = small(policies={"first": OneArm(2)}, out=tmp_path, repeats=1)
+    assert again.counts("first")[0, -1].tolist() == [4, 4, 108, 4]
+
+
+# -- failures ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_trial_ends_in_a_sentence(workers: int) -> None:
+    with pytest.raises(gx.InputError, match="the policy gave up"):
+        small(policies={"own": FirstArm(fails=True)}, workers=workers)
+
+
+def die(shared: Any, job: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_ends_in_a_sentence() -> None:
+    with pytest.raises(gx.GenmixError, match="a worker process was killed"):
+        list(run_jobs(die, None, range(2), 2))
+    assert small(workers=2, repeats=1).repeats == 1  # new workers take its place
+
+
+def test_files_in_the_way_end_in_a_sentence(tmp_path: Path) -> None:
+    """Folders where the files of the trials should be."""
+    plan = plan_of(gx.RKE(gx.Cosine()), repeats=3)
+    for trial in plan.trials:
+        (tmp_path / "runs" / f"{plan.key(*trial)}.json").mkdir(parents=True)
+    with pytest.raises(gx.StorageError, match="corrupt"):
+        small(out=tmp_path)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_folder_that_cannot_be_written_ends_in_a_sentence(tmp_path: Path, workers: int) -> None:
+    (tmp_path / "runs").write_text("in the way")
+    with pytest.raises(gx.StorageError, match="runs"):
+        small(out=tmp_path, workers=workers)
+
+
+def test_a_corrupt_trial_is_named(tmp_path: Path) -> None:
+    given = {"out": tmp_path, "policies": ["uniform"], "repeats": 1}
+    small(**given)
+    (file,) = (tmp_path / "runs").iterdir()
+    file.write_text("{", "utf-8")
+    with pytest.raises(gx.StorageError, match=f"{file.name} is corrupt .*; delete it"):
+        small(**given)
+
+
+def test_stopping_early_stops_the_workers(recwarn: pytest.WarningsRecorder) -> None:
+    class Enough(Exception):
+        pass
+
+    def progress(done: int, total: int) -> None:
+        if done:
+            raise Enough
+
+    with pytest.raises(Enough):
+        compare(WORLD, repeats=50, objective=gx.Vendi(), budget=200, workers=2, progress=progress)
+    assert not recwarn.list
