@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_type_hints
+from functools import reduce
+from operator import add
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_type_hints,
+)
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -107,6 +119,14 @@ class ComponentSettings(BaseModel):
         return self
 
 
+class KernelSettings(ComponentSettings):
+    """Settings of a kernel."""
+
+
+class PolicySettings(ComponentSettings):
+    """Settings of a policy."""
+
+
 class ObjectiveSettings(ComponentSettings):
     """Settings of one term of the objective."""
 
@@ -130,7 +150,10 @@ class ObjectiveSettings(ComponentSettings):
         return self
 
 
-def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> type[ComponentSettings]:
+C = TypeVar("C", bound=ComponentSettings)
+
+
+def settings_of(name: str, cls: type, base: type[C]) -> type[C]:
     """The settings of a dataclass: its parameters, with types that a study file can hold."""
     hints = get_type_hints(cls)
     given = [each for each in fields(cls) if each.repr]
@@ -142,7 +165,7 @@ def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> type[Com
         default = each.default if isinstance(each.default, int | float | str) else None
         parameters[each.name] = (hint, ... if is_required and each.name != "reference" else default)
     made = create_model(
-        f"{cls.__name__}Settings",
+        f"{base.__name__}_{name}",  # unique, for the JSON schema
         __base__=base,
         __doc__=(cls.__doc__ or "").split("\n")[0],
         **parameters,
@@ -160,23 +183,21 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
         return Annotated[str, Field(min_length=1, description=words)] | None
     if key == "weights":
         return Annotated[dict[str, float], Field(description="Share of each arm, by label.")]
-    if key == "order":
+    if key == "order" and hint is float:
         return hint | Literal["inf"]
     if hint is int and has_reference:
         return Annotated[int, Field(le=MAX_NEIGHBORS)]
     return hint
 
 
-def _table(
-    classes: Mapping[str, type], base: type[ComponentSettings]
-) -> dict[str, type[ComponentSettings]]:
+def _table(classes: Mapping[str, type], base: type[C]) -> dict[str, type[C]]:
     return {name: settings_of(name, cls, base) for name, cls in classes.items()}
 
 
-KERNELS = _table(kernel_classes(), ComponentSettings)
+KERNELS = _table(kernel_classes(), KernelSettings)
 Kernel: Any = Annotated[Union[tuple(KERNELS.values())], Field(discriminator="kind")]  # noqa: UP007
 OBJECTIVES = _table(objective_classes(), ObjectiveSettings)
-POLICIES = _table(policy_classes(), ComponentSettings)
+POLICIES = _table(policy_classes(), PolicySettings)
 
 
 # -- building ----------------------------------------------------------------------------------------
@@ -189,7 +210,8 @@ def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
     every distinct path.
     """
     references = {path: read(path) for path in reference_paths(study)}
-    problems, made = Problems(), []
+    problems = Problems()
+    made: list[gx.Objective] = []
     for position, term in enumerate(study.objective):
         path = reference_of(term, study.reference)
         try:
@@ -197,7 +219,7 @@ def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
         except InputError as error:
             problems.add(term_path(study, position), f"{term.kind}: {error}")
     problems.raise_if_any()
-    return total(made)
+    return reduce(add, made)
 
 
 def make_policy(study: Study) -> gx.Policy:
@@ -208,14 +230,8 @@ def make_policy(study: Study) -> gx.Policy:
 
 def trial_objective(study: Study) -> gx.Objective:
     """The objective with placeholder references, to ask what it needs."""
-    return total([term.build(placeholder_reference([term])) for term in study.objective])
-
-
-def total(terms: Iterable[gx.Objective]) -> gx.Objective:
-    first, *others = terms
-    for other in others:
-        first = first + other
-    return first
+    made: list[gx.Objective] = [t.build(placeholder_reference([t])) for t in study.objective]
+    return reduce(add, made)
 
 
 def term_path(study: Study, position: int) -> KeyPath:

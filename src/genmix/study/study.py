@@ -25,7 +25,7 @@ from genmix.encoders import encoder_kinds
 from genmix.encoders.base import EncoderSettings
 from genmix.generators import arm_kinds
 from genmix.generators.base import ArmSettings
-from genmix.study.components import OBJECTIVES, POLICIES, ComponentSettings, ObjectiveSettings
+from genmix.study.components import OBJECTIVES, POLICIES, ObjectiveSettings, PolicySettings
 from genmix.study.consistency import check_consistency
 from genmix.study.messages import add_errors, with_numbers
 from genmix.study.parsing import parse_study_file, plain_data
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Arm = ArmSettings
     Encoder = EncoderSettings
     Objective = ObjectiveSettings
-    Policy = ComponentSettings
+    Policy = PolicySettings
 else:
     Arm = Annotated[Union[arm_kinds()], Field(discriminator="kind")]  # noqa: UP007
     Encoder = Annotated[Union[encoder_kinds()], Field(discriminator="kind")]  # noqa: UP007
@@ -96,6 +96,9 @@ class Section(BaseModel):
     """A section of a study: immutable, without unknown keys or infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+S = TypeVar("S", bound=Section)
 
 
 class Budget(Section):
@@ -261,9 +264,6 @@ def _default_name(path: Path) -> str:
     return stem or "study"
 
 
-S = TypeVar("S", bound=Section)
-
-
 def policy_from(written: Any) -> gx.Policy:
     """The policy that a study would get from ``policy: written``, a name or ``{name: {parameters}}``."""
     problems = Problems()
@@ -275,6 +275,8 @@ def policy_from(written: Any) -> gx.Policy:
 
 
 class PolicySection(Section):
+    """The policy of a study without the rest."""
+
     policy: Policy
 
 
