@@ -77,7 +77,7 @@ def test_the_list_has_every_run(url: str) -> None:
     assert {run["name"] for run in found} == {"one", "more/two"}
     assert httpx.get(f"{url}/runs").json()["runs"] == found
     for run in found:
-        assert run["status"] == "finished"
+        assert run["status"]["name"] == "finished"
         assert run["samples"] == 60
         assert len(run["sparkline"]) > 10
         assert sum(w["weight"] for w in run["weights"]) == pytest.approx(1)
@@ -90,8 +90,8 @@ def test_the_page_of_a_run_says_what_its_summary_says(url: str, runs: Path) -> N
     wait_until(is_added_up)
     state = embedded(httpx.get(f"{url}/run/one").text)
     summary = json.loads((runs / "one" / "summary.json").read_text())
-    assert state["status"] == "finished"
-    assert state["reason"] == summary["reason"]
+    assert state["status"]["name"] == "finished"
+    assert state["status"]["reason"] == summary["reason"]
     assert {arm["name"]: arm["count"] for arm in state["arms"]} == summary["counts"]
     assert {a["name"]: a["weight"] for a in state["arms"] if a["weight"] is not None} == (
         pytest.approx(summary["weights"])
@@ -181,8 +181,8 @@ def test_a_report_is_a_strangers_page(tmp_path: Path) -> None:
 
 def facts(run: RunMonitor) -> dict[str, Any]:
     state = run_data("x", run, Actions())
-    timed = {"cost", "seconds", "rate", "time_left", "status", "reason", "active"}
-    return {k: v for k, v in state.items() if k not in timed and not k.startswith("can_")}
+    timed = {"cost", "seconds", "rate", "time_left", "status"}
+    return {k: v for k, v in state.items() if k not in timed}
 
 
 def test_reading_what_is_new_gives_what_reading_all_gives(tmp_path: Path) -> None:
@@ -340,11 +340,11 @@ def test_a_damaged_journal_does_not_hide_the_others(tmp_path: Path) -> None:
         (tmp_path / name / "journal.sqlite").write_bytes(content)
     with serving(tmp_path) as address:
         found = {run["name"]: run for run in httpx.get(f"{address}/runs").json()["runs"]}
-        assert found["good"]["status"] == "unfinished"
-        assert found["torn"]["status"] == found["empty"]["status"] == "unreadable"
+        assert found["good"]["status"]["name"] == "unfinished"
+        assert found["torn"]["status"]["name"] == found["empty"]["status"]["name"] == "unreadable"
         assert httpx.get(f"{address}/run/torn").status_code == 409
         curves = httpx.get(f"{address}/curves?run=torn&run=good").json()["runs"]
-        assert [curve["status"] for curve in curves] == ["unreadable", "unfinished"]
+        assert [curve["status"]["name"] for curve in curves] == ["unreadable", "unfinished"]
 
 
 def test_a_hundred_runs(tmp_path: Path) -> None:
@@ -569,12 +569,12 @@ def test_the_status_of_a_run(tmp_path: Path) -> None:
         assert status() == "starting"
     happens("trouble", time.time() + 20)
     assert status() == "trouble"
-    assert run_data("run", run, actions)["can_resume"]
+    assert run_data("run", run, actions)["status"]["can_resume"]
     happens("finished", time.time() + 30)
     assert status() == "finished"
-    assert not run_data("run", run, actions)["can_resume"]
-    assert list_entry("run", run, actions)["reason"] == "because"
-    assert comparison_data({"run": run}, actions)["runs"][0]["status"] == "finished"
+    assert not run_data("run", run, actions)["status"]["can_resume"]
+    assert list_entry("run", run, actions)["status"]["reason"] == "because"
+    assert comparison_data({"run": run}, actions)["runs"][0]["status"]["name"] == "finished"
 
 
 def test_a_resumed_run_that_writes_its_report_is_ending(tmp_path: Path) -> None:
@@ -629,8 +629,8 @@ def test_what_looks_like_a_secret_is_not_shown(tmp_path: Path) -> None:
     assert "abcdef0123" not in json.dumps(state)
     assert state["failures"][0]["message"].startswith("dead\n(hidden")
     assert len(state["failures"][0]["message"]) == len(state["newest"][0]["prompt"]) == MAX_TEXT
-    assert state["status"] == "trouble"
-    assert state["reason"].startswith("(hidden")
+    assert state["status"]["name"] == "trouble"
+    assert state["status"]["reason"].startswith("(hidden")
 
 
 def test_the_log_of_a_resumed_run_keeps_its_secrets(tmp_path: Path) -> None:
@@ -682,7 +682,7 @@ def test_events_follow_a_run_of_another_process_to_its_end(tmp_path: Path) -> No
                 assert all(key not in whole or whole[key] != news[key] for key in news)
                 whole |= news
                 samples.append(whole["samples"])
-                if whole["status"] == "finished":
+                if whole["status"]["name"] == "finished":
                     break
     finally:
         process.wait(30)
@@ -727,21 +727,21 @@ def test_stop_and_resume(tmp_path: Path) -> None:
             return httpx.post(f"{url}/{action}/a run", headers=from_page(url))
 
         wait_until(lambda: (folder / "journal.sqlite").exists() and state()["samples"] > 5)
-        assert state()["can_stop"]
+        assert state()["status"]["can_stop"]
         assert state()["rate"] > 0
         assert state()["time_left"] > 0
         assert post("resume").status_code == 409
         assert post("stop").status_code == 200
         assert process.wait(30) == 130
-        wait_until(lambda: state()["status"] == "interrupted")
+        wait_until(lambda: state()["status"]["name"] == "interrupted")
         stopped = state()["samples"]
         assert 5 < stopped < 120
         assert post("stop").json()["error"].startswith("The run is not running")
-        assert post("resume").json()["status"] == "starting"
+        assert post("resume").json()["name"] == "starting"
         assert post("resume").status_code == 409
         wait_until(lambda: state()["samples"] > stopped)
-        assert not state()["can_resume"]
-        wait_until(lambda: state()["status"] == "finished")
+        assert not state()["status"]["can_resume"]
+        wait_until(lambda: state()["status"]["name"] == "finished")
         assert state()["samples"] == 120
         assert "samples are saved in" in (folder / "resume.log").read_text()
 
@@ -773,15 +773,15 @@ def test_a_second_stop_stops_at_once(tmp_path: Path) -> None:
         def state() -> Any:
             return httpx.get(f"{url}/state/slow").json()
 
-        wait_until(lambda: (folder / "journal.sqlite").exists() and state()["can_stop"])
+        wait_until(lambda: (folder / "journal.sqlite").exists() and state()["status"]["can_stop"])
         address = f"{url}/stop/slow"
         assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 409
-        assert httpx.post(address, headers=from_page(url)).json()["status"] == "stopping"
+        assert httpx.post(address, headers=from_page(url)).json()["name"] == "stopping"
         assert httpx.post(address, headers=from_page(url)).status_code == 409
-        assert state()["can_stop_now"]
+        assert state()["status"]["can_stop_now"]
         assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 200
         assert process.wait(20) == 130
-        wait_until(lambda: state()["status"] == "unfinished")
+        wait_until(lambda: state()["status"]["name"] == "unfinished")
 
 
 def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path) -> None:
@@ -800,10 +800,10 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path) -> None:
         def state() -> Any:
             return httpx.get(f"{url}/state/a").json()
 
-        wait_until(lambda: state()["status"] == "trouble")
-        assert "genmix resume exited with code 2" in state()["reason"]
-        assert "dashboard_arms" in state()["reason"]
-        assert state()["can_resume"]
+        wait_until(lambda: state()["status"]["name"] == "trouble")
+        assert "genmix resume exited with code 2" in state()["status"]["reason"]
+        assert "dashboard_arms" in state()["status"]["reason"]
+        assert state()["status"]["can_resume"]
 
 
 # -- security ----------------------------------------------------------------------------------------

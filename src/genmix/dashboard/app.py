@@ -110,12 +110,12 @@ class Dashboard:
     def stop(self, request: Request) -> Response:
         name, run = self._run(request)
         self.actions.stop(run.folder, at_once="now" in request.query_params)
-        return JSONResponse(run_data(name, run, self.actions))
+        return JSONResponse(run_data(name, run, self.actions)["status"])
 
     def resume(self, request: Request) -> Response:
         name, run = self._run(request)
         self.actions.resume(run.folder)
-        return JSONResponse(run_data(name, run, self.actions))
+        return JSONResponse(run_data(name, run, self.actions)["status"])
 
     def _run(self, request: Request) -> tuple[str, RunMonitor]:
         name = request.path_params["name"] or "."

@@ -14,12 +14,7 @@ from genmix.charts.style import arm_colors
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.monitor import RunMonitor, TimelinePoint
 from genmix.dashboard.runs_folder import read_inside
-from genmix.dashboard.status import (
-    safe_message,
-    shown_reason,
-    status_fields,
-    status_of,
-)
+from genmix.dashboard.status import safe_message, shown_reason, status_data
 from genmix.runs.budget import time_left
 from genmix.runs.journal_reader import Row
 from genmix.runs.result import SUMMARY
@@ -44,26 +39,27 @@ def run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     """Everything that the page of a run shows."""
     with run.lock:
         run.refresh()
-        status = status_of(run, actions)
-        rate = sample_rate(run) if status.is_active else None
-        summary = None if status.is_active else read_summary(run.folder)
-        budget, seconds = run.study.get("budget", {}), run.seconds(status.is_active)
+        status = status_data(run, actions)
+        is_active = status["is_active"]
+        rate = sample_rate(run) if is_active else None
+        summary = None if is_active else read_summary(run.folder)
+        budget, seconds = run.study.get("budget", {}), run.seconds(is_active)
         report_time = _report_time(run.folder)
         return {
             "name": name,
             "study": str(run.study.get("name", "")),
             "objective": objective_text(run.study),
-            **status_fields(status, can_resume=not actions.is_starting(run.folder)),
+            "status": status,
             "samples": run.samples,
             "budget": budget,
             "rate": rate,
             "time_left": time_left(budget, run.samples, run.cost or 0.0, seconds, rate)
-            if status.is_active
+            if is_active
             else None,
             "seconds": round(seconds, 1),
             "cost": run.cost,
             "scores": scores_of(run, summary),
-            "arms": arms_of(run, status.is_active, summary),
+            "arms": arms_of(run, is_active, summary),
             "chart": chart_of(run),
             "newest": [row | {"image": row["image"] is not None} for row in run.newest_samples],
             "failure_count": run.failures.total(),
@@ -241,14 +237,13 @@ def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     try:
         with run.lock:
             run.refresh()
-            status = status_of(run, actions)
-            summary = None if status.is_active or run.has_timeline else read_summary(run.folder)
+            status = status_data(run, actions)
+            needs_summary = not status["is_active"] and not run.has_timeline
+            summary = read_summary(run.folder) if needs_summary else None
             return {
                 "name": name,
                 "study": str(run.study.get("name", "")),
-                "status": status.name,
-                "reason": status.reason,
-                "active": status.is_active,
+                "status": status,
                 "samples": run.samples,
                 "budget": run.study.get("budget", {}),
                 "objective": objective_text(run.study),
@@ -259,7 +254,8 @@ def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
                 "last_write": run.last_write,
             }
     except Exception as error:  # one corrupt journal must not hide the other runs
-        return {"name": name, "status": "unreadable", "reason": str(error), "active": False}
+        status = {"name": "unreadable", "reason": str(error), "is_active": False}
+        return {"name": name, "status": status}
 
 
 def _weights(run: RunMonitor) -> list[dict[str, Any]]:
@@ -280,15 +276,16 @@ def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[st
 
 def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     entry = list_entry(name, run, actions)
-    if entry["status"] == "unreadable":
+    is_active = entry["status"]["is_active"]
+    if entry["status"]["name"] == "unreadable":
         return entry
     with run.lock:
-        summary = None if entry["active"] else read_summary(run.folder)
+        summary = None if is_active else read_summary(run.folder)
         return {
             **entry,
             "scores": scores_of(run, summary),
             "cost": run.cost,
-            "seconds": round(run.seconds(entry["active"]), 1),
-            "arms": arms_of(run, entry["active"], None),
+            "seconds": round(run.seconds(is_active), 1),
+            "arms": arms_of(run, is_active, None),
             "chart": chart_of(run),
         }

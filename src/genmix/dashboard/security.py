@@ -144,9 +144,7 @@ class Guard:
             )
         if self._access.token is None:
             return None
-        path = request.scope[
-            "path"
-        ]  # the one used for routing; request.url depends on Host
+        path = request.scope["path"]  # the one used for routing; request.url depends on Host
         given = request.query_params.get("token")
         if given is not None and request.method in SAFE_METHODS and same(given, self._access.token):
             rest = [(k, v) for k, v in request.query_params.multi_items() if k != "token"]

@@ -22,10 +22,6 @@ class RunStatus:
     """starting, running, stopping, ending, finished, interrupted, trouble or unfinished."""
     reason: str | None = None
 
-    @property
-    def is_active(self) -> bool:
-        return self.name in ACTIVE
-
 
 def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
     lock_holder, end = holder(run.folder), run.end
@@ -49,15 +45,16 @@ def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
     return RunStatus("unfinished", "its process is gone")
 
 
-def status_fields(status: RunStatus, can_resume: bool) -> dict[str, Any]:
-    """The status as the page gets it, with what the user can do."""
+def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
+    """The status as JSON, with what the user can do."""
+    status = status_of(run, actions)
     return {
-        "status": status.name,
+        "name": status.name,
         "reason": status.reason,
-        "active": status.is_active,
+        "is_active": status.name in ACTIVE,
         "can_stop": status.name == "running",
         "can_stop_now": status.name == "stopping",
-        "can_resume": can_resume and status.name in RESUMABLE,
+        "can_resume": status.name in RESUMABLE and not actions.is_starting(run.folder),
     }
 
 

@@ -293,21 +293,21 @@ class JournalReader:
 
     def sample_costs_until(self, step: int) -> tuple[int, float]:
         """How many samples up to this step have a cost, and the sum of these costs."""
-        [found] = self._query(
+        [(count, total)] = self._query(
             "SELECT count(cost), total(cost) FROM samples JOIN tickets ON id = ticket"
             " WHERE +ended_step <= ?",
             step,
         )
-        return found
+        return count, total
 
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens of samples and failures."""
-        [found] = self._query(
+        [(inputs, outputs)] = self._query(
             "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) FROM ("
             " SELECT input_tokens, output_tokens FROM samples"
             " UNION ALL SELECT input_tokens, output_tokens FROM failures)"
         )
-        return found
+        return inputs, outputs
 
     # -- failures, events, timeline --------------------------------------------------------------
 

@@ -7,7 +7,7 @@ const REFRESH_INTERVAL = 2000;
 let found = data();
 let chart = null;
 
-const readable = () => found.runs.filter((run) => run.status !== "unreadable");
+const readable = () => found.runs.filter((run) => run.status.name !== "unreadable");
 
 function scores() {
   const all = new Map();
@@ -48,7 +48,7 @@ function showTable() {
     el("tr", {}, el("th", { scope: "row" }, el("a", { href: `/run/${pathOf(run.name)}` }, run.name)), el("td", {}, el("span")),
       ...Array.from({ length: 3 + names.length }, () => el("td"))),
   (row, run) => {
-    setBadge(row.cells[1].firstChild, run.status);
+    setBadge(row.cells[1].firstChild, run.status.name);
     const of = (name) => run.scores.find((score) => score.name === name)?.pooled;
     const cells = [count(run.samples), ...names.map((score) => digits(of(score.name))), number(run.cost), duration(run.seconds)];
     cells.forEach((text, i) => setText(row.cells[i + 2], text));

@@ -21,8 +21,8 @@ function facts() {
   const found = [];
   const limit = budget.samples ? ` of ${count(budget.samples)}` : "";
   found.push({ name: "Samples", value: count(state.samples), more: limit, share: budget.samples ? state.samples / budget.samples : null });
-  if (state.active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " per second" });
-  if (state.active) found.push({ name: "Time left", value: state.time_left === null ? "–" : duration(state.time_left) });
+  if (state.status.is_active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " per second" });
+  if (state.status.is_active) found.push({ name: "Time left", value: state.time_left === null ? "–" : duration(state.time_left) });
   const time = budget.time ? ` of ${duration(budget.time)}` : "";
   found.push({ name: "Running time", value: duration(state.seconds), more: time, share: budget.time ? state.seconds / budget.time : null });
   if (state.cost !== null || budget.cost !== null) {
@@ -49,15 +49,16 @@ function showFacts() {
 }
 
 function showStatus() {
+  const { status } = state;
   const before = byId("status").textContent;
-  setBadge(byId("status"), state.status);
-  setText(byId("reason"), state.reason ?? "");
+  setBadge(byId("status"), status.name);
+  setText(byId("reason"), status.reason ?? "");
   const now = byId("status").textContent;
-  if (before && before !== now) announce(`Run status: ${now}. ${state.reason ?? ""}`);
+  if (before && before !== now) announce(`Run status: ${now}. ${status.reason ?? ""}`);
   const stop = byId("stop");
-  setHidden(stop, !state.can_stop && !state.can_stop_now);
-  setText(stop, state.can_stop_now ? "Stop now" : "Stop");
-  setHidden(byId("resume"), !state.can_resume);
+  setHidden(stop, !status.can_stop && !status.can_stop_now);
+  setText(stop, status.can_stop_now ? "Stop now" : "Stop");
+  setHidden(byId("resume"), !status.can_resume);
   setHidden(byId("report"), !state.report);
   setText(byId("report"), state.report_is_old ? "Report (outdated)" : "Report");
   setText(byId("study"), [state.study === state.name ? null : state.study, state.objective].filter(Boolean).join(" · "));
@@ -214,8 +215,8 @@ async function act(button, address) {
     const response = await fetch(address, { method: "POST" });
     const content = await response.json();
     if (!response.ok) throw new Error(content.error);
-    Object.assign(state, content);
-    show(content);
+    state.status = content;
+    showStatus();
   } catch (error) {
     setText(byId("error"), error.message);
     setHidden(byId("error"), false);
@@ -225,7 +226,7 @@ async function act(button, address) {
 
 setText(byId("name"), state.name === "." ? state.study : state.name);
 byId("report").href = `/report/${path}`;
-byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.can_stop_now ? "?now" : ""}`));
+byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.status.can_stop_now ? "?now" : ""}`));
 byId("resume").addEventListener("click", () => act(byId("resume"), `/resume/${path}`));
 show(state);
 connect();

@@ -20,10 +20,10 @@ function make(run) {
 function update(row, run) {
   const [, name, status, samples, score, sparkline, weights, lastWrite] = row.cells;
   setText(name.querySelector(".objective"), run.objective ?? "");
-  setBadge(status.firstChild, run.status);
-  status.title = run.reason ?? "";
-  if (run.status === "unreadable") {
-    setText(score, run.reason);
+  setBadge(status.firstChild, run.status.name);
+  status.title = run.status.reason ?? "";
+  if (run.status.name === "unreadable") {
+    setText(score, run.status.reason);
     return;
   }
   const budget = run.budget.samples;
