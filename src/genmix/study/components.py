@@ -7,17 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import reduce
 from operator import add
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    TypeVar,
-    Union,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_type_hints
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -90,15 +80,19 @@ class ComponentSettings(BaseModel):
     component: ClassVar[type]
     kind: str
 
+    @property
+    def needs_reference(self) -> bool:
+        return "reference" in type(self).model_fields
+
     def build(self, reference: Any = None) -> Any:
-        """The object that these settings describe."""
+        """The object that these settings describe, compared with ``reference`` if it needs one."""
         arguments = {key: getattr(self, key) for key in self._given() if key != "weight"}
         for key, value in arguments.items():
             if isinstance(value, ComponentSettings):
                 arguments[key] = value.build()
         if arguments.get("order") == "inf":
             arguments["order"] = np.inf
-        if reference is not None:
+        if self.needs_reference:
             arguments["reference"] = reference
         with np.errstate(all="ignore"):  # e.g. weights of 1e308, which the class then rejects
             return self.component(**arguments)
@@ -115,7 +109,7 @@ class ComponentSettings(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
-        self.build()
+        self.build(placeholder_reference([self]))
         return self
 
 
@@ -132,28 +126,16 @@ class ObjectiveSettings(ComponentSettings):
 
     weight: float = Field(1.0, allow_inf_nan=False, description="Factor of this term.")
 
-    @property
-    def needs_reference(self) -> bool:
-        return "reference" in type(self).model_fields
-
     def build(self, reference: Any = None) -> Any:
-        """The objective times its weight, compared with ``reference`` if it needs one."""
-        made = super().build(reference if self.needs_reference else None)
+        """The objective times its weight."""
+        made = super().build(reference)
         return made if self.weight == 1 else self.weight * made
 
     def plain(self) -> dict[str, Any]:
         return {self.kind: {**super().plain()[self.kind], "weight": self.weight}}
 
-    @model_validator(mode="after")
-    def _can_be_built(self) -> Self:
-        self.build(placeholder_reference([self]))
-        return self
 
-
-C = TypeVar("C", bound=ComponentSettings)
-
-
-def settings_of(name: str, cls: type, base: type[C]) -> type[C]:
+def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
     """The settings of a dataclass: its parameters, with types that a study file can hold."""
     hints = get_type_hints(cls)
     given = [each for each in fields(cls) if each.repr]
@@ -190,7 +172,7 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     return hint
 
 
-def _table(classes: Mapping[str, type], base: type[C]) -> dict[str, type[C]]:
+def _table(classes: Mapping[str, type], base: type[ComponentSettings]) -> dict[str, Any]:
     return {name: settings_of(name, cls, base) for name, cls in classes.items()}
 
 
@@ -249,7 +231,7 @@ def reference_paths(study: Study) -> tuple[str, ...]:
     return tuple(path for path in dict.fromkeys(found) if path)
 
 
-def placeholder_reference(terms: Iterable[ObjectiveSettings], dimension: int = 1) -> Any:
+def placeholder_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
     """Reference samples, enough of them for every number of neighbors that the terms ask for."""
     values = [value for term in terms for value in dict(term).values() if type(value) is int]
     rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than every default

@@ -9,7 +9,7 @@ from genmix.core.text import listed
 from genmix.study.components import KERNELS, OBJECTIVES, POLICIES, ComponentSettings, hyphenated
 from genmix.study.problems import KeyPath, Problems, nearest, shown
 
-FAMILIES: dict[str, tuple[Mapping[str, type[ComponentSettings]], str]] = {
+FAMILIES = {
     "objective": (OBJECTIVES, "vendi"),
     "kernel": (KERNELS, "gaussian"),
     "policy": (POLICIES, "mixture-greedy"),
