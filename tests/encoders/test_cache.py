@@ -32,7 +32,7 @@ class Lengths:
 
     def encode(self, samples: Sequence[Sample]) -> Any:
         if self.broken:
-            raise EncodingError("the encoder is broken: mend it.")
+            raise EncodingError("the encoder is broken; fix it.")
         self.dimension = self._width
         rows = [self._row(s.image if s.text is None else s.text.encode()) for s in samples]
         return np.array(rows, np.float64)

@@ -55,7 +55,7 @@ def test_two_studies_may_have_files_of_one_name(tmp_path: Path) -> None:
 
 
 def test_an_installed_function(tmp_path: Path) -> None:
-    rows = built(tmp_path, function="tiny_encoders:letter_counts").encode(TEXTS)
+    rows = built(tmp_path, function="tests.support.tiny_encoders:letter_counts").encode(TEXTS)
     assert rows.shape == (5, 26)
 
 
@@ -68,9 +68,9 @@ def test_a_module_in_a_subfolder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code, function, part",
     [
-        ("", "absent:embed", "no module absent"),
-        ("", "absent.deeper:embed", "no module absent.deeper"),
-        ("", "sys:embed", "no module sys"),
+        ("", "absent:embed", "needs the module absent,"),
+        ("", "absent.deeper:embed", "needs the module absent.deeper,"),
+        ("", "sys:embed", "needs the module sys,"),
         ("def other(c): pass", "mine:embed", "no function embed"),
         ("embed = 3", "mine:embed", "no function embed"),
         ("def embed(", "mine:embed", "SyntaxError"),
@@ -124,7 +124,7 @@ def test_precomputed_takes_vectors_as_they_are() -> None:
     encoder = PrecomputedSettings(kind="precomputed").build(Path())
     rows = encoder.encode(VECTORS)
     np.testing.assert_array_equal(rows, np.array([s.vector for s in VECTORS], np.float32))
-    with pytest.raises(ValidationError, match="as they are"):
+    with pytest.raises(ValidationError, match="used unchanged"):
         PrecomputedSettings(kind="precomputed", normalise=True)
     for bad in (
         [VECTORS[0], Sample(vector=[1.0])],

@@ -75,8 +75,8 @@ def test_a_model_inside_an_installed_package(
     expected = sbert(model="sbert/model").build(models)
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected.encode(TEXTS))
     for model, part in {
-        "package:tiny_packaged_model/else": "no folder else",
-        "package:tiny_packaged_model/../..": "no folder",
+        "package:tiny_packaged_model/else": "no model folder else",
+        "package:tiny_packaged_model/../..": "no model folder",
         "package:tiny_missing_package/model": "pip install",
         "package:os": "no package os",
         "package:": "no package",
@@ -84,19 +84,19 @@ def test_a_model_inside_an_installed_package(
         refused(sbert(model=model), Path(), part)
 
 
-def test_what_is_no_model_is_refused(models: Path, tmp_path: Path) -> None:
-    refused(sbert(model="./missing"), tmp_path, "missing", "check the path")
+def test_invalid_models_are_rejected(models: Path, tmp_path: Path) -> None:
+    refused(sbert(model="./missing"), tmp_path, "missing", "correct the path")
     refused(dinov2(model="dinov2", revision="main"), models, "revision")
     (tmp_path / "empty").mkdir()
-    refused(sbert(model="empty"), tmp_path, "could not be loaded")
-    refused(dinov2(model="empty"), tmp_path, "could not be loaded")
+    refused(sbert(model="empty"), tmp_path, "cannot be loaded")
+    refused(dinov2(model="empty"), tmp_path, "cannot be loaded")
     refused(ClipSettings(kind="clip", model="dinov2"), models, "of type dinov2", "clip")
     refused(dinov2(model="dinov2", device="cuda:77"), models, "cuda:77", "device: cpu")
     refused(dinov2(model="dinov2", device="abacus"), models, "abacus")
     shutil.copytree(models / "dinov2", tmp_path / "torn")
     weights = tmp_path / "torn" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    refused(dinov2(model="torn"), tmp_path, "could not be loaded", "whole")
+    refused(dinov2(model="torn"), tmp_path, "cannot be loaded", "complete")
 
 
 def test_code_that_comes_with_a_model_is_never_run(models: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_code_that_comes_with_a_model_is_never_run(models: Path, tmp_path: Path)
     listed = json.loads(modules.read_text())
     listed[1]["type"] = "modeling_evil.Evil"
     modules.write_text(json.dumps(listed))
-    refused(sbert(model="sbert/model"), tmp_path, "could not be loaded")
+    refused(sbert(model="sbert/model"), tmp_path, "cannot be loaded")
     config = tmp_path / "dinov2" / "config.json"
     settings = json.loads(config.read_text())
     settings["auto_map"] = {"AutoModel": "modeling_evil.Evil", "AutoConfig": "modeling_evil.Evil"}

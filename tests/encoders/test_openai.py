@@ -91,14 +91,16 @@ def test_it_gives_up_after_four_attempts(server: EmbeddingsServer) -> None:
 
 def test_texts_that_are_refused(server: EmbeddingsServer) -> None:
     server.fail(400, refusal(f"Too long. Key was {KEY}."))
-    with pytest.raises(EncodingError, match="refused the texts") as caught:
+    with pytest.raises(EncodingError, match="rejected the texts") as caught:
         built(server).encode(TEXTS)
     assert "Too long" in one_sentence(caught.value)
     assert not server.requests
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_what_no_patience_mends_stops_the_run(status: int, server: EmbeddingsServer) -> None:
+def test_errors_that_a_retry_does_not_fix_stop_the_run(
+    status: int, server: EmbeddingsServer
+) -> None:
     server.fail(status)
     with pytest.raises(InputError, match=str(status)) as caught:
         built(server).encode(TEXTS)
@@ -113,7 +115,7 @@ def test_a_wrong_key_is_seen_early_and_never_shown(
     monkeypatch.setenv("GENMIX_TEST_KEY", secret)
     encoder = built(server)
     for call in (encoder.load, lambda: encoder.encode(TEXTS)):
-        with pytest.raises(InputError, match="does not accept the key") as caught:
+        with pytest.raises(InputError, match="rejects the key") as caught:
             call()
         one_sentence(caught.value)
         assert secret not in "".join(traceback.format_exception(caught.value))
@@ -143,7 +145,9 @@ def test_a_server_that_never_answers(server: EmbeddingsServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         encoder = built(server, base_url=f"http://127.0.0.1:{port}/v1", timeout=0.05)
-        with pytest.raises(EncodingError, match="no answer in time after 4 attempts") as caught:
+        with pytest.raises(
+            EncodingError, match="did not answer in time after 4 attempts"
+        ) as caught:
             encoder.encode(TEXTS)
     one_sentence(caught.value)
 

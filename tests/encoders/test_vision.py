@@ -115,7 +115,7 @@ def test_inception_files_that_are_not_there_or_something_else(tmp_path: Path) ->
     (tmp_path / "text.pt").write_text("nothing")
     for name in ("weights.pt", "text.pt"):
         encoder = InceptionSettings(kind="inception", path=name).build(tmp_path)
-        with pytest.raises(InputError, match="no TorchScript") as caught:
+        with pytest.raises(InputError, match="not a TorchScript") as caught:
             encoder.encode(IMAGES)
         one_sentence(caught.value)
 

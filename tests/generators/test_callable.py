@@ -115,12 +115,12 @@ def test_half_a_character_is_replaced(study: Path) -> None:
 @pytest.mark.parametrize(
     "result, said",
     [
-        (None, "is a NoneType: give a text"),
-        (3, "is a int: give a text"),
-        ({"txt": "a"}, "has the field 'txt'"),
+        (None, "is of type NoneType; return a text"),
+        (3, "is of type int; return a text"),
+        ({"txt": "a"}, "has the unknown field 'txt'"),
         ({"text": "a", "vector": [1.0]}, "exactly one of text, image and vector"),
         ({"quality": 1}, "exactly one of text, image and vector"),
-        ({"text": b"a"}, "no text but a bytes"),
+        ({"text": b"a"}, "text of type bytes"),
         ({"text": "a", "quality": float("nan")}, "quality nan"),
         ({"text": "a", "quality": "good"}, "quality 'good'"),
         ({"text": "a", "quality": [1, 2]}, "finite number"),
@@ -129,13 +129,13 @@ def test_half_a_character_is_replaced(study: Path) -> None:
         ({"text": "a", "output_tokens": True}, "output_tokens True"),
         ([1.0, float("inf")], "NaN, infinity"),
         ([], "shape (0,)"),
-        (["a", "b"], "give real numbers (d,)"),
-        ([[1.0], [1.0, 2.0]], "no array of numbers"),
-        (np.float64(3), "is a float64"),
+        (["a", "b"], "pass real numbers of shape (d,)"),
+        ([[1.0], [1.0, 2.0]], "not an array of numbers"),
+        (np.float64(3), "is of type float64"),
         (np.zeros((2, 3)), "shape (2, 3) and dtype float64"),
         (np.zeros((2, 3, 4), np.uint8), "shape (2, 3, 4)"),
-        (b"\xff\xd8\xff", "no PNG"),
-        ({"image": "cat.png"}, "image that is a str"),
+        (b"\xff\xd8\xff", "not a PNG"),
+        ({"image": "cat.png"}, "image of type str"),
     ],
 )
 def test_a_result_that_is_no_sample(result: Any, said: str, study: Path) -> None:
@@ -171,9 +171,9 @@ def test_an_error_may_be_returned_for_one_sample_and_raised_for_all(study: Path)
 @pytest.mark.parametrize(
     "code, said",
     [
-        ("'hello'", "returned a str"),
-        ("{'text': 'a'}", "returned a dict"),
-        ("None", "returned a NoneType"),
+        ("'hello'", "returned a value of type str"),
+        ("{'text': 'a'}", "returned a value of type dict"),
+        ("None", "returned a value of type NoneType"),
         ("['a']", "returned 1 samples for 2 seeds"),
     ],
 )
@@ -272,8 +272,8 @@ def test_a_file_does_not_take_the_place_of_an_installed_module_for_others(tmp_pa
 @pytest.mark.parametrize(
     "content, function, said",
     [
-        ("", "none:make", "there is no module none in"),
-        ("", "arms.more:make", "there is no module arms.more in"),
+        ("", "none:make", "the module none is neither in"),
+        ("", "arms.more:make", "the module arms.more is neither in"),
         ("", "arms:make", "has no function make"),
         ("make = 3", "arms:make", "has no function make"),
         ("1 / 0", "arms:make", "importing arms failed (ZeroDivisionError: division by zero)"),
@@ -293,7 +293,7 @@ def test_a_function_that_cannot_be_had(
 
 def test_a_name_that_python_itself_uses(tmp_path: Path) -> None:
     (tmp_path / "random.py").write_text("def make(seeds): return []\n")
-    with pytest.raises(InputError, match="the name random is taken"):
+    with pytest.raises(InputError, match="the name random belongs to another module"):
         arm_of(tmp_path, "random:make")
 
 

@@ -69,6 +69,21 @@ def test_one_process_answers_all_requests(tmp_path: Path) -> None:
     assert len(use(generator, several)) == 1
 
 
+def test_each_reply_arrives_before_the_next_request_is_sent(tmp_path: Path) -> None:
+    body = """
+if asked["index"] == 1: time.sleep(60)
+say({"text": "first"})
+"""
+
+    async def first(g: Any) -> Any:
+        stream = g.generate([Request(0, 0), Request(1, 1)])
+        arrived = await anext(stream)
+        await stream.aclose()
+        return arrived
+
+    assert use(arm_of(tmp_path, body), first) == (0, Sample(text="first"))
+
+
 def test_what_is_asked(tmp_path: Path) -> None:
     (sample,) = ask(arm_of(tmp_path, 'say({"text": json.dumps(asked)})'))
     assert sample.text == '{"index": 0, "seed": 100}'
@@ -120,13 +135,13 @@ def test_an_error_of_the_programs_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reply, said",
     [
-        ("{'text': 5}", "no text but a int"),
+        ("{'text': 5}", "text of type int"),
         ("{'text': 'a', 'vector': [1]}", "exactly one of text"),
         ("{'text': None}", "exactly one of text"),
-        ("{'text': 'a', 'seed': 1}", "has the field 'seed'"),
+        ("{'text': 'a', 'seed': 1}", "has the unknown field 'seed'"),
         ("{'vector': [1, float('nan')]}", "NaN"),
-        ("{'image_base64': '§'}", "no base64"),
-        ("{'image_base64': 'aaaa'}", "no PNG"),
+        ("{'image_base64': '§'}", "not base64"),
+        ("{'image_base64': 'aaaa'}", "not a PNG"),
         ("{'text': 'a', 'cost': 'much'}", "cost 'much'"),
     ],
 )
@@ -144,13 +159,13 @@ def test_a_faulty_sample_is_one_failure_of_the_same_process(
 @pytest.mark.parametrize(
     "line, said",
     [
-        ("print('loading the model', flush=True)", "'loading the model', which is no reply"),
-        ("print('[1]', flush=True)", "which is no reply"),
-        ("say({'level': 'info'})", "which is no reply"),
-        ("say({'text': 'a', 'index': 7})", "answered to number 7 instead of 0"),
-        ("print('x' * 100, end='', flush=True); sys.exit(0)", "ended before it answered"),
+        ("print('loading the model', flush=True)", "'loading the model', which is not a reply"),
+        ("print('[1]', flush=True)", "which is not a reply"),
+        ("say({'level': 'info'})", "which is not a reply"),
+        ("say({'text': 'a', 'index': 7})", "answered request 7 instead of 0"),
+        ("print('x' * 100, end='', flush=True); sys.exit(0)", "exited before it answered"),
         ("sys.exit('no weights: key-123456 refused')", "(stderr: no weights: *** refused)"),
-        ("os.close(0); os.close(1); time.sleep(60)", "ended before it answered"),
+        ("os.close(0); os.close(1); time.sleep(60)", "exited before it answered"),
     ],
 )
 def test_after_a_line_that_is_no_reply_the_program_is_started_anew(
@@ -214,7 +229,7 @@ def test_what_waits_for_its_turn_can_be_cancelled_without_harm(tmp_path: Path) -
 def test_closing_ends_even_a_program_that_ignores_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genmix.generators.command.PATIENCE", 0.05)
+    monkeypatch.setattr("genmix.generators.command.EXIT_SECONDS", 0.05)
     body = """
 import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -274,10 +289,10 @@ def test_a_variable_that_is_not_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command, said",
     [
-        ("python generate.py", r"write a list, such as \[python, generate.py\]"),
+        ("python generate.py", r"write a list, e.g. \[python, generate.py\]"),
         ([], "at least 1"),
         ([""], "empty program"),
-        (["a\0b"], "zero byte"),
+        (["a\0b"], "null character"),
     ],
 )
 def test_commands_that_are_none(command: Any, said: str, tmp_path: Path) -> None:

@@ -342,9 +342,9 @@ def test_prompts_that_make_no_sense(settings: Any, said: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "name, content, said",
     [
-        ("none.txt", None, "there is no file of prompts"),
-        ("n" * 300, None, "there is no file of prompts"),
-        ("empty.txt", b"\n \n", "holds no prompt"),
+        ("none.txt", None, "there is no prompts file"),
+        ("n" * 300, None, "there is no prompts file"),
+        ("empty.txt", b"\n \n", "contains no prompts"),
         ("bytes.txt", b"\xff\xfe\xff", "UTF-8"),
         ("wrong.jsonl", b'{"prompt": "a"}\n{"text": "b"}', "line 2 is no"),
         ("list.jsonl", b"[1]", "line 1 is no"),

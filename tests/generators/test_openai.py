@@ -86,6 +86,45 @@ def test_a_chat_sends_what_is_set_and_nothing_else(endpoint: Endpoint) -> None:
     }
 
 
+def test_a_slow_reply_does_not_hold_back_the_others(endpoint: Endpoint) -> None:
+    released = threading.Event()
+
+    def behave(call: Call) -> None:
+        if call.payload.get("seed") == 3:
+            released.wait(30)
+
+    async def order(generator: Any) -> list[int]:
+        found = []
+        async for position, outcome in generator.generate([Request(i, i) for i in range(8)]):
+            assert isinstance(outcome, Sample)
+            found.append(position)
+            if len(found) == 7:
+                released.set()
+        return found
+
+    endpoint.behave(behave)
+    found = use(arm_of(endpoint.url), order)
+    assert sorted(found[:7]) == [0, 1, 2, 4, 5, 6, 7]
+    assert found[7:] == [3]
+
+
+def test_a_caller_that_leaves_cancels_the_requests_in_flight(endpoint: Endpoint) -> None:
+    released = threading.Event()
+    endpoint.behave(lambda call: None if call.payload["seed"] == 0 else released.wait(30) and None)
+
+    async def first(generator: Any) -> tuple[int, int]:
+        stream = generator.generate([Request(i, i) for i in range(3)])
+        position, _ = await anext(stream)
+        await stream.aclose()
+        await asyncio.sleep(0)
+        return position, len(asyncio.all_tasks())
+
+    try:
+        assert use(arm_of(endpoint.url), first) == (0, 1)
+    finally:
+        released.set()
+
+
 def test_a_chat_with_everything(endpoint: Endpoint) -> None:
     generator = arm_of(
         endpoint.url,
@@ -200,7 +239,7 @@ def test_requests_of_a_batch_are_under_way_together(endpoint: Endpoint) -> None:
 def test_a_server_that_is_not_there() -> None:
     url = f"http://127.0.0.1:{unused_port()}/v1"
     (outcome,) = ask(arm_of(url))
-    assert str(outcome) == f"{url} cannot be reached: start the server or correct base_url."
+    assert str(outcome) == f"{url} cannot be reached; start the server or correct base_url."
     assert outcome.retryable
     with pytest.raises(GenerationError, match="cannot be reached"):
         use(arm_of(url), lambda g: g.ping())
@@ -208,14 +247,14 @@ def test_a_server_that_is_not_there() -> None:
 
 def test_an_answer_that_does_not_come(endpoint: Endpoint) -> None:
     late = failure(endpoint, Answer(delay=5), timeout=0.2)
-    assert "no answer within 0.2 seconds" in str(late)
+    assert "did not answer within 0.2 seconds" in str(late)
     assert late.retryable
 
 
 @pytest.mark.parametrize(
     "answer, said",
     [
-        (HALF, "broke off its answer"),
+        (HALF, "closed the connection before its reply was complete"),
         (NOT_JSON, "malformed reply"),
         (NO_CHOICES, "malformed reply"),
         (says([]), "malformed reply"),
@@ -225,7 +264,7 @@ def test_an_answer_that_does_not_come(endpoint: Endpoint) -> None:
         (Answer(body=b""), "malformed reply"),
         (Answer(body=b"\xff\xfe"), "malformed reply"),
         (Answer(body=b"[" * 200_000), "malformed reply"),
-        (says({"choices": [{"message": {"content": [1]}}]}), "content is no text"),
+        (says({"choices": [{"message": {"content": [1]}}]}), "content is not text"),
     ],
 )
 def test_replies_that_make_no_sense_may_be_tried_again(
@@ -238,7 +277,7 @@ def test_replies_that_make_no_sense_may_be_tried_again(
 
 def test_an_empty_text_was_paid_for(endpoint: Endpoint) -> None:
     empty = failure(endpoint, EMPTY, price=PRICE)
-    assert "gave an empty text." in str(empty)
+    assert "returned an empty text." in str(empty)
     assert empty.retryable
     assert (empty.input_tokens, empty.output_tokens) == (7, 1)
     assert empty.cost == pytest.approx((7 * 0.5 + 2.0) / 1000, rel=1e-12)
@@ -289,15 +328,15 @@ def test_odd_waits(header: str, seconds: float | None, endpoint: Endpoint) -> No
 @pytest.mark.parametrize(
     "status, said",
     [
-        (400, "refuses the request (400: no): correct the arm's settings"),
-        (422, "refuses the request (422: no)"),
-        (405, "refuses the request (405: no)"),
+        (400, "rejects the request (400: no); correct the settings of the arm"),
+        (422, "rejects the request (422: no)"),
+        (405, "rejects the request (405: no)"),
         (404, "does not know the model 'tiny', or the address is wrong (404: no)"),
-        (401, "wants a key (401: no): set api_key_env"),
-        (403, "wants a key (403: no)"),
+        (401, "requires a key (401: no); set api_key_env"),
+        (403, "requires a key (403: no)"),
     ],
 )
-def test_what_waiting_does_not_mend(status: int, said: str, endpoint: Endpoint) -> None:
+def test_errors_that_a_retry_does_not_fix(status: int, said: str, endpoint: Endpoint) -> None:
     outcome = failure(endpoint, error(status))
     assert said in str(outcome)
     assert not outcome.retryable
@@ -384,7 +423,7 @@ def test_a_key_that_is_not_set_or_is_none(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(InputError, match="MY_KEY is not set"):
             arm_of(url, api_key_env="MY_KEY")
     monkeypatch.setenv("MY_KEY", f"{KEY}\nX-Injected: 1")
-    with pytest.raises(InputError, match="characters that no key has") as caught:
+    with pytest.raises(InputError, match="not allowed in a key") as caught:
         arm_of(url, api_key_env="MY_KEY")
     assert KEY not in str(caught.value)
 
@@ -393,7 +432,7 @@ def test_a_key_that_is_not_set_or_is_none(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_key_in_the_place_of_its_name(name: str) -> None:
     with pytest.raises(ValidationError) as caught:
         settings_of("http://127.0.0.1:1/v1", api_key_env=name)
-    assert "give the NAME of an environment variable" in caught.value.errors()[0]["msg"]
+    assert "use the NAME of an environment variable" in caught.value.errors()[0]["msg"]
     assert not name or name not in str(caught.value)
 
 
@@ -434,7 +473,7 @@ def test_a_refused_key_is_found_before_it_costs(
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     endpoint.behave(lambda call: error(status, "wrong key"))
-    with pytest.raises(GenerationError, match="does not accept the key in MY_KEY") as caught:
+    with pytest.raises(GenerationError, match="rejects the key in MY_KEY") as caught:
         use(arm_of(endpoint.url, api_key_env="MY_KEY"), lambda g: g.ping())
     assert not caught.value.retryable
 
@@ -442,17 +481,17 @@ def test_a_refused_key_is_found_before_it_costs(
 @pytest.mark.parametrize(
     "settings, said",
     [
-        ({"base_url": "127.0.0.1:8080"}, "base_url is no address"),
-        ({"base_url": "ftp://host/v1"}, "base_url is no address"),
-        ({"base_url": "http://me:pw@host/v1"}, "holds a password"),
-        ({"base_url": "http://host/v1?key=1"}, "holds a password or a query"),
-        ({"base_url": None}, "give base_url, or api_key_env"),
-        ({"mode": "completion", "system": "s"}, "write them into the prompt"),
+        ({"base_url": "127.0.0.1:8080"}, "base_url is not an address"),
+        ({"base_url": "ftp://host/v1"}, "base_url is not an address"),
+        ({"base_url": "http://me:pw@host/v1"}, "contains a password"),
+        ({"base_url": "http://host/v1?key=1"}, "contains a password or a query"),
+        ({"base_url": None}, "set base_url, or api_key_env"),
+        ({"mode": "completion", "system": "s"}, "put them into the prompt"),
         ({"mode": "completion", "examples": [{"user": "a", "assistant": "b"}]}, "into the prompt"),
         ({"examples": [{"user": "a"}]}, "assistant"),
-        ({"extra_body": {"n": 3}}, "genmix sets itself"),
-        ({"extra_body": {"stream": True}}, "genmix sets itself"),
-        ({"extra_body": {"temperature": 1}}, "as a setting"),
+        ({"extra_body": {"n": 3}}, "which genmix sets"),
+        ({"extra_body": {"stream": True}}, "which genmix sets"),
+        ({"extra_body": {"temperature": 1}}, "make it a setting"),
         ({"price": {"input": 1}}, "output"),
         ({"price": {"input": -1, "output": 1}}, "greater than or equal to 0"),
         ({"temperature": -1}, "greater than or equal to 0"),

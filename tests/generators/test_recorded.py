@@ -67,7 +67,7 @@ def test_rows_of_an_npy_file_stay_on_disk(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
     generator = arm_of(tmp_path, "rows.npy", shuffle=False)
-    assert isinstance(generator._source._rows, np.memmap)
+    assert isinstance(generator._samples._rows, np.memmap)
     found = [sample.vector for sample in all_of(generator)]
     assert np.array_equal(found, rows)
     assert all(type(row) is np.ndarray and row.dtype == np.float32 for row in found)
@@ -90,7 +90,7 @@ def test_quality_and_cost_may_stand_beside_the_features(tmp_path: Path) -> None:
     [
         ({"quality": np.ones(2)}, "quality has shape (2,)"),
         ({"quality": np.array(["a"] * 3)}, "quality has shape (3,) and dtype <U1"),
-        ({"cost": np.array([1, np.nan, 1])}, "cost holds NaN"),
+        ({"cost": np.array([1, np.nan, 1])}, "cost contains NaN"),
         ({"cost": np.array([1, -1, 1])}, "negative cost"),
     ],
 )
@@ -102,9 +102,9 @@ def test_notes_that_do_not_fit(extra: Any, said: str, tmp_path: Path) -> None:
 def test_features_files_that_are_none(tmp_path: Path) -> None:
     refused(tmp_path, "none.npy", "there is no file or folder", "none.npy")
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}, None], object))
-    refused(tmp_path, "pickled.npy", "no .npy of plain numbers")
+    refused(tmp_path, "pickled.npy", "not an .npy file of plain numbers")
     np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], object))
-    refused(tmp_path, "pickled.npz", "holds pickled objects")
+    refused(tmp_path, "pickled.npz", "contains pickled objects")
     (tmp_path / "torn.npy").write_bytes(b"\x93NUMPY\x01")
     refused(tmp_path, "torn.npy", "plain numbers")
     np.save(tmp_path / "flat.npy", np.ones(3))
@@ -120,11 +120,11 @@ def test_features_files_that_are_none(tmp_path: Path) -> None:
 def test_a_bad_row_is_found_before_the_study_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genmix.generators.recorded.CHECKED_AT_ONCE", 6)  # blocks of two rows
+    monkeypatch.setattr("genmix.generators.recorded.BLOCK_SIZE", 6)  # blocks of two rows
     rows = np.ones((7, 3))
     rows[5, 1] = np.nan
     np.save(tmp_path / "rows.npy", rows)
-    refused(tmp_path, "rows.npy", "from sample 4 on, sample 1", "NaN")
+    refused(tmp_path, "rows.npy", "counting from sample 4, sample 1", "NaN")
 
 
 # -- texts ------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ def test_texts_with_what_is_known_of_them(tmp_path: Path) -> None:
         ('{"text": "a"}\n{"text": 3}', "line 2 has no text under 'text'"),
         ('{"text": "a"}\n{"txt": "b"}', "line 2 has no text under 'text'"),
         ('{"text": " "}', "line 1 has no text"),
-        ('{"text": "a"}\n\n{"text": "b"', "line 3 is no JSON object"),
-        ('["a"]', "line 1 is no JSON object"),
-        ("[" * 100_000, "line 1 is no JSON object"),
+        ('{"text": "a"}\n\n{"text": "b"', "line 3 is not a JSON object"),
+        ('["a"]', "line 1 is not a JSON object"),
+        ("[" * 100_000, "line 1 is not a JSON object"),
         ('{"text": "a", "cost": -1}', "line 1 has cost -1"),
         ('{"text": "a", "quality": NaN}', "line 1 has quality nan"),
-        ("\n", "holds no text"),
+        ("\n", "contains no texts"),
     ],
 )
 def test_texts_that_cannot_be_read(content: str, said: str, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(kind: str, tmp_path: Pat
     Image.new("RGB", (2, 2)).save(outside / "secret.png")
     target = {"file": outside / "secret.png", "folder": outside, "dangling": tmp_path / "no.png"}
     (folder / "b.png").symlink_to(target[kind])
-    refused(tmp_path, "images", "b.png leads out of")
+    refused(tmp_path, "images", "b.png is a link out of")
 
 
 def test_a_file_that_turns_into_a_link_is_not_read(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_file_that_turns_into_a_link_is_not_read(tmp_path: Path) -> None:
     (folder / "a.png").symlink_to(tmp_path / "secret.png")
     (outcome,) = all_of(generator)
     assert isinstance(outcome, GenerationError)
-    assert "leads out of the folder" in str(outcome)
+    assert "is a link out of the folder" in str(outcome)
 
 
 def test_the_folder_itself_may_be_a_link_and_so_may_what_stays_inside(tmp_path: Path) -> None:
@@ -251,4 +251,4 @@ def test_the_folder_itself_may_be_a_link_and_so_may_what_stays_inside(tmp_path: 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
-    refused(tmp_path, "images", "holds no image")
+    refused(tmp_path, "images", "contains no images")

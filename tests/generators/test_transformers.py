@@ -166,7 +166,7 @@ def test_a_text_ends_at_the_end_token_or_at_a_text_to_stop_at(study: Path) -> No
     assert not any("<end>" in x.text for x in ended if isinstance(x, Sample))
 
 
-def test_an_empty_text_is_a_failure_that_another_seed_may_mend(study: Path) -> None:
+def test_an_empty_text_is_a_failure_that_another_seed_may_avoid(study: Path) -> None:
     found = ask(arm_of(study, "ending", max_new_tokens=1, price=0.5), 200)
     empty = [x for x in found if isinstance(x, GenerationError)]
     assert 0 < len(empty) < 100
@@ -180,7 +180,7 @@ def test_a_chat_template_with_a_system_prompt(study: Path) -> None:
     assert with_system.input_tokens == 4 + 5
     assert with_system.prompt == "the city"
     (refused,) = ask(arm_of(study, "base", chat=True))
-    assert "has no chat template: set 'chat: false'" in str(refused)
+    assert "has no chat template; set 'chat: false'" in str(refused)
     assert not refused.retryable
 
 
@@ -208,7 +208,7 @@ def test_arms_with_the_same_model_share_it_until_the_last_is_closed(study: Path)
     gone = asyncio.run(session())
     gc.collect()
     assert gone() is None
-    assert not _models._things
+    assert not _models.models
 
 
 def test_a_text_that_nobody_waits_for_ends_at_the_next_token(study: Path) -> None:
@@ -299,14 +299,14 @@ def test_precision_is_chosen(dtype: str, study: Path) -> None:
 
 
 def test_a_device_that_is_not_there(study: Path) -> None:
-    with pytest.raises(InputError, match="there is no device cuda:99 here"):
+    with pytest.raises(InputError, match="this machine has no device cuda:99"):
         arm_of(study, device="cuda:99")
 
 
 @pytest.mark.parametrize(
     "settings, said",
     [
-        ({"trust_remote_code": True}, "genmix runs no code that comes with a model"),
+        ({"trust_remote_code": True}, "genmix never runs code that comes with a model"),
         ({"system": "s"}, "set 'chat: true'"),
         ({"prompt": None}, "there is no prompt"),
         ({"device": "tpu"}, "pattern"),

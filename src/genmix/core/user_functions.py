@@ -43,7 +43,7 @@ def _import(module: str, folder: Path) -> ModuleType:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise InputError(f"the module {module} needs {error.name}; install it.") from error
         raise InputError(
-            f"there is no module {module} in {folder} or installed; correct the name."
+            f"the module {module} is neither in {folder} nor installed; correct the name."
         ) from error
     except Exception as error:  # user code
         raise InputError(f"importing {module} failed ({describe_error(error)}); fix the module.") from error

@@ -161,9 +161,9 @@ class OpenAIEncoder(BatchEncoder):
                 f"{self.name} replied with HTTP {status}",
                 retry_after(error.response.headers.get("retry-after")),
             )
-        said = first_sentence(error.message, (self._key,))
+        detail = first_sentence(error.message, (self._key,))
         return EncodingError(
-            f"{self.name} rejected the texts (HTTP {status}, {said}); correct them."
+            f"{self.name} rejected the texts (HTTP {status}, {detail}); correct them."
         )
 
     def close(self) -> None:

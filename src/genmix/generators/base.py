@@ -58,6 +58,7 @@ Outcomes = AsyncGenerator[tuple[int, Outcome], None]
 class Generator(Protocol):
     """Generates samples. Blocking work belongs in a thread, so that other arms keep running."""
 
+    @abstractmethod
     def generate(self, requests: Sequence[Request]) -> Outcomes:
         """Yield ``(position, outcome)`` for each request, as soon as its outcome is known.
 
@@ -65,23 +66,22 @@ class Generator(Protocol):
         come in any order. A request whose position is never yielded has failed; a GenerationError
         that is raised stands for all requests that have no outcome yet.
         """
-        ...
 
     async def ping(self) -> None:
         """Raise GenerationError if a free test shows that no request would succeed."""
-        ...
+        return
 
     def most_cost(self) -> float | None:
         """Return an upper bound on the cost of one sample, or None if it is unknown."""
-        ...
+        return None
 
     def available(self) -> int | None:
         """Return how many samples there are, or None if their number is unlimited."""
-        ...
+        return None
 
     async def close(self) -> None:
         """Release connections, processes and models. Closing twice does nothing."""
-        ...
+        return
 
 
 async def collect(generator: Generator, requests: Sequence[Request]) -> list[Outcome]:

@@ -15,7 +15,14 @@ from genmix.core.threads import in_thread
 from genmix.core.user_functions import FUNCTION_NAME, load_function
 from genmix.data.samples import FIELDS, FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
-from genmix.generators.base import ArmSettings, Context, GenerationError, Outcome, Outcomes
+from genmix.generators.base import (
+    ArmSettings,
+    Context,
+    GenerationError,
+    Generator,
+    Outcome,
+    Outcomes,
+)
 
 
 class CallableArm(ArmSettings):
@@ -50,7 +57,7 @@ class CallableArm(ArmSettings):
         return CallableGenerator(self, function)
 
 
-class CallableGenerator:
+class CallableGenerator(Generator):
     """Calls a plain function in a thread, and awaits an ``async`` one."""
 
     def __init__(self, settings: CallableArm, function: Callable[..., Any]) -> None:
@@ -68,7 +75,8 @@ class CallableGenerator:
             ) from error
         if isinstance(results, str | bytes | Mapping | Sample) or not hasattr(results, "__len__"):
             raise GenerationError(
-                f"{name} returned a {type(results).__name__}; return a list with one sample per seed.",
+                f"{name} returned a value of type {type(results).__name__}; "
+                "return a list with one sample per seed.",
                 retryable=False,
             )
         if len(results) != len(requests):
@@ -103,17 +111,8 @@ class CallableGenerator:
             )
         return sample
 
-    async def ping(self) -> None:
-        """Do nothing: only a call shows whether a function works."""
-
     def most_cost(self) -> float | None:
         return self._settings.price
-
-    def available(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: a function holds no resources."""
 
 
 def _fields(result: Any) -> dict[str, Any]:
@@ -130,7 +129,7 @@ def _fields(result: Any) -> dict[str, Any]:
         given = {"image": result}
     else:
         raise FieldError(
-            f"is a {type(result).__name__}; return a text, an image, a vector or a dict of "
+            f"is of type {type(result).__name__}; return a text, an image, a vector or a dict of "
             f"{', '.join(FIELDS)}"
         )
     return {name: value for name, value in given.items() if value is not None}

@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from genmix.core.text import quotable
 from genmix.data.samples import FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
-from genmix.generators.base import Context, GenerationError, Outcome, Outcomes
+from genmix.generators.base import Context, GenerationError, Generator, Outcome, Outcomes
 from genmix.generators.prompts import PromptSettings, prompt_for
 
 LONGEST_REPLY = 1 << 27
@@ -76,7 +76,7 @@ class CommandArm(PromptSettings):
         return CommandGenerator(self, context)
 
 
-class CommandGenerator:
+class CommandGenerator(Generator):
     """Talks to one process, one request at a time; restarts it when it exited or is out of step."""
 
     def __init__(self, settings: CommandArm, context: Context) -> None:
@@ -93,13 +93,13 @@ class CommandGenerator:
             yield position, outcome
 
     async def _answer(self, request: Request) -> Outcome:
-        message: dict[str, Any] = {"index": request.index, "seed": request.seed}
+        question: dict[str, Any] = {"index": request.index, "seed": request.seed}
         prompt = prompt_for(request.index, self._prompts)
         if prompt is not None:
-            message["prompt"] = prompt
+            question["prompt"] = prompt
         try:
             process = await self._start()
-            return self._sample(await process.ask(json.dumps(message)), request, prompt)
+            return self._sample(await process.ask(json.dumps(question)), request, prompt)
         except GenerationError as error:
             return error
         except _BrokenError as error:
@@ -128,18 +128,18 @@ class CommandGenerator:
             retryable=False,
         )
 
-    async def _stop_broken(self, fault: str) -> GenerationError:
+    async def _stop_broken(self, problem: str) -> GenerationError:
         """Stop a process that cannot be trusted with the next request, and return the error."""
         assert self._process is not None
         process, self._process = self._process, None
         stderr = await process.end(at_once=True)
-        said = quotable(stderr, self._secrets, most=8192)[-STDERR_QUOTED:]
-        return self._error(f"{fault} (stderr: {said})" if said else fault)
+        message = quotable(stderr, self._secrets, most=8192)[-STDERR_QUOTED:]
+        return self._error(f"{problem} (stderr: {message})" if message else problem)
 
     def _error(self, phrase: str, retryable: bool = True, **usage: Any) -> GenerationError:
         program = self._settings.command[0]
-        said = quotable(phrase, self._secrets, most=2 * STDERR_QUOTED)
-        return GenerationError(f"the program {program!r} {said}.", retryable=retryable, **usage)
+        message = quotable(phrase, self._secrets, most=2 * STDERR_QUOTED)
+        return GenerationError(f"the program {program!r} {message}.", retryable=retryable, **usage)
 
     def _sample(self, line: bytes, request: Request, prompt: str | None) -> Sample:
         """Parse a reply; an error that the program reports is raised."""
@@ -149,8 +149,8 @@ class CommandGenerator:
             usage = {"cost": price, **_usage(reply)}
             if "error" in reply:
                 retryable = reply.get("retryable", True) is not False
-                said = quotable(reply["error"], self._secrets) or "an error"
-                raise self._error(f"reports {said}", retryable, **usage)
+                message = quotable(reply["error"], self._secrets) or "an error"
+                raise self._error(f"reports {message}", retryable, **usage)
             sample = sample_from(**{"prompt": prompt, **_content(reply), **usage})
         except FieldError as error:
             raise self._error(f"returned a sample that {error}", cost=price) from None
@@ -176,9 +176,6 @@ class CommandGenerator:
     def most_cost(self) -> float | None:
         return self._settings.price
 
-    def available(self) -> int | None:
-        return None
-
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -186,7 +183,7 @@ class CommandGenerator:
 
 
 class _BrokenError(Exception):
-    """The process gave no valid reply. The message is a phrase whose subject is the program."""
+    """The process sent no valid reply. The message is a phrase whose subject is the program."""
 
 
 class _Process:

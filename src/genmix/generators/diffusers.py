@@ -17,7 +17,6 @@ from genmix.generators.local_models import (
     AbandonedError,
     LocalGenerator,
     LocalModelSettings,
-    SharedModel,
     SharedModels,
     find_device,
     hide_progress_bars,
@@ -91,12 +90,6 @@ class DiffusersGenerator(LocalGenerator[Any]):
     """Draws the noise of each image on the CPU, so that it is the same on every device."""
 
     settings: DiffusersArm
-
-    def __init__(
-        self, settings: DiffusersArm, shared: SharedModel[Any], prompts: tuple[str, ...]
-    ) -> None:
-        super().__init__(settings, shared, _pipelines.release)
-        self._prompts = prompts
 
     def make(self, model: Any, requests: Sequence[Request], stop: Event) -> list[Sample]:
         return [self._image(model, request, stop) for request in requests]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +19,7 @@ from genmix.core.threads import iterate_in_thread
 from genmix.core.torch_lock import computing, loading
 from genmix.data.samples import Request, Sample
 from genmix.errors import InputError
-from genmix.generators.base import Context, GenerationError, Outcome, Outcomes
+from genmix.generators.base import Context, GenerationError, Generator, Outcome, Outcomes
 from genmix.generators.prompts import PromptSettings
 
 REMOTE_CODE_OPTIONS = ("trust_remote_code", "custom_pipeline")
@@ -94,8 +94,8 @@ def hide_progress_bars(*packages: str) -> None:
 class SharedModel(Generic[T]):
     """A model that several arms use. Its lock is held while it is loaded and while it is used."""
 
-    def __init__(self, key: Hashable, load: Callable[[], T]) -> None:
-        self.key, self._load = key, load
+    def __init__(self, pool: SharedModels[T], key: Hashable, load: Callable[[], T]) -> None:
+        self._pool, self._key, self._load = pool, key, load
         self.lock = threading.RLock()
         self.users = 0
         self._model: T | None = None
@@ -108,26 +108,27 @@ class SharedModel(Generic[T]):
                     self._model = self._load()
             return self._model
 
+    def release(self) -> None:
+        """Unregister one user; the last one frees the model."""
+        with self._pool.lock:
+            self.users -= 1
+            if not self.users:
+                del self._pool.models[self._key]
+
 
 class SharedModels(Generic[T]):
-    """Models by key (folder, device, …): loaded once, freed when their last user releases them."""
+    """Models by key (folder, device, …), each loaded once for all its users."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._models: dict[Hashable, SharedModel[T]] = {}
+        self.lock = threading.Lock()
+        self.models: dict[Hashable, SharedModel[T]] = {}
 
     def acquire(self, key: Hashable, load: Callable[[], T]) -> SharedModel[T]:
         """Register a user of the model; nothing is loaded yet."""
-        with self._lock:
-            found = self._models.setdefault(key, SharedModel(key, load))
+        with self.lock:
+            found = self.models.setdefault(key, SharedModel(self, key, load))
             found.users += 1
             return found
-
-    def release(self, model: SharedModel[T]) -> None:
-        with self._lock:
-            model.users -= 1
-            if not model.users:
-                del self._models[model.key]
 
 
 # -- generating --------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class AbandonedError(GenerationError):
         super().__init__("the request was abandoned.")
 
 
-class LocalGenerator(ABC, Generic[T]):
+class LocalGenerator(Generator, Generic[T]):
     """Generates samples in a thread, one after the other, with a model that arms may share.
 
     One at a time, because rounding depends on what else is in a batch of a model, and a sample must
@@ -148,14 +149,11 @@ class LocalGenerator(ABC, Generic[T]):
     """
 
     def __init__(
-        self,
-        settings: LocalModelSettings,
-        shared: SharedModel[T],
-        release: Callable[[SharedModel[T]], None],
+        self, settings: LocalModelSettings, shared: SharedModel[T], prompts: Sequence[str] = ()
     ) -> None:
         self.settings = settings
         self._shared: SharedModel[T] | None = shared
-        self._release = release
+        self._prompts = prompts
 
     @abstractmethod
     def make(self, model: T, requests: Sequence[Request], stop: Event) -> list[Sample]:
@@ -211,16 +209,10 @@ class LocalGenerator(ABC, Generic[T]):
             output_tokens=sample.output_tokens,
         )
 
-    async def ping(self) -> None:
-        """Do nothing: loading a model is not free."""
-
     def most_cost(self) -> float | None:
         return self.settings.price
-
-    def available(self) -> int | None:
-        return None
 
     async def close(self) -> None:
         shared, self._shared = self._shared, None
         if shared is not None:
-            self._release(shared)
+            shared.release()

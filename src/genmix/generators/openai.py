@@ -16,7 +16,7 @@ from genmix.core.optional import require
 from genmix.core.text import describe_error, quotable
 from genmix.data.samples import Request, Sample, without_surrogates
 from genmix.errors import InputError
-from genmix.generators.base import Context, GenerationError, Outcome, Outcomes
+from genmix.generators.base import Context, GenerationError, Generator, Outcome, Outcomes
 from genmix.generators.prompts import PromptSettings, prompt_for
 
 TOKENS_PER_MESSAGE = 16
@@ -170,7 +170,7 @@ class OpenAIArm(PromptSettings):
         return key
 
 
-class OpenAIGenerator:
+class OpenAIGenerator(Generator):
     """Sends one request per sample, those of a batch concurrently. The run loop retries, not we."""
 
     def __init__(
@@ -188,7 +188,7 @@ class OpenAIGenerator:
 
     async def generate(self, requests: Sequence[Request]) -> Outcomes:
         calls = [
-            asyncio.create_task(self._numbered_outcome(position, request))
+            asyncio.create_task(self._outcome(position, request))
             for position, request in enumerate(requests)
         ]
         try:
@@ -197,18 +197,16 @@ class OpenAIGenerator:
         finally:
             for call in calls:
                 call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)  # until they have disconnected
 
-    async def _numbered_outcome(self, position: int, request: Request) -> tuple[int, Outcome]:
-        return position, await self._outcome(request)
-
-    async def _outcome(self, request: Request) -> Outcome:
+    async def _outcome(self, position: int, request: Request) -> tuple[int, Outcome]:
         prompt = prompt_for(request.index, self._prompts)
         assert prompt is not None
         try:
             raw = await self._send(prompt, request.seed)
-        except Exception as error:
-            return self._explain(error)  # created here, not raised: it keeps no reference to it
-        return self._read(raw.http_response, prompt)
+        except Exception as error:  # the new error is not raised, so it keeps no reference to it
+            return position, self._explain(error)
+        return position, self._read(raw.http_response, prompt)
 
     def _send(self, prompt: str, seed: int) -> Any:
         settings = self._settings
@@ -233,7 +231,7 @@ class OpenAIGenerator:
         turns = [] if settings.system is None else [("system", settings.system)]
         for example in settings.examples:
             turns += [("user", example.user), ("assistant", example.assistant)]
-        return [{"role": role, "content": said} for role, said in [*turns, ("user", prompt)]]
+        return [{"role": role, "content": content} for role, content in [*turns, ("user", prompt)]]
 
     # -- replies ---------------------------------------------------------------------------------
 
@@ -241,14 +239,16 @@ class OpenAIGenerator:
         try:
             body = json.loads(response.content)
             choice = body["choices"][0]
-            said = choice["message"]["content"] if self._settings.mode == "chat" else choice["text"]
+            content = (
+                choice["message"]["content"] if self._settings.mode == "chat" else choice["text"]
+            )
             ending = choice.get("finish_reason")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return GenerationError(f"{self._where} sent a malformed reply (status 200).")
-        if said is not None and not isinstance(said, str):
+        if content is not None and not isinstance(content, str):
             return GenerationError(f"{self._where} sent a reply whose content is not text.")
         usage = self._usage(body.get("usage"))
-        text = without_surrogates(said or "").strip()
+        text = without_surrogates(content or "").strip()
         if ending in FILTERED:
             return GenerationError(
                 f"the content filter of {self._where} rejected the text.", **usage
@@ -286,34 +286,34 @@ class OpenAIGenerator:
             return GenerationError(
                 f"{self._where} closed the connection before its reply was complete ({cause})."
             )
-        said = describe_error(error, self._secrets)
-        return GenerationError(f"the request to {self._where} failed ({said}).")
+        detail = describe_error(error, self._secrets)
+        return GenerationError(f"the request to {self._where} failed ({detail}).")
 
     def _explain_status(self, response: Any) -> GenerationError:
         """Return the error for an HTTP status of 400 or more."""
         status, (reason, code) = response.status_code, _reason(response)
-        said = f"{status}: {quotable(reason, self._secrets)}" if reason else f"{status}"
+        detail = f"{status}: {quotable(reason, self._secrets)}" if reason else f"{status}"
         variable = self._settings.api_key_env
         if status in (401, 403):
             if variable is None:
-                return _final(f"{self._where} requires a key ({said}); set api_key_env.")
-            return _final(f"{self._where} rejects the key in {variable} ({said}); correct it.")
+                return _final(f"{self._where} requires a key ({detail}); set api_key_env.")
+            return _final(f"{self._where} rejects the key in {variable} ({detail}); correct it.")
         if code in FILTERED:
             return GenerationError(
-                f"the content filter of {self._where} rejected the request ({said}).", cost=0.0
+                f"the content filter of {self._where} rejected the request ({detail}).", cost=0.0
             )
         if code == "insufficient_quota":
-            return _final(f"the quota at {self._where} is used up ({said}); raise it.")
+            return _final(f"the quota at {self._where} is used up ({detail}); raise it.")
         if status in RETRYABLE or status >= 500:
             wait = retry_after(response.headers.get("retry-after"))
-            return GenerationError(f"{self._where} cannot answer now ({said}).", retry_after=wait)
+            return GenerationError(f"{self._where} cannot answer now ({detail}).", retry_after=wait)
         if status == 404:
             return _final(
                 f"{self._where} does not know the model {self._settings.model!r}, or the address "
-                f"is wrong ({said}); correct model or base_url."
+                f"is wrong ({detail}); correct model or base_url."
             )
         return _final(
-            f"{self._where} rejects the request ({said}); correct the settings of the arm."
+            f"{self._where} rejects the request ({detail}); correct the settings of the arm."
         )
 
     async def ping(self) -> None:
@@ -345,9 +345,6 @@ class OpenAIGenerator:
         size = sum(len(message["content"].encode()) for message in messages)
         return size + TOKENS_PER_MESSAGE * len(messages) + TOKENS_PER_CALL
 
-    def available(self) -> int | None:
-        return None
-
     async def close(self) -> None:
         await self._client.close()
 
@@ -365,7 +362,7 @@ def _reason(response: Any) -> tuple[str, str | None]:
     found = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(found, dict):
         return str(found), None
-    said = found.get("message") or found.get("detail") or found
-    return str(said), next(
+    detail = found.get("message") or found.get("detail") or found
+    return str(detail), next(
         (found[k] for k in ("code", "type") if isinstance(found.get(k), str)), None
     )

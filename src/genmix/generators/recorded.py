@@ -18,7 +18,14 @@ from genmix.data.reference import Moments, read_features
 from genmix.data.samples import FieldError, Request, Sample, sample_from
 from genmix.data.text_files import is_outside, json_object, numbered_lines
 from genmix.errors import InputError
-from genmix.generators.base import ArmSettings, Context, GenerationError, Outcome, Outcomes
+from genmix.generators.base import (
+    ArmSettings,
+    Context,
+    GenerationError,
+    Generator,
+    Outcome,
+    Outcomes,
+)
 
 BLOCK_SIZE = 1 << 20
 """Numbers of a feature file that are checked at once."""
@@ -82,7 +89,7 @@ class RecordedSamples(Protocol):
         ...
 
 
-class RecordedGenerator:
+class RecordedGenerator(Generator):
     """Replays the samples in the given order."""
 
     def __init__(self, samples: RecordedSamples, order: Any, name: str) -> None:
@@ -110,17 +117,11 @@ class RecordedGenerator:
         except FieldError as error:
             return GenerationError(f"{self._name}, sample {row} {error}; remove it.")
 
-    async def ping(self) -> None:
-        """Do nothing: the file existed when the arm was built."""
-
     def most_cost(self) -> float | None:
         return self._samples.most_cost
 
     def available(self) -> int | None:
         return len(self._order)
-
-    async def close(self) -> None:
-        """Do nothing: no file is open."""
 
 
 class FeatureFile:
@@ -153,7 +154,7 @@ def _map_rows(path: Path) -> Any:
         as_matrix(rows, str(path))  # raises the error
     step = max(BLOCK_SIZE // rows.shape[1], 1)
     for start in range(0, len(rows), step):
-        as_matrix(rows[start : start + step], f"{path}, from sample {start}")
+        as_matrix(rows[start : start + step], f"{path}, counting from sample {start}")
     return rows
 
 

@@ -16,7 +16,6 @@ from genmix.generators.local_models import (
     AbandonedError,
     LocalGenerator,
     LocalModelSettings,
-    SharedModel,
     SharedModels,
     find_device,
     hide_progress_bars,
@@ -107,18 +106,9 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageM
 
 
 class TransformersGenerator(LocalGenerator[LanguageModel]):
-    """Samples each text with its own random generator, whatever other threads do with torch."""
+    """Samples each text with its own random generator, independent of other threads."""
 
     settings: TransformersArm
-
-    def __init__(
-        self,
-        settings: TransformersArm,
-        shared: SharedModel[LanguageModel],
-        prompts: tuple[str, ...],
-    ) -> None:
-        super().__init__(settings, shared, _models.release)
-        self._prompts = prompts
 
     def groups(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
         return [requests] if self.settings.together else super().groups(requests)
