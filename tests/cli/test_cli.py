@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+import genmix as gx
 import genmix.demo
-from genmix.cli import app
-from genmix.demo import DemoResult, Step, run_demo
+from genmix.cli import COMMANDS, app
+from genmix.demo import run_demo
 
 runner = CliRunner()
 
@@ -46,33 +49,43 @@ def test_every_help_page_has_an_example(arguments: list[str]) -> None:
     assert "Example: genmix demo" in result.stdout
 
 
-def test_json_result_is_all_of_stdout() -> None:
-    result = runner.invoke(app, ["demo", "--budget", "104", "--seed", "3", "--json"])
+def test_the_commands_are_listed_in_the_order_of_use() -> None:
+    shown = re.findall(r"^│ (\w+) ", runner.invoke(app, ["--help"]).stdout, re.MULTILINE)
+    assert shown == [name for name in COMMANDS if name in shown]
+    assert {"demo", "run", "report", "mixture", "compare", "doctor"} <= set(shown)
+
+
+def demo(folder: Path, *arguments: str) -> Result:
+    return runner.invoke(app, ["demo", "--out", str(folder / "run"), *arguments])
+
+
+def test_json_result_is_all_of_stdout(tmp_path: Path) -> None:
+    result = demo(tmp_path, "--budget", "104", "--seed", "3", "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert told["seed"] == 3
-    assert told["interrupted"] is False
-    assert sum(told["counts"].values()) == 104
-    assert sum(told["weights"].values()) == pytest.approx(1, abs=1e-12)
-    assert told["scores"]["oracle"] <= min(told["scores"]["singles"].values())
-    assert "generating 104/104" in result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["status"] == "finished"
+    assert sum(summary["counts"].values()) == 104
+    assert sum(summary["weights"].values()) == pytest.approx(1, abs=1e-12)
+    assert "104/104 samples" in result.stderr
 
 
-def test_table_on_stdout_progress_on_stderr() -> None:
-    result = runner.invoke(app, ["demo", "--budget", "104", "--objective", "vendi"])
+def test_table_on_stdout_progress_on_stderr(tmp_path: Path) -> None:
+    result = demo(tmp_path, "--budget", "104", "--objective", "vendi")
     assert result.exit_code == 0
-    assert "learnt mixture" in result.stdout
-    assert "generating" not in result.stdout
-    assert "generating" in result.stderr
-    assert "learnt mixture" not in result.stderr
+    assert "Final mixture: vendi" in result.stdout
+    assert f"104 samples are saved in {tmp_path / 'run'}." in result.stdout
+    assert "104/104 samples" not in result.stdout
+    assert "104/104 samples" in result.stderr
+    assert "Final mixture" not in result.stderr
 
 
-def test_bad_budget_is_one_sentence_and_exit_2() -> None:
-    result = runner.invoke(app, ["demo", "--budget", "7"])
+def test_bad_budget_is_one_sentence_and_exit_2(tmp_path: Path) -> None:
+    result = demo(tmp_path, "--budget", "7")
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.splitlines()[-1] == (
-        "genmix: a budget of 7 samples ends in the warm start: give 50 or more."
+        "genmix: budget.samples: a budget of 7 samples is less than the warm start of 5 × 10; "
+        "use at least 50 samples, or lower warm_start."
     )
 
 
@@ -82,39 +95,51 @@ def test_unknown_objective_is_a_usage_error() -> None:
     assert "fid" in result.stderr
 
 
-def test_interrupt_before_the_first_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
+def test_interrupt_before_the_first_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(genmix.demo, "run_demo", interrupted)
-    result = runner.invoke(app, ["demo"])
+    result = demo(tmp_path)
     assert result.exit_code == 130
     assert result.stdout == ""
-    assert "interrupted before there was anything to show" in result.stderr
+    assert "interrupted before any sample was generated" in result.stderr
 
 
-def test_interrupted_run_tells_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: Any, report: Callable[[Step], None]) -> DemoResult:
-        def interrupt(step: Step) -> None:
-            report(step)
-            if step.done >= 56:
-                raise KeyboardInterrupt
+@pytest.mark.parametrize("as_json", [True, False])
+def test_interrupted_run_says_what_it_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def stop(live: Any) -> None:
+        if live.told >= 56:
+            live.loop.stop("interrupted")
 
-        return run_demo(*args, report=interrupt)
+    def interrupted(*arguments: Any) -> gx.Run:
+        *others, options = arguments
+        return run_demo(*others, replace(options, callbacks=(*options.callbacks, stop)))
 
     monkeypatch.setattr(genmix.demo, "run_demo", interrupted)
-    result = runner.invoke(app, ["demo", "--json"])
-    told = json.loads(result.stdout)
+    result = demo(tmp_path, *(["--json"] if as_json else []))
     assert result.exit_code == 130
-    assert told["interrupted"] is True
-    assert sum(told["counts"].values()) == 56
-    assert result.stderr.splitlines()[-1] == "interrupted after 56 samples"
+    if as_json:
+        summary = json.loads(result.stdout)
+        assert summary["status"] == "interrupted"
+        assert sum(summary["counts"].values()) >= 56
+    else:
+        folder = tmp_path / "run"
+        pattern = (
+            rf"Stopped\. \d+ samples are saved in {folder}\. Continue with: genmix resume {folder}"
+        )
+        assert re.fullmatch(pattern, result.stdout.splitlines()[-1])
 
 
-def test_missing_extra_names_the_fix() -> None:
-    code = "import sys; sys.modules['sklearn'] = None; import genmix.cli; genmix.cli.app(['demo'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def test_missing_extra_names_the_fix(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['starlette'] = None; from genmix.cli import app; app(['dashboard'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == "genmix: the demo needs sklearn.datasets: run pip install 'genmix[demo]'.\n"
+    assert done.stderr == (
+        "genmix: the dashboard needs the package starlette; install it with pip install starlette "
+        "or with the extra 'genmix[dashboard]'.\n"
     )

@@ -138,7 +138,7 @@ def test_diagnose_as_a_process(folder: Path) -> None:
 def test_bad_input_as_a_process(folder: Path) -> None:
     done = run_process(folder, "mixture", "sdxl.npz", "absent.npz")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "genmix: there is no features file absent.npz: check the path.\n"
+    assert done.stderr == "genmix: there is no feature file absent.npz; check the path.\n"
 
 
 # -- score -------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_the_table_shows_what_is_lost_without_an_arm(folder: Path) -> None:
     assert "without" not in invoke("mixture", *FILES, *options).stdout
 
 
-def test_a_reference_brings_its_neighbours_along(folder: Path) -> None:
+def test_a_reference_brings_its_neighbors_along(folder: Path) -> None:
     for options in (("--objective", "vendi"), ("--objective", "fd")):
         found = told("score", *options, *WITH_REAL, "--k", "2")
         expected = gx.score(ARMS, gx.Vendi(), reference=REAL, k=2).pooled
@@ -245,7 +245,7 @@ def test_a_small_reference_does_not_spoil_a_distance(folder: Path) -> None:
     found = told("score", "--objective", "fd", "--reference", "few.npy")
     assert list(found["pooled"]) == ["frechet_distance"]
     sentence = refused("score", *FILES, "--objective", "fd", "--reference", "few.npy", "--k", "5")
-    assert "neighbour" in sentence or "k" in sentence
+    assert "neighbor" in sentence or "k" in sentence
 
 
 def test_statistics_are_a_reference_for_fd(folder: Path) -> None:
@@ -318,7 +318,10 @@ MISFITS = [
     (("--unbiased",), "vendi does not accept --unbiased"),
     (("--objective", "rke", "--order", "2"), "rke does not accept --order, which is for vendi"),
     (("--objective", "fd", *WITH_REAL, "--kernel", "cosine"), "fd does not accept --kernel"),
-    (("--objective", "frechet-distance", *WITH_REAL, "--order", "2"), "frechet-distance does not accept"),
+    (
+        ("--objective", "frechet-distance", *WITH_REAL, "--order", "2"),
+        "frechet-distance does not accept",
+    ),
     (("--objective", "precision", *WITH_REAL, "--bandwidth", "2"), "precision does not accept"),
     (("--objective", "fd"), "fd needs a reference"),
     (("--objective", "kd"), "kd needs a reference"),
@@ -333,8 +336,8 @@ MISFITS = [
     (("--order", "nan"), "order is nan"),
     (("--objective", "fd", *WITH_REAL, "--ddof", "2"), "ddof is 2"),
     (("--reference-key", "a"), "--reference"),
-    (("--objective", "kd", "--reference", "stats.npz"), "moments only"),
-    (("--objective", "kd", "--reference", "absent.npz"), "no features file"),
+    (("--objective", "kd", "--reference", "stats.npz"), "only moments"),
+    (("--objective", "kd", "--reference", "absent.npz"), "no feature file"),
     (("--objective", "fd", "--reference", "stats.npz", "--encoder", "dino"), "'clip'"),
     (("--objective", "precision", *WITH_REAL, "--k", "0"), "k is 0"),
 ]
@@ -354,7 +357,7 @@ def test_a_reference_that_nothing_uses_is_refused(command: str, folder: Path) ->
     assert "does not accept --k" in refused(command, *FILES, "--k", "3")
 
 
-def test_neighbours_need_reference_samples(folder: Path) -> None:
+def test_neighbors_need_reference_samples(folder: Path) -> None:
     assert "pass --reference" in refused("score", *FILES, "--k", "3")
     fd = ("--objective", "fd", "--reference", "stats.npz", "--k", "3")
     assert "no samples" in refused("score", *FILES, *fd)
@@ -372,7 +375,7 @@ def test_arms_that_cannot_be_used_are_one_sentence(command: str, folder: Path) -
     assert "embed all arms with the same encoder" in refused(command, "sdxl.npz", "narrow.npy")
     assert "mu and sigma only" in refused(command, "sdxl.npz", "stats.npz")
     assert "pickled objects" in refused(command, "pickled.npz")
-    assert "texts need an encoder" in refused(command, "texts.jsonl")
+    assert "embed the texts first" in refused(command, "texts.jsonl")
 
 
 def test_repeats_that_make_no_sense_are_refused(folder: Path) -> None:
@@ -385,7 +388,7 @@ def test_repeats_that_make_no_sense_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize("target", ["no/such/folder.json", "sdxl.npz/w.json", "."])
 def test_weights_that_cannot_be_written_are_one_sentence(target: str, folder: Path) -> None:
     before = sorted(path.name for path in folder.iterdir())
-    assert "could not be written" in refused("mixture", *FILES, "--weights", target)
+    assert "could not write" in refused("mixture", *FILES, "--weights", target)
     assert sorted(path.name for path in folder.iterdir()) == before
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genmix.charts import layout
@@ -25,7 +25,7 @@ ABOVE, BESIDE = 0.12, 0.2  # space for the values, as shares of the axis
 
 
 def bars(rows: Sequence[Mapping[str, Any]], y: str, columns: int = 2) -> VConcatChart:
-    """Bars from zero with 95 % intervals and values; the mixture's value is bold.
+    """Bars from zero with 95% intervals and values; the mixture's value is bold.
 
     A row is ``{"label", "mean", "low", "high", "kind": "arm"|"mixture"|"even", "panel"?}``. Bars
     follow the order of the rows, and each panel has its own axis. If the labels do not fit side by
@@ -49,56 +49,53 @@ def _vertical(title: str, rows: list[Row], y: str, across: int) -> Any:
     alt = altair()
     width, height = layout.panel_width(across), layout.panel_height(across)
     names = alt.X("label:N", **_label_axis(rows, labelAngle=0, labelOverlap=False))
-    axis = alt.Axis(**vertical_axis(y, height))
-    scale = alt.Scale(domain=_extent(rows, ABOVE), nice=False)
-    base = chart_of(rows)
+    scale = {"domain": _extent(rows, ABOVE), "nice": False}
 
     def at(field: str) -> Any:
-        return alt.Y(f"{field}:Q", axis=axis, scale=scale)
+        return alt.Y(
+            f"{field}:Q", axis=alt.Axis(**vertical_axis(y, height)), scale=alt.Scale(**scale)
+        )
 
-    layers = [
-        base.mark_bar().encode(names, at("mean"), _color()),
-        base.mark_rule(color=INK, strokeWidth=1).encode(names, at("low"), alt.Y2("high")),
-        *(
-            base.mark_tick(color=INK, thickness=1, size=6, orient="horizontal").encode(
-                names, at(end)
-            )
-            for end in ("low", "high")
-        ),
-        *(
-            selected.mark_text(baseline="bottom", dy=-3, **font).encode(
-                names, at("top"), text="value:N"
-            )
-            for selected, font in _values(base)
-        ),
-    ]
+    ends, text = {"size": 6, "orient": "horizontal"}, {"baseline": "bottom", "dy": -3}
+    layers = _layers(rows, names, at, alt.Y2("high"), ends, text)
     return layout.panel(layers, width, height, title)
 
 
 def _horizontal(title: str, rows: list[Row], y: str, width: int, bare: bool) -> Any:
     alt = altair()
     names = alt.Y("label:N", **_label_axis(rows, labels=not bare, labelLimit=layout.LONGEST_NAME))
-    along = linear_axis(y, _extent(rows, BESIDE), width, grid=True)
-    base = chart_of(rows)
+    axis = linear_axis(y, _extent(rows, BESIDE), width, grid=True)
 
     def at(field: str) -> Any:
-        return alt.X(f"{field}:Q", **along)
+        return alt.X(f"{field}:Q", **axis)
 
-    layers = [
-        base.mark_bar().encode(names, at("mean"), _color()),
-        base.mark_rule(color=INK, strokeWidth=1).encode(names, at("low"), alt.X2("high")),
-        *(
-            base.mark_tick(color=INK, thickness=1, size=5, orient="vertical").encode(names, at(end))
-            for end in ("low", "high")
-        ),
-        *(
-            selected.mark_text(align="left", baseline="middle", dx=4, **font).encode(
-                names, at("top"), text="value:N"
-            )
-            for selected, font in _values(base)
-        ),
-    ]
+    ends, text = {"size": 5, "orient": "vertical"}, {"align": "left", "baseline": "middle", "dx": 4}
+    layers = _layers(rows, names, at, alt.X2("high"), ends, text)
     return layout.panel(layers, width, ROW_HEIGHT * len(unique(rows, "label")), title)
+
+
+def _layers(
+    rows: list[Row],
+    names: Any,
+    at: Callable[[str], Any],
+    high: Any,
+    ends: Mapping[str, Any],
+    text: Mapping[str, Any],
+) -> list[Any]:
+    """Bars, intervals with their ends, and values; ``at`` encodes a field along the bars."""
+    base = chart_of(rows)
+    font = {"fontSize": SMALL, "color": INK, **text}
+    layers = [
+        base.mark_bar().encode(names, at("mean"), altair().Color("color:N", scale=None)),
+        base.mark_rule(color=INK, strokeWidth=1).encode(names, at("low"), high),
+    ]
+    for end in ("low", "high"):
+        layers.append(base.mark_tick(color=INK, thickness=1, **ends).encode(names, at(end)))
+    for sign, weight in (("==", "bold"), ("!=", "normal")):
+        selected = base.transform_filter(f"datum.kind {sign} 'mixture'")
+        marks = selected.mark_text(fontWeight=weight, **font)
+        layers.append(marks.encode(names, at("top"), text="value:N"))
+    return layers
 
 
 def _label_axis(rows: Sequence[Row], **axis: Any) -> dict[str, Any]:
@@ -107,18 +104,6 @@ def _label_axis(rows: Sequence[Row], **axis: Any) -> dict[str, Any]:
         "axis": alt.Axis(title=None, grid=False, ticks=False, labelPadding=4, **axis),
         "scale": alt.Scale(domain=unique(rows, "label"), paddingInner=0.3, paddingOuter=0.2),
     }
-
-
-def _color() -> Any:
-    return altair().Color("color:N", scale=None)
-
-
-def _values(base: Any) -> list[tuple[Any, dict[str, Any]]]:
-    font = {"fontSize": SMALL, "color": INK}
-    return [
-        (base.transform_filter(f"datum.kind {sign} 'mixture'"), {**font, "fontWeight": weight})
-        for sign, weight in (("==", "bold"), ("!=", "normal"))
-    ]
 
 
 def _tidy(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Line charts with shaded 95 % bands, and parameter sweeps with a dot at each value."""
+"""Line charts with shaded 95% bands, and parameter sweeps with a dot at each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences with 95 % intervals, which show whether they exclude zero."""
+"""Differences with 95% intervals, which show whether they exclude zero."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from genmix import __version__
 from genmix.errors import GenmixError
@@ -15,7 +16,32 @@ BAD_INPUT = 2
 TROUBLE = 3
 INTERRUPTED = 130
 
+COMMANDS = (
+    *(
+        "demo",
+        "init",
+        "check",
+        "run",
+        "resume",
+        "ls",
+        "status",
+        "export",
+        "report",
+        "plot",
+        "dashboard",
+    ),
+    *("mixture", "score", "diagnose", "embed", "keep", "compare", "paper", "doctor"),
+)
+"""The order of the commands in the help text."""
+
+
+class OrderedGroup(typer.core.TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=COMMANDS.index)
+
+
 app = typer.Typer(
+    cls=OrderedGroup,
     help="Spend a generation budget across several generators so that the samples score best together.",
     epilog="Example: genmix demo --budget 500",
     no_args_is_help=True,

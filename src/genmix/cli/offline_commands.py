@@ -24,14 +24,14 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES",
-        help="One features file per arm: PATH, which names the arm after the file, or NAME=PATH.",
+        help="One feature file per arm: PATH, which names the arm after the file, or NAME=PATH.",
         show_default=False,
     ),
 ]
 GoalOption = Annotated[Goal, typer.Option("--objective", help="The score to compute or optimize.")]
 Reference = Annotated[
     Path | None,
-    typer.Option(help="Features file (or statistics, for fd) of reference samples."),
+    typer.Option(help="Feature file (or statistics, for fd) of reference samples."),
 ]
 Neighbors = Annotated[
     int | None, typer.Option("--k", help="Neighbors for precision and density. Default: 5.")

@@ -162,7 +162,7 @@ def run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
 
 def _exit_now() -> None:
     """Exit without waiting for busy threads: the journal already has every sample that arrived."""
-    sys.stderr.write("\ngenmix: stopped at once. Continue with: genmix resume\n")
+    sys.stderr.write("\ngenmix: stopped at once; continue with genmix resume.\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 
