@@ -462,7 +462,7 @@ def test_arrays_and_plain_data(tmp_path: Path) -> None:
         ({"policies": {}}, "no policies"),
         ({"policies": [gx.OneArmOracle("typo")]}, "names an arm that is not active"),
         ({"policies": [gx.Fixed({"arm 0": 0.2, "typo": 0.8})]}, "unknown arm 'typo'"),
-        ({"policies": [gx.FrechetUCB()]}, "FrechetDistance alone"),
+        ({"policies": [gx.FrechetUCB()]}, "works only with FrechetDistance"),
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, Any], words: str) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from genmix.comparison.comparison import Comparison
-from genmix.paper import ITEMS, Settings, comparisons, fidelity
+from genmix.paper import ITEMS, Settings, comparisons, fidelity, markdown
 from genmix.paper.comparisons import all_worlds, gain_table, paired_gain
-from genmix.paper.markdown import outcome_table, settings_line, tests_table
 from tests.support.paper_worlds import write_worlds
 from tests.support.small_comparisons import OBJECTIVES, small
 
@@ -18,7 +17,7 @@ def test_tables_say_what_must_be_said_of_a_policy() -> None:
     policies = ["mixture-greedy", "mixture-ucb", "frechet-ucb"]
     distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2)
     assert distance.policies == ("Mixture-Greedy", "Mixture-UCB", "FD-UCB")
-    for page in (str(distance), outcome_table(distance) + tests_table(distance)):
+    for page in (str(distance), markdown.outcome_table(distance) + markdown.tests_table(distance)):
         assert "Mixture-Greedy − Mixture-UCB (extended)" in page
         assert "Mixture-Greedy − FD-UCB (as published)" in page
         assert page.count("(extended)") == page.count("(as published)") == 2
@@ -36,8 +35,11 @@ def policies_of(found: Comparison) -> tuple[str, str]:
 def test_a_panel_says_how_often_it_solves_and_how_it_draws() -> None:
     given = {"policies": ["mixture-greedy"], "repeats": 1, "budget": 30}
     usual, often = small(**given), small(resolve_growth=0.0, draw="tracking", **given)
-    assert "warm start 4, re-solved at 1 % growth; RKE(" in settings_line(usual)
-    assert "warm start 4, re-solved in every round, drawn by tracking; RKE(" in settings_line(often)
+    assert "warm start 4, re-solved at 1 % growth; RKE(" in markdown.settings_line(usual)
+    assert (
+        "warm start 4, re-solved in every round, drawn by tracking; RKE("
+        in markdown.settings_line(often)
+    )
 
 
 def test_items_say_where_they_depart_from_the_paper() -> None:
