@@ -245,6 +245,21 @@ def test_a_hundred_runs_are_listed(page: Any, tmp_path: Path) -> None:
         assert page.locator(".sparkline .mark").count() == 100
 
 
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_an_unreadable_run_is_listed_with_its_problem(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    write_long_journal(tmp_path / "good", 30, dimension=2)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "journal.sqlite").write_bytes(b"not a database" * 100)
+    with serving(tmp_path) as url, watched_page(browser, width=width) as watched:
+        watched.page.goto(url)
+        row = watched.page.locator("tbody tr", has_text="torn")
+        expect(row).to_contain_text("unreadable")
+        expect(row).to_contain_text("is not a journal")
+        assert watched.page.evaluate(OVERFLOW) <= 0
+
+
 # -- other people's texts ----------------------------------------------------------------------------
 
 

@@ -19,23 +19,21 @@ function make(run) {
 
 function update(row, run) {
   const [, name, status, samples, score, sparkline, weights, lastWrite] = row.cells;
-  setText(name.querySelector(".objective"), run.objective ?? "");
   setBadge(status.firstChild, run.status.name);
   status.title = run.status.reason ?? "";
-  if (run.status.name === "unreadable") {
-    setText(score, run.status.reason);
-    return;
-  }
+  const isReadable = run.status.name !== "unreadable";
+  setText(name.querySelector(".objective"), isReadable ? run.objective : run.status.reason);
+  setHidden(samples.lastChild, !run.budget?.samples);
+  setText(lastWrite, ago(run.last_write));
+  if (!isReadable) return;
   const budget = run.budget.samples;
   setText(samples.firstChild, count(run.samples) + (budget ? ` of ${count(budget)}` : ""));
-  setHidden(samples.lastChild, !budget);
   samples.lastChild.firstChild.style.width = `${Math.min(100, (100 * run.samples) / (budget || 1))}%`;
   setText(score, digits(run.score?.pooled));
   score.dataset.of = run.score ? "score" : "";
   score.title = run.score ? scoreName(run.score) : "";
   redraw(sparkline, run.sparkline, () => drawSparkline(run.sparkline, run.sparkline.length ? `${run.score.name}, from ${digits(run.sparkline[0][1])} to ${digits(run.sparkline.at(-1)[1])}` : "no scores yet"));
   redraw(weights, run.weights, () => mixtureBar(run.weights));
-  setText(lastWrite, ago(run.last_write));
 }
 
 function redraw(cell, content, draw) {
