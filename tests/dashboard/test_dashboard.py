@@ -394,7 +394,7 @@ def test_time_is_added_up_over_sessions_as_the_journal_does(tmp_path: Path) -> N
 
 
 def test_time_that_was_written_down_is_taken(tmp_path: Path) -> None:
-    """By the clock of the sessions: that of the wall went on while a laptop slept."""
+    """The running time comes from the clock of the sessions; the wall clock runs while a laptop sleeps."""
     write_long_journal(tmp_path / "run", 100, dimension=2)
     journal = Journal.open(tmp_path / "run")
     journal.set_meta("seconds", 4.5)
