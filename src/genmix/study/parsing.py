@@ -183,7 +183,7 @@ def _compose(name: str, text: str) -> Any:
 
 
 def _position_of_escape(text: str) -> Position:
-    """The first escape such as ``\\UFFFFFFFF``, which stands for no character."""
+    """The first escape such as ``\\UFFFFFFFF``, which is not a Unicode character."""
     escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", text)
     bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
     return Position(text.count("\n", 0, bad) + 1, 1)
