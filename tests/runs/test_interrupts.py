@@ -36,12 +36,18 @@ LOOPS = {
 }
 
 
+def reset_interrupts() -> None:
+    """A shell starts background jobs with SIGINT ignored, and child processes inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(study: Path, folder: Path, loop: str = "a notebook's loop") -> subprocess.Popen[str]:
     code = AS_IN_A_NOTEBOOK.replace("START", LOOPS[loop])
     return subprocess.Popen(
         [sys.executable, "-c", code, str(study), str(folder)],
         cwd=study.parent,
         env=os.environ | {"OMP_NUM_THREADS": "1", "GENMIX_REPORT": "off"},
+        preexec_fn=reset_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
