@@ -138,8 +138,8 @@ def test_what_it_cost(facts: Facts) -> None:
         altered(facts, seconds=125.0, cost=6.0, failures=1200, tokens=(10, 20000))
     )
     assert found == (
-        "300 samples in 2 min 05 s at a cost of 6 (0.02 per sample); 10 input and 20,000 output tokens; "
-        "1,200 failed attempts."
+        "The run generated 300 samples in 2 min 05 s at a cost of 6 (0.02 per sample); 10 input and "
+        "20,000 output tokens; 1,200 failed attempts."
     )
     assert "cost" not in cost_sentence(altered(facts, cost=None))
 

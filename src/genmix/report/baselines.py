@@ -18,7 +18,7 @@ from genmix.core.plain import finite
 from genmix.diagnosis.thresholds import CHANCE_SIGMAS
 from genmix.objectives import Objective
 from genmix.objectives.pool import Pool
-from genmix.offline.mixture import proportional
+from genmix.offline.mixture import apportion
 from genmix.report.sampling import SampleSubset
 from genmix.report.scoring import Term, Values, improvement
 from genmix.runs.timeline import plain_values
@@ -102,7 +102,7 @@ def _draw(
     shares = np.array(list(weights.values())) / sum(weights.values())
     parts = [
         rng.permutation(indices[arm])[:count]
-        for arm, count in zip(weights, proportional(shares, size), strict=True)
+        for arm, count in zip(weights, apportion(shares, size), strict=True)
     ]
     return np.concatenate(parts)
 

@@ -87,7 +87,7 @@ def _hash(text: str) -> str:
 def _subtitle(facts: Facts) -> str:
     parts = [f"run {facts.folder.resolve().name}"]
     if facts.started_at is not None:
-        parts.append(datetime.fromtimestamp(facts.started_at, UTC).strftime("%d %B %Y, %H:%M UTC"))
+        parts.append(datetime.fromtimestamp(facts.started_at, UTC).strftime("%B %d, %Y, %H:%M UTC"))
     return " · ".join([*parts, shortened(facts.objective, MAX_SUBTITLE)])
 
 
@@ -252,7 +252,8 @@ def _score_column(term: Term) -> Column:
 
 
 def _loss_increase(arm: Arm) -> str:
-    return "–" if arm.leave_one_out is None else f"+{number(arm.leave_one_out, 3)}"
+    increase = number(arm.leave_one_out, 3)
+    return f"+{increase}" if arm.leave_one_out else increase
 
 
 def _failing_arms(facts: Facts) -> list[Arm]:

@@ -90,7 +90,7 @@ def percent_size(share: float) -> str:
 
 
 def cost_sentence(facts: Facts) -> str:
-    text = f"{facts.samples:,} samples in {duration(facts.seconds)}"
+    text = f"The run generated {facts.samples:,} samples in {duration(facts.seconds)}"
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
         text += f" at a cost of {number(facts.cost)} ({number(each)} per sample)"
