@@ -16,7 +16,7 @@ import genmix as gx
 from bench.clouds import clouds, reference, samples
 from bench.online import drive
 from bench.table import Claim, Report, Row, Size, Table
-from genmix.kernels.kernels import kernel_sum
+from genmix.kernels.blocks import kernel_sum
 from genmix.objectives import Tally
 from genmix.objectives.pool import Pool
 
@@ -99,7 +99,9 @@ class Bench:
         self.name = torch.cuda.get_device_name(device) if self._cuda else device
         self._world = clouds(at.arms, at.d)
         self._real = reference(self._world, 2 * at.d)
-        self._kernel = gx.Gaussian().fix_bandwidths([*samples(self._world, 50).values(), self._real[:50]])
+        self._kernel = gx.Gaussian().fix_bandwidths(
+            [*samples(self._world, 50).values(), self._real[:50]]
+        )
 
     def tensor(self, rows: Any) -> Any:
         return self._torch.tensor(rows, device=self._device)

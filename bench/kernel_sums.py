@@ -14,7 +14,7 @@ from bench.opponents import naive_kernels
 from bench.opponents.published_loop import kernel_total
 from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import median_seconds, seconds
-from genmix.kernels import kernels
+from genmix.kernels.blocks import kernel_sum
 from genmix.objectives import Batch
 
 
@@ -106,7 +106,7 @@ class Sampled:
         self.plain_seconds = whole * seconds(lambda: [plain(x, y) for x, y in pairs])
         published = seconds(lambda: [kernel_total(x, y, sigma, 2) for x, y in pairs])
         self.published_seconds = 2 * whole * published
-        ours = [kernels.kernel_sum(kernel, x, y, 2) for x, y in pairs]
+        ours = [kernel_sum(kernel, x, y, 2) for x, y in pairs]
         self.error = float(np.max(np.abs(np.array(ours) / found - 1)))
 
 
@@ -115,5 +115,5 @@ def memory(size: Size, mebibytes: int) -> float:
     at = SIZES[size]
     x, y = list(samples(clouds(2, at.d), at.each).values())
     before = fresh_peak_mebibytes()
-    kernels.kernel_sum(gx.Gaussian(3.0), x, y, block_bytes=mebibytes * 2**20)
+    kernel_sum(gx.Gaussian(3.0), x, y, block_bytes=mebibytes * 2**20)
     return peak_mebibytes() - before

@@ -11,7 +11,8 @@ import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.errors import InputError
-from genmix.kernels.kernels import Cosine, norms
+from genmix.kernels.distances import norms
+from genmix.kernels.kernels import Cosine
 from genmix.objectives import Batch
 
 

@@ -1,1 +1,1 @@
-"""Kernels, their feature maps and bandwidths, sums over pairs, and nearest-neighbor balls."""
+"""Kernels, pairwise distances, blocked pair sums, and nearest-neighbor balls."""

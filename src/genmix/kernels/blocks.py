@@ -1,7 +1,7 @@
 """Sums of a kernel over all pairs of rows, in blocks of bounded memory.
 
-Every kernel has :class:`Blocks` that say how a block of its values is made with least work: what is
-worked out once for each row, and what then remains to do for each pair.
+Each kernel has a :class:`Blocks` that computes a block of its values with the least work: some of it once per
+row, the rest once per pair.
 """
 
 from __future__ import annotations
@@ -15,85 +15,88 @@ import numpy as np
 
 from genmix.core.arrays import Array, is_torch, namespace
 
-LOST = 1e-15
+BLOCK_BYTES = 32 * 2**20
+"""Default memory of one block of a kernel matrix. It fits into the cache of a large GPU."""
+
+PRODUCT_ERROR = 1e-15
 """Relative error of an exponent that is the sum of a product and two squares."""
 
-LEAST_EXPONENT = -750.0
-"""The exponential of anything below is zero."""
+MIN_EXPONENT = -750.0
+"""The exponential of anything smaller is zero."""
 
-PAIR_VALUES = 2**20
-"""Differences that are taken at a time."""
+DIFFERENCE_VALUES = 2**20
+"""Number of values in one block of explicit differences."""
 
 
 class Blocks:
-    """Blocks of ``k(x, y)^power`` for a kernel of which nothing but the function is known."""
+    """Blocks of ``k(x, y)^power`` for a kernel that is only known as a function."""
 
     extra = 0
-    """How many columns a prepared row has beside the sample."""
+    """Number of columns of a prepared row in addition to the sample."""
 
     def __init__(self, kernel: Any, power: int) -> None:
         self.kernel, self.power = kernel, power
 
-    def centre(self, x: Array) -> Array | None:
-        """What is best taken off all samples, if the kernel does not change by that."""
+    def center(self, x: Array) -> Array | None:
+        """What to subtract from all samples for accuracy, if the kernel is invariant to it."""
         return None
 
-    def rows(self, x: Array, centre: Array | None) -> Array:
-        """The samples prepared, ``(n, d + extra)``."""
+    def rows(self, x: Array, center: Array | None) -> Array:
+        """The prepared samples, ``(n, d + extra)``."""
         return x
 
-    def points(self, rows: Array, centre: Array | None) -> Array:
-        """The samples that :meth:`rows` was given."""
+    def points(self, rows: Array, center: Array | None) -> Array:
+        """The samples from which :meth:`rows` prepared these rows."""
         return rows
 
     def left(self, rows: Array) -> Any:
-        """Prepared rows made ready for the left side of blocks."""
+        """Prepared rows, converted for the left side of a block."""
         return rows
 
     def block(self, left: Any, right: Array) -> Array:
         """``k(x, y)^power`` for all pairs of a left side and prepared rows."""
-        return _raised(self.kernel(left, right), self.power)
+        return _integer_power(self.kernel(left, right), self.power)
 
-    def loses_digits(self, x: Array, y: Array) -> bool:
-        """Whether prepared rows are so large that products of them cancel."""
+    def has_cancellation(self, x: Array, y: Array) -> bool:
+        """Whether the rows are so large that a sum of products loses too many digits."""
         return False
 
-    def careful_block(self, left: Any, right: Array) -> Array:
-        """A block of rows that lose digits otherwise."""
+    def accurate_block(self, left: Any, right: Array) -> Array:
+        """Like :meth:`block`, without the cancellation."""
         return self.block(left, right)
 
     def matrix(self, x: Array, y: Array) -> Array:
         """``k(x, y)^power`` for all pairs of two batches, as one block."""
-        centre = self.centre(y)
-        mine, theirs = self.rows(x, centre), self.rows(y, centre)
-        make = self.careful_block if self.loses_digits(mine, theirs) else self.block
+        center = self.center(y)
+        mine, theirs = self.rows(x, center), self.rows(y, center)
+        make = self.accurate_block if self.has_cancellation(mine, theirs) else self.block
         return make(self.left(mine), theirs)
 
 
 class GaussianBlocks(Blocks):
-    """``(x, 1, −‖x‖²/2)·power/σ²`` times ``(y, −‖y‖²/2, 1)`` is the whole exponent."""
+    """The exponent is ``power/σ² · (x, 1, −‖x‖²/2)·(y, −‖y‖²/2, 1)``, one matrix product."""
 
     extra = 2
 
     def __init__(self, sigma: float, power: int) -> None:
         self.scale = power / sigma / sigma
 
-    def centre(self, x: Array) -> Array:
-        return namespace(x).mean(x, axis=0)  # distances do not change, their cancellation does
+    def center(self, x: Array) -> Array:
+        return namespace(x).mean(x, axis=0)  # leaves distances unchanged but reduces cancellation
 
-    def rows(self, x: Array, centre: Array | None) -> Array:
+    def rows(self, x: Array, center: Array | None) -> Array:
         xp = namespace(x)
         shape = (x.shape[0], x.shape[1] + 2)
         rows = xp.empty(shape, dtype=xp.float64, device=x.device)
         points = rows[:, :-2]
         points[...] = x
-        points -= centre
+        points -= center
         rows[:, -2] = xp.vecdot(points, points) / -2
         rows[:, -1] = 1.0
         return rows
 
-    def points(self, rows: Array, centre: Array | None) -> Array:
-        return rows[:, :-2] + centre
+    def points(self, rows: Array, center: Array | None) -> Array:
+        return rows[:, :-2] + center
 
     def left(self, rows: Array) -> Array:
         parts = [rows[:, :-2], rows[:, -1:], rows[:, -2:-1]]
@@ -104,22 +107,22 @@ class GaussianBlocks(Blocks):
     def block(self, left: Array, right: Array) -> Array:
         return _exp_below_zero(left @ right.mT)
 
-    def loses_digits(self, x: Array, y: Array) -> bool:
+    def has_cancellation(self, x: Array, y: Array) -> bool:
         if 0 in (x.shape[0], y.shape[0]):
             return False
         xp = namespace(x)
         largest = max(-float(xp.min(side[:, -2])) for side in (x, y))
-        return LOST * largest * self.scale > 1e-9
+        return PRODUCT_ERROR * largest * self.scale > 1e-9
 
-    def careful_block(self, left: Array, right: Array) -> Array:
-        """By differences, wherever the kernel is not certainly zero."""
+    def accurate_block(self, left: Array, right: Array) -> Array:
+        """From explicit differences, wherever the kernel is not certainly zero."""
         xp = namespace(left)
         block = left @ right.mT
-        error = -LOST * (left[:, -1:] + self.scale * right[:, -2])
-        doubtful = block + error > LEAST_EXPONENT
-        points, pairs = left[:, :-2] / self.scale, max(1, PAIR_VALUES // left.shape[1])
+        error = -PRODUCT_ERROR * (left[:, -1:] + self.scale * right[:, -2])
+        uncertain = block + error > MIN_EXPONENT
+        points, pairs = left[:, :-2] / self.scale, max(1, DIFFERENCE_VALUES // left.shape[1])
         for row in range(block.shape[0]):
-            columns = xp.nonzero(doubtful[row, :])[0]
+            columns = xp.nonzero(uncertain[row, :])[0]
             for part in _slices(0, columns.shape[0], pairs):
                 chosen = columns[part]
                 apart = right[chosen, :-2] - points[row, :]
@@ -128,18 +131,18 @@ class GaussianBlocks(Blocks):
 
 
 class PolynomialBlocks(Blocks):
-    """``(γx, c)`` times ``(y, 1)``, to the exponent."""
+    """``(γx, c)·(y, 1)`` to the power of the exponent."""
 
     extra = 1
 
     def __init__(self, gamma: float | None, coef0: float, exponent: int) -> None:
         self.gamma, self.coef0, self.exponent = gamma, coef0, exponent
 
-    def rows(self, x: Array, centre: Array | None) -> Array:
+    def rows(self, x: Array, center: Array | None) -> Array:
         xp = namespace(x)
         return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
 
-    def points(self, rows: Array, centre: Array | None) -> Array:
+    def points(self, rows: Array, center: Array | None) -> Array:
         return rows[:, :-1]
 
     def left(self, rows: Array) -> Array:
@@ -148,20 +151,20 @@ class PolynomialBlocks(Blocks):
         return namespace(rows).concat(parts, axis=1)
 
     def block(self, left: Array, right: Array) -> Array:
-        return _raised(left @ right.mT, self.exponent)
+        return _integer_power(left @ right.mT, self.exponent)
 
 
-class NormalisedBlocks(Blocks):
-    """``k(x, y) / √(k(x, x) k(y, y))``, the roots worked out once."""
+class NormalizedBlocks(Blocks):
+    """``k(x, y) / √(k(x, x) k(y, y))``, with each square root computed once."""
 
     extra = 1
 
-    def rows(self, x: Array, centre: Array | None) -> Array:
+    def rows(self, x: Array, center: Array | None) -> Array:
         xp = namespace(x)
         return xp.concat([x, xp.sqrt(self.kernel.diagonal(x))[:, None]], axis=1)
 
-    def points(self, rows: Array, centre: Array | None) -> Array:
-        # A copy without gaps between the rows, because the kernel may be anybody's function.
+    def points(self, rows: Array, center: Array | None) -> Array:
+        # A contiguous copy, because the kernel may be a user's function.
         return namespace(rows).asarray(rows[:, :-1], copy=True)
 
     def left(self, rows: Array) -> tuple[Array, Array]:
@@ -171,14 +174,14 @@ class NormalisedBlocks(Blocks):
         points, root = left
         block = self.kernel(points, self.points(right, None)) / root
         block /= right[:, -1]
-        return _raised(block, self.power)
+        return _integer_power(block, self.power)
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Prepared rows ``(n, c)``, and the group of each as a 1 in its column of ``members`` ``(n, g)``.
+    """Prepared rows ``(n, c)``, with one-hot group membership ``members`` ``(n, g)``.
 
-    Without ``members`` they are all one group.
+    Without ``members`` all rows form one group.
     """
 
     rows: Array
@@ -197,27 +200,27 @@ class Grouped:
 
 
 def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Array:
-    """``Σ k^power`` over the pairs of every group of x with every group of y."""
+    """``Σ k^power`` over all pairs, for each group of x and each group of y."""
     total = _zeros(x, y)
     height, width = _block_shape(len(x), len(y), block_bytes)
-    make = blocks.careful_block if blocks.loses_digits(x.rows, y.rows) else blocks.block
+    make = blocks.accurate_block if blocks.has_cancellation(x.rows, y.rows) else blocks.block
     for rows in _slices(0, len(x), height):
         mine = x[rows]
         left = blocks.left(mine.rows)
         for columns in _slices(0, len(y), width):
             theirs = y[columns]
-            # Without a name the block is gone before the next one comes.
+            # The block has no name, so its memory is free before the next one is computed.
             total = total + _by_group(make(left, theirs.rows), mine.members, theirs.members)
     return total
 
 
 def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Array:
-    """``Σ k^power`` over the pairs of every two groups, for pairs that have a row from ``start`` on.
+    """``Σ k^power`` for each pair of groups, over the pairs in which at least one row is ``start`` or later.
 
-    By symmetry each row is only compared with those before it and those of its own block.
+    By symmetry, each row is compared only with earlier rows and with those of its own block.
     """
     total = _zeros(x, x)
-    # Within its own block a row meets all the others, so that few large blocks would save little.
+    # Within its own block each row is compared with all others, so large blocks would save little.
     height = min(_side(block_bytes), max(256, (len(x) - start) // 16))
     for rows in _slices(start, len(x), height):
         new = x[rows]
@@ -233,20 +236,20 @@ def _zeros(x: Grouped, y: Grouped) -> Array:
 
 
 def _by_group(block: Array, left: Array | None, right: Array | None) -> Array:
-    """The block summed over the rows and columns of each group."""
+    """The block, summed over the rows and columns of each group."""
     xp = namespace(block)
     sums = xp.sum(block, axis=1)[:, None] if right is None else block @ right
     return xp.sum(sums, axis=0)[None, :] if left is None else left.mT @ sums
 
 
 def _side(block_bytes: int) -> int:
-    """Side of the largest square block that fits."""
+    """Side of the largest square block that fits into memory."""
     side = math.isqrt(max(1, block_bytes // 8))
-    return side - side % 128 if side > 128 else side  # a GPU is far slower at odd sizes
+    return side - side % 128 if side > 128 else side  # GPUs are much slower at other sizes
 
 
 def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
-    """Height and width of a block that fits: a square where both sides are long."""
+    """Height and width of a block that fits into memory; a square if both sides are long."""
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height
@@ -258,18 +261,31 @@ def _slices(start: int, stop: int, size: int) -> Iterator[slice]:
 
 
 def _exp_below_zero(block: Array) -> Array:
-    """``exp(min(block, 0))`` in place; what is above zero is rounding."""
+    """``exp(min(block, 0))`` in place; positive exponents are rounding errors."""
     if is_torch(block):
         return block.clamp_(max=0.0).exp_()
     np.minimum(block, 0.0, out=block)
     return np.exp(block, out=block)
 
 
-def _raised(block: Array, exponent: int) -> Array:
-    """``block^exponent`` by multiplication, which is quicker than a power; ``block`` stays."""
+def _integer_power(block: Array, exponent: int) -> Array:
+    """``block^exponent`` by repeated multiplication, which is faster; ``block`` is not modified."""
     result = block
     for bit in f"{exponent:b}"[1:]:
         result = result * result
         if bit == "1":
             result *= block
     return result
+
+
+def kernel_sum(
+    kernel: Any, x: Array, y: Array, power: int = 1, block_bytes: int = BLOCK_BYTES
+) -> float:
+    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory, with half the work if y is x."""
+    blocks = kernel.blocks(power)
+    center = blocks.center(y)
+    right = Grouped(blocks.rows(y, center))
+    if x is y:
+        return float(sums_within(blocks, right, 0, block_bytes)[0, 0])
+    left = Grouped(blocks.rows(x, center))
+    return float(sums_between(blocks, left, right, block_bytes)[0, 0])

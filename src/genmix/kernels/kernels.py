@@ -1,7 +1,7 @@
-"""Kernels, their feature maps, bandwidths and sums.
+"""Kernels and their feature maps.
 
-A kernel compares two batches: ``kernel(x, y)`` of ``(n, d)`` and ``(k, d)`` gives ``(n, k)``. One that
-has a finite feature map with ``k(x, y) = φ(x)·φ(y)`` lets the statistics run in fixed memory.
+A kernel compares two batches: ``kernel(x, y)`` with ``(n, d)`` and ``(k, d)`` returns ``(n, k)``. If it has
+a finite feature map with ``k(x, y) = φ(x)·φ(y)``, the statistics need only fixed memory.
 """
 
 from __future__ import annotations
@@ -16,43 +16,57 @@ import numpy as np
 from genmix.core.arrays import Array, like, namespace, to_numpy
 from genmix.core.description import Description, Missing, function_name
 from genmix.errors import InputError, number, positive, whole
-from genmix.kernels.blocks import (
-    Blocks,
-    GaussianBlocks,
-    Grouped,
-    NormalisedBlocks,
-    PolynomialBlocks,
-    sums_between,
-    sums_within,
-)
-
-BANDWIDTH_POINTS = 2000
-"""How many points the median heuristic looks at, over all arms and the reference."""
-
-BLOCK_BYTES = 32 * 2**20
-"""Memory that one block of a kernel matrix may take: it fits the cache of a large GPU."""
+from genmix.kernels.blocks import Blocks, GaussianBlocks, NormalizedBlocks, PolynomialBlocks
+from genmix.kernels.distances import median_distance, norms
 
 
 class Kernel(Description):
-    """Base of the kernels; a subclass without a feature map only has to define ``__call__``."""
+    """Base class of kernels.
+
+    Subclass it to write your own kernel. Without a feature map, define only ``__call__``; any function of two
+    batches works as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> class Laplace(gx.Kernel):
+    ...     unit_diagonal = True
+    ...     def __call__(self, x, y):
+    ...         return np.exp(-np.abs(x[:, None] - y[None]).sum(-1))
+    >>> samples = np.array([[0.0], [0.0], [10.0], [10.0], [20.0], [20.0]])
+    >>> print(f"{gx.score({'a': samples}, gx.Vendi(kernel=Laplace())).pooled['vendi']:.4f}")
+    2.9999
+    """
 
     unit_diagonal = False
-    """Whether ``k(x, x) = 1``, which Vendi and RKE need; any other kernel is normalised for them."""
+    """Whether ``k(x, x) = 1``. Vendi and RKE need that and normalize any other kernel."""
 
     def __call__(self, x: Array, y: Array) -> Array:
+        """The kernel matrix of two batches.
+
+        Parameters
+        ----------
+        x : array of shape (n, d)
+        y : array of shape (k, d)
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
         return self.feature_map(x) @ self.feature_map(y).mT
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> Kernel:
-        """The kernel with everything that depends on the data fixed; groups are ``(n, d)`` each."""
+        """The kernel with everything that depends on the data fixed, from groups of shape ``(n, d)``."""
         return self
 
     def columns(self, dimension: int) -> int | None:
-        """Columns of the feature map for embeddings of this dimension; None: there is no map."""
+        """Columns of the feature map for embeddings of this dimension; None if there is no map."""
         return None
 
     def feature_map(self, x: Array) -> Array:
         """Rows ``φ(x)`` with ``φ(x)·φ(y) = k(x, y)``."""
-        raise InputError(f"{self} has no finite feature map: use it as an exact kernel.")
+        raise InputError(f"{self} has no finite feature map; use it as an exact kernel.")
 
     def diagonal(self, x: Array) -> Array:
         """``k(x_j, x_j)`` for each row."""
@@ -67,16 +81,26 @@ class Kernel(Description):
         return xp.concat(parts)
 
     def blocks(self, power: int) -> Blocks:
-        """How blocks of ``k(x, y)^power`` are made."""
+        """How to compute blocks of ``k(x, y)^power``."""
         return Blocks(self, power)
 
     def check(self, x: Array, where: str) -> None:
-        """Refuse embeddings on which the kernel is not defined."""
+        """Raise an error for embeddings on which the kernel is not defined."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cosine(Kernel):
-    """``k(x, y) = x·y / (‖x‖ ‖y‖)``; the feature map is the unit vector."""
+    """The cosine kernel ``k(x, y) = x·y / (‖x‖ ‖y‖)``.
+
+    Its feature map is ``x / ‖x‖``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> gx.Cosine()(np.array([[2.0, 0.0]]), np.array([[3.0, 0.0], [0.0, 1.0]]))
+    array([[1., 0.]])
+    """
 
     unit_diagonal = True
 
@@ -90,20 +114,42 @@ class Cosine(Kernel):
         zero = to_numpy(norms(x)) == 0
         if zero.any():
             raise InputError(
-                f"{where}, sample {int(np.argmax(zero))}: the embedding is the zero vector, which has"
-                " no direction for a cosine kernel; leave that sample out or use Gaussian()."
+                f"{where}, sample {int(np.argmax(zero))}: the embedding is the zero vector, so it "
+                "has no direction for a cosine kernel; leave that sample out or use Gaussian()."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Kernel):
-    """``k(x, y) = exp(−‖x−y‖² / 2σ²)``, exactly or through random Fourier features.
+    """The Gaussian kernel ``k(x, y) = exp(−‖x − y‖² / 2σ²)``, exact or with random Fourier features.
 
-    ``bandwidth`` is σ, or ``"median"``: the median pairwise distance of at most 2000 seeded points,
-    equal numbers from each arm and from the reference, fixed once when the arms have their warm
-    start. ``features=R`` takes R random frequencies ``ω ~ N(0, I/σ²)`` and 2R columns
-    ``(cos ωx, sin ωx)/√R``, so that ``k(x, x) = 1`` exactly. Frequencies come from the kernel's own
-    ``seed``; a resolved kernel carries them (``frequencies``, for σ = 1) into every state and score.
+    With ``features=R`` the kernel is approximated by R random frequencies ``ω ~ N(0, I/σ²)``, which give the
+    2R columns ``(cos ωx, sin ωx)/√R``, so ``k(x, x) = 1`` exactly [1]_.
+
+    Parameters
+    ----------
+    bandwidth : float or "median", default "median"
+        σ. ``"median"`` is the median pairwise distance of at most 2000 random points, equally many from
+        each arm and from the reference. It is fixed once, when every arm has its warm start.
+    features : int, optional
+        Number of random frequencies; the kernel is exact by default.
+    seed : int, default 0
+        Seed of the frequencies and of the points for the median.
+    frequencies : array of shape (d, features), optional
+        The frequencies for σ = 1. They are drawn when the bandwidth is fixed and are part of every saved
+        state; do not pass them yourself.
+
+    References
+    ----------
+    .. [1] A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NIPS 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> kernel = gx.Gaussian(bandwidth=2.0)
+    >>> kernel(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 0.0]])).round(4)
+    array([[1.    , 0.6065]])
     """
 
     bandwidth: float | Literal["median"] = "median"
@@ -114,7 +160,7 @@ class Gaussian(Kernel):
 
     def __post_init__(self) -> None:
         if isinstance(self.bandwidth, str) and self.bandwidth != "median":
-            raise InputError(f'bandwidth is {self.bandwidth!r}: give a number or "median".')
+            raise InputError(f'bandwidth is {self.bandwidth!r}; pass a number or "median".')
         if self.bandwidth != "median":
             object.__setattr__(self, "bandwidth", positive(self.bandwidth, "bandwidth"))
         if self.features is not None:
@@ -132,8 +178,8 @@ class Gaussian(Kernel):
     def check(self, x: Array, where: str) -> None:
         if self.frequencies is not None and self.frequencies.shape[0] != x.shape[1]:
             raise InputError(
-                f"{where}: the embedding has dimension {x.shape[1]} and the kernel's frequencies have "
-                f"{self.frequencies.shape[0]}; use a kernel that was not resolved on other samples."
+                f"{where}: the embedding has dimension {x.shape[1]} but the kernel's frequencies "
+                f"have {self.frequencies.shape[0]}; use a kernel that was not fixed on other samples."
             )
 
     def __call__(self, x: Array, y: Array) -> Array:
@@ -159,13 +205,37 @@ class Gaussian(Kernel):
     @property
     def _sigma(self) -> float:
         if self.bandwidth == "median" or (self.features is not None and self.frequencies is None):
-            raise InputError(f"{self} waits for samples: resolve it on some first.")
+            raise InputError(
+                f"{self} depends on samples; fix its bandwidth first, e.g. Gaussian(bandwidth=1.0)."
+            )
         return float(self.bandwidth)
 
 
 @dataclass(frozen=True, eq=False)
 class Polynomial(Kernel):
-    """``k(x, y) = (γ x·y + c)^degree``, KID's usual kernel (γ = 1/d, c = 1); for KernelDistance only."""
+    """The polynomial kernel ``k(x, y) = (γ x·y + c)^degree``, for :class:`KernelDistance` only.
+
+    With the default parameters it is the usual kernel of KID [1]_.
+
+    Parameters
+    ----------
+    degree : int, default 3
+    gamma : float, optional
+        γ; ``1/d`` by default.
+    coef0 : float, default 1.0
+        c.
+
+    References
+    ----------
+    .. [1] M. Bińkowski, D. J. Sutherland, M. Arbel and A. Gretton, "Demystifying MMD GANs", ICLR 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import genmix as gx
+    >>> gx.Polynomial()(np.array([[1.0, 1.0]]), np.array([[1.0, 1.0]]))
+    array([[8.]])
+    """
 
     degree: int = 3
     gamma: float | None = None
@@ -190,7 +260,7 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Custom(Kernel):
-    """Any function of two batches, ``(n, d)`` and ``(k, d)`` to ``(n, k)``, as an exact kernel."""
+    """Any function from two batches, ``(n, d)`` and ``(k, d)``, to ``(n, k)`` as an exact kernel."""
 
     function: Callable[[Any, Any], Any]
 
@@ -202,28 +272,30 @@ class Custom(Kernel):
         block = like(self.function(x, y), x)
         if tuple(block.shape) != (x.shape[0], y.shape[0]):
             raise InputError(
-                f"the kernel {function_name(self.function)} gave shape {tuple(block.shape)} for batches of "
-                f"{x.shape[0]} and {y.shape[0]}: it must give ({x.shape[0]}, {y.shape[0]})."
+                f"the kernel {function_name(self.function)} returned shape {tuple(block.shape)} for batches "
+                f"of {x.shape[0]} and {y.shape[0]}; fix it to return ({x.shape[0]}, {y.shape[0]})."
             )
         if not bool(xp.all(xp.isfinite(block))):
             raise InputError(
-                f"the kernel {function_name(self.function)} gave NaN or infinity: mend it."
+                f"the kernel {function_name(self.function)} returned NaN or infinity; fix the function."
             )
         return block
 
     def check(self, x: Array, where: str) -> None:
-        if isinstance(self.function, Missing):  # a state is being read; the function comes later
+        if isinstance(
+            self.function, Missing
+        ):  # a state is being loaded; the function follows later
             return
         if not np.all(np.isfinite(to_numpy(self.diagonal(x)))):
             raise InputError(
-                f"{where}: the kernel {function_name(self.function)} gives NaN or infinity for "
-                "k(x, x); mend it."
+                f"{where}: the kernel {function_name(self.function)} returns NaN or infinity for "
+                "k(x, x); fix the function."
             )
 
 
 @dataclass(frozen=True, eq=False)
-class Normalised(Kernel):
-    """``k(x, y) / √(k(x, x) k(y, y))``: any kernel with a unit diagonal."""
+class Normalised(Kernel):  # spelled as in saved states
+    """``k(x, y) / √(k(x, x) k(y, y))``: any kernel, scaled to a unit diagonal."""
 
     kernel: Kernel
     unit_diagonal = True
@@ -232,7 +304,7 @@ class Normalised(Kernel):
         return self.blocks(1).matrix(x, y)
 
     def blocks(self, power: int) -> Blocks:
-        return NormalisedBlocks(self.kernel, power)
+        return NormalizedBlocks(self.kernel, power)
 
     def check(self, x: Array, where: str) -> None:
         self.kernel.check(x, where)
@@ -240,7 +312,7 @@ class Normalised(Kernel):
         if bad.any():
             raise InputError(
                 f"{where}, sample {int(np.argmax(bad))}: k(x, x) is not positive, so the kernel "
-                "cannot be normalised; leave that sample out or mend the kernel."
+                "cannot be normalized; leave that sample out or fix the kernel."
             )
 
 
@@ -251,7 +323,7 @@ def as_kernel(value: object) -> Kernel:
     if callable(value) and not isinstance(value, type):
         return Custom(value)
     raise InputError(
-        f"{value!r} is no kernel: give Gaussian(), Cosine() or a function of two batches."
+        f"{value!r} is not a kernel; pass Gaussian(), Cosine() or a function of two batches."
     )
 
 
@@ -260,59 +332,6 @@ def with_unit_diagonal(value: object, objective: str) -> Kernel:
     kernel = as_kernel(value)
     if isinstance(kernel, Polynomial):
         raise InputError(
-            f"{objective} needs k(x, x) = 1: Polynomial() is for KernelDistance, use Cosine()."
+            f"{objective} needs k(x, x) = 1, but Polynomial() is for KernelDistance only; use Cosine()."
         )
     return kernel if kernel.unit_diagonal else Normalised(kernel)
-
-
-def norms(x: Array) -> Array:
-    xp = namespace(x)
-    # The largest entry is taken out first, so that a tiny vector does not underflow to zero.
-    largest = xp.max(xp.abs(x), axis=1)
-    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
-    scaled = x / safe[:, None]
-    return largest * xp.sqrt(xp.sum(scaled * scaled, axis=1))
-
-
-def squared_distances(x: Array, y: Array) -> Array:
-    """``‖x−y‖²`` of all pairs by one matrix product; rounding below zero is lifted to zero."""
-    xp = namespace(x)
-    centre = xp.mean(y, axis=0)  # distances do not change, their cancellation does
-    x, y = x - centre, y - centre
-    square = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :] - 2 * (x @ y.mT)
-    return xp.where(square > 0, square, xp.zeros_like(square))
-
-
-def median_distance(groups: Sequence[Array], seed: int) -> float:
-    """The median pairwise distance over equal numbers of seeded points of each group."""
-    rng = np.random.default_rng(seed)
-    share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)
-    share = max(share, 1)
-    picked = [to_numpy(g)[np.sort(rng.permutation(g.shape[0])[:share]), :] for g in groups]
-    points = np.concatenate(picked)
-    upper = np.triu_indices(len(points), 1)
-    distances = np.sqrt(squared_distances(points, points)[upper])
-    noise = 1e-7 * math.sqrt(float(np.max(np.sum((points - points.mean(0)) ** 2, axis=1))))
-    distances = np.where(distances > noise, distances, 0.0)
-    middle = float(np.median(distances)) if distances.size else 0.0
-    if middle == 0 and (distances > 0).any():
-        middle = float(np.median(distances[distances > 0]))
-    if middle == 0:
-        raise InputError(
-            f"the median bandwidth is 0 over {len(points)} points, all of them alike: "
-            "give a number, such as Gaussian(bandwidth=1.0)."
-        )
-    return middle
-
-
-def kernel_sum(
-    kernel: Kernel, x: Array, y: Array, power: int = 1, block_bytes: int = BLOCK_BYTES
-) -> float:
-    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory; half the work if y is x."""
-    blocks = kernel.blocks(power)
-    centre = blocks.centre(y)
-    right = Grouped(blocks.rows(y, centre))
-    if x is y:
-        return float(sums_within(blocks, right, 0, block_bytes)[0, 0])
-    left = Grouped(blocks.rows(x, centre))
-    return float(sums_between(blocks, left, right, block_bytes)[0, 0])

@@ -174,7 +174,7 @@ def _reference_points(source: Any) -> Array | None:
 def _manifold(real: Balls | None, samples: Array, encoder: str | None) -> Row:
     if real is None:
         return {}
-    sizes = {"reference n": int(real.centres.shape[0]), "n": int(samples.shape[0])}
+    sizes = {"reference n": int(real.centers.shape[0]), "n": int(samples.shape[0])}
     details = {"k": real.k, **sizes, "encoder": encoder or "unstated"}
     found = scores_against(real, samples)
     return {name: Score(value, name, True, details) for name, value in found.items()}

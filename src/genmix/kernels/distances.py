@@ -1,0 +1,57 @@
+"""Norms, pairwise distances, and the median heuristic for bandwidths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from genmix.core.arrays import Array, namespace, to_numpy
+from genmix.errors import InputError
+
+BANDWIDTH_POINTS = 2000
+"""Number of points that the median heuristic uses, over all arms and the reference."""
+
+
+def norms(x: Array) -> Array:
+    """``‖x_j‖`` of each row, without underflow for tiny vectors."""
+    xp = namespace(x)
+    largest = xp.max(xp.abs(x), axis=1)
+    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = x / safe[:, None]
+    return largest * xp.sqrt(xp.sum(scaled * scaled, axis=1))
+
+
+def squared_distances(x: Array, y: Array) -> Array:
+    """``‖x − y‖²`` of all pairs by one matrix product, clipped at zero."""
+    xp = namespace(x)
+    center = xp.mean(y, axis=0)  # leaves distances unchanged but reduces cancellation
+    x, y = x - center, y - center
+    square = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :] - 2 * (x @ y.mT)
+    return xp.where(square > 0, square, xp.zeros_like(square))
+
+
+def median_distance(groups: Sequence[Array], seed: int) -> float:
+    """The median pairwise distance of random points, equally many from each group.
+
+    If the median is zero, the median of the nonzero distances.
+    """
+    rng = np.random.default_rng(seed)
+    share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)
+    share = max(share, 1)
+    picked = [to_numpy(g)[np.sort(rng.permutation(g.shape[0])[:share]), :] for g in groups]
+    points = np.concatenate(picked)
+    upper = np.triu_indices(len(points), 1)
+    distances = np.sqrt(squared_distances(points, points)[upper])
+    noise = 1e-7 * math.sqrt(float(np.max(np.sum((points - points.mean(0)) ** 2, axis=1))))
+    distances = np.where(distances > noise, distances, 0.0)
+    median = float(np.median(distances)) if distances.size else 0.0
+    if median == 0 and (distances > 0).any():
+        median = float(np.median(distances[distances > 0]))
+    if median == 0:
+        raise InputError(
+            f"the median bandwidth is 0 because all {len(points)} points are identical; "
+            "pass a number, e.g. Gaussian(bandwidth=1.0)."
+        )
+    return median
