@@ -164,3 +164,25 @@ def test_of_two_plugins_with_one_name_the_first_is_used(
 def test_the_groups_are_empty_without_plugins() -> None:
     assert find_plugins("genmix.policies", gx.Policy, frozenset()) == ()
     assert all(issubclass(kind, ArmSettings) for kind in ARM_KINDS)
+
+
+ODD_POLICY = """
+from dataclasses import dataclass
+import genmix as gx
+
+class Opaque:
+    pass
+
+@dataclass(frozen=True)
+class Odd(gx.Policy):
+    thing: Opaque = None
+    def decide(self, situation): ...
+"""
+
+
+def test_a_policy_that_a_study_cannot_describe_is_skipped(tmp_path: Path) -> None:
+    install(tmp_path, "odd-policy", ODD_POLICY, {"genmix.policies": {"odd": "odd_policy:Odd"}})
+    done = run("-W", "always", "-m", "genmix", "doctor", "--json", site=tmp_path, cwd=tmp_path)
+    found = {each["what"]: each for each in json.loads(done.stdout)}
+    assert found["genmix.policies: odd"]["state"] != "ok"
+    assert "the plugin 'odd' of odd-policy cannot be used" in done.stderr

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -33,10 +33,16 @@ class Plugin:
 
 
 @cache
-def find_plugins(group: str, base: type, reserved: frozenset[str]) -> tuple[Plugin, ...]:
+def find_plugins(
+    group: str,
+    base: type,
+    reserved: frozenset[str],
+    check: Callable[[str, type], object] = lambda name, loaded: None,
+) -> tuple[Plugin, ...]:
     """Load the plugins of a group; ``reserved`` are the names of the built-in kinds.
 
-    A plugin that cannot be used causes one warning, and does not affect the others.
+    A plugin that cannot be used, or for which ``check`` raises, causes one warning and does not affect
+    the others.
     """
     found: dict[str, Plugin] = {}
     broken = []
@@ -44,6 +50,7 @@ def find_plugins(group: str, base: type, reserved: frozenset[str]) -> tuple[Plug
         package = "an unknown package" if entry.dist is None else entry.dist.name
         try:
             loaded = _load(entry, base, reserved | found.keys())
+            check(entry.name, loaded)
         except Exception as error:  # the code of others
             message = str(error) if isinstance(error, _PluginError) else describe_error(error)
             problem = f"the plugin {entry.name!r} of {package} cannot be used: {message}."

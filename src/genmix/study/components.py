@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from functools import reduce
 from operator import add
@@ -33,7 +33,8 @@ def objective_classes() -> dict[str, type]:
 
 def objective_plugins() -> tuple[Plugin, ...]:
     """The objectives that installed packages add."""
-    return find_plugins("genmix.objectives", gx.Objective, frozenset(_builtin_objectives()))
+    names = frozenset(_builtin_objectives())
+    return find_plugins("genmix.objectives", gx.Objective, names, _objective_settings)
 
 
 def kernel_classes() -> dict[str, type]:
@@ -48,7 +49,8 @@ def policy_classes() -> dict[str, type]:
 
 def policy_plugins() -> tuple[Plugin, ...]:
     """The policies that installed packages add."""
-    return find_plugins("genmix.policies", gx.Policy, frozenset(_builtin_policies()))
+    names = frozenset(_builtin_policies())
+    return find_plugins("genmix.policies", gx.Policy, names, _policy_settings)
 
 
 def _builtin_objectives() -> dict[str, type]:
@@ -156,6 +158,14 @@ def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
     return made
 
 
+def _objective_settings(name: str, cls: type) -> Any:
+    return settings_of(name, cls, ObjectiveSettings)
+
+
+def _policy_settings(name: str, cls: type) -> Any:
+    return settings_of(name, cls, PolicySettings)
+
+
 def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     """The type of a parameter in a study file."""
     if key == "kernel":
@@ -172,14 +182,10 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     return hint
 
 
-def _table(classes: Mapping[str, type], base: type[ComponentSettings]) -> dict[str, Any]:
-    return {name: settings_of(name, cls, base) for name, cls in classes.items()}
-
-
-KERNELS = _table(kernel_classes(), KernelSettings)
+KERNELS = {name: settings_of(name, cls, KernelSettings) for name, cls in kernel_classes().items()}
 Kernel: Any = Annotated[Union[tuple(KERNELS.values())], Field(discriminator="kind")]  # noqa: UP007
-OBJECTIVES = _table(objective_classes(), ObjectiveSettings)
-POLICIES = _table(policy_classes(), PolicySettings)
+OBJECTIVES = {name: _objective_settings(name, cls) for name, cls in objective_classes().items()}
+POLICIES = {name: _policy_settings(name, cls) for name, cls in policy_classes().items()}
 
 
 # -- building ----------------------------------------------------------------------------------------
