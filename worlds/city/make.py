@@ -257,10 +257,10 @@ def finished(rows: list[Row]) -> dict[str, list[Row]]:
 def embed(texts: list[str]) -> NDArray[np.float16]:
     """MiniLM's vectors of unit length, each text by itself: what stands beside it does not matter."""
     from genmix.data.samples import Sample
-    from genmix.encoders.sentence_transformers import SentenceTransformersEncoder
+    from genmix.encoders.sentence_transformers import SentenceTransformersSettings
 
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the weights come with a package
-    encoder = SentenceTransformersEncoder.model_validate({**ENCODER, "batch": 1}).build(HERE)
+    encoder = SentenceTransformersSettings.model_validate({**ENCODER, "batch": 1}).build(HERE)
     return encoder.encode([Sample(text=text) for text in texts]).astype(np.float16)
 
 

@@ -17,7 +17,9 @@ class _End:
     error: Exception | None = None
 
 
-async def iterate_in_thread(work: Callable[[threading.Event], Iterable[T]]) -> AsyncGenerator[T, None]:
+async def iterate_in_thread(
+    work: Callable[[threading.Event], Iterable[T]],
+) -> AsyncGenerator[T, None]:
     """Yield each item of ``work(stop)`` when the thread has it; ``stop`` is set when we leave.
 
     The thread is a daemon: work that hangs blocks neither the event loop nor the exit of the process.

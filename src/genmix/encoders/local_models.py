@@ -127,7 +127,10 @@ def _in_package(model: str) -> Path:
     module, _, inside = model.removeprefix(PACKAGE).partition("/")
     spec = importlib.util.find_spec(module) if module.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"the model {model} needs the package {module}; install it with pip.")
+        raise InputError(
+            f"there is no package {module} for the model {model}; install it with pip install, or "
+            "correct the name."
+        )
     root = Path(spec.submodule_search_locations[0]).resolve()
     place = (root / inside).resolve()
     if not place.is_dir() or not place.is_relative_to(root):
