@@ -16,8 +16,8 @@ import torch
 
 import genmix as gx
 from genmix.core.arrays import Rows, to_numpy
-from genmix.kernels.blocks import GaussianBlocks
-from genmix.kernels.kernels import Custom, Normalised, kernel_sum
+from genmix.kernels.blocks import GaussianBlocks, kernel_sum
+from genmix.kernels.kernels import Custom, Normalised
 from genmix.objectives import Batch
 from tests.support.conformance import DEVICES, Matrix, assert_same_bits
 

@@ -35,8 +35,8 @@ class Kernel(Description):
     ...     def __call__(self, x, y):
     ...         return np.exp(-np.abs(x[:, None] - y[None]).sum(-1))
     >>> samples = np.array([[0.0], [0.0], [10.0], [10.0], [20.0], [20.0]])
-    >>> print(f"{gx.score({'a': samples}, gx.Vendi(kernel=Laplace())).pooled['vendi']:.4f}")
-    2.9999
+    >>> print(f"{gx.score({'a': samples}, gx.Vendi(kernel=Laplace())).pooled['vendi']:.2f}")
+    3.00
     """
 
     unit_diagonal = False

@@ -139,7 +139,7 @@ class ExactPairTally(PairTally):
 
     def _prepared(self, x: Array) -> Array:
         if self.centre is None:
-            self.centre = self.blocks.centre(x)
+            self.centre = self.blocks.center(x)
         return self.blocks.rows(x, self.centre)
 
     def _members(self, arms: Array) -> Array:

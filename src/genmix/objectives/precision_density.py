@@ -8,7 +8,7 @@ from typing import Any
 
 from genmix.core.arrays import Array, Vector, like, to_numpy
 from genmix.data.reference import samples_of
-from genmix.kernels.balls import Balls, check_neighbours
+from genmix.kernels.balls import Balls, check_neighbors
 from genmix.objectives.quality_cost import MeanObjective
 
 
@@ -21,7 +21,7 @@ class BallObjective(MeanObjective):
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", samples_of(self.reference))
         count = int(self.reference.points.shape[0])
-        k = check_neighbours(count, self.k, f"the reference of {self.name}")
+        k = check_neighbors(count, self.k, f"the reference of {self.name}")
         object.__setattr__(self, "k", k)
 
     @property
