@@ -216,7 +216,7 @@ def test_killed_runs_with_many_in_flight_are_complete_and_count_each_sample_once
 
 
 @pytest.mark.drill
-def test_a_full_disk_ends_with_a_sentence_and_a_folder_that_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_ends_with_a_sentence_and_a_folder_that_resumes(tmp_path: Path) -> None:
     whole, full = tmp_path / "whole", tmp_path / "full"
     for folder in (whole, full):
         study(folder, samples=150)

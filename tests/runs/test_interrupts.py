@@ -1,4 +1,4 @@
-"""Ctrl-C where a run goes on in a thread: as in a notebook, whose main thread waits for it."""
+"""Ctrl-C while a run executes in a thread, as in a notebook, whose main thread waits for it."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_cost_never_passes_the_budget(tmp_path: Path, most: float | None) -> Non
     assert math.fsum(loop.session.journal.costs()) == pytest.approx(loop.money.paid)
 
 
-def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path) -> None:
+def test_a_spent_time_budget_starts_nothing_and_keeps_samples_in_flight(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=text("cd"))
     stage = Stage(tmp_path, arms, time=0.05, samples=None, in_flight=2)
     arms["a"].pause = arms["b"].pause = 0.003
@@ -233,7 +233,7 @@ def test_a_time_that_is_over_starts_nothing_and_keeps_what_flies(tmp_path: Path)
     assert len(stage.told()) > 0
 
 
-def test_an_arm_that_dies_is_suspended_and_the_others_go_on(tmp_path: Path) -> None:
+def test_an_arm_that_dies_is_suspended_and_the_others_continue(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=broken, c=text("cdef"))
     stage = Stage(tmp_path, arms, retries={"probe_after": 100.0})
     loop = stage.go()
@@ -260,7 +260,7 @@ def test_an_arm_that_recovers_is_found_by_a_probe(tmp_path: Path) -> None:
     assert loop.session.selector.arms == ("a", "b")
 
 
-def test_when_waiting_mends_nothing_the_run_stops_with_all_it_has(tmp_path: Path) -> None:
+def test_when_retrying_cannot_help_the_run_stops_and_keeps_its_samples(tmp_path: Path) -> None:
     def wrong_key(_: Request) -> GenerationError:
         return GenerationError("the key is refused.", retryable=False)
 
@@ -367,7 +367,7 @@ def test_recorded_arms_run_out(tmp_path: Path) -> None:
     assert len(stage.told()) == 30
 
 
-def test_stopping_takes_in_what_flies_and_resuming_goes_on(tmp_path: Path) -> None:
+def test_stopping_tells_samples_in_flight_and_resuming_continues(tmp_path: Path) -> None:
     arms = makers(a=text("ab"), b=text("cdef"))
     for maker in arms.values():
         maker.pause = 0.001
@@ -444,7 +444,7 @@ def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
     )
 
 
-def test_an_arm_on_trial_does_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_a_probe_does_not_block_the_other_arms(tmp_path: Path) -> None:
     """It hangs until the time-out; the others fill the budget meanwhile."""
     arms = makers(a=text("ab"), b=broken, c=text("cdef"))
     calls = Counter[str]()
@@ -609,7 +609,7 @@ def suspended_with_open_tickets(folder: Path, makers: dict[str, Maker], told: in
 
 @pytest.mark.parametrize("limit", [{"samples": 14}, {"samples": None, "cost": 14.0}])
 @pytest.mark.parametrize("is_fixed", [True, False])
-def test_a_suspended_arm_goes_on_with_the_tickets_that_it_left(
+def test_a_suspended_arm_continues_with_its_open_tickets(
     tmp_path: Path, limit: dict[str, Any], is_fixed: bool
 ) -> None:
     """They take the last of the budget, so that there is no room for a probe beside them."""
@@ -672,7 +672,7 @@ def test_refused_samples_and_tickets_never_begun_end_together(tmp_path: Path) ->
 def test_a_probe_that_the_encoder_refuses_is_not_the_end(
     tmp_path: Path, odd: int, give_up: float, told: int, trouble: str | None
 ) -> None:
-    """It is probed again, as long as one has patience: the arm is not used up."""
+    """It is probed again until the run gives up: the arm is not exhausted."""
     calls = Counter[str]()
     arms = makers(a=text("ab"))
 

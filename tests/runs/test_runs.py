@@ -377,7 +377,7 @@ def newest_word(run: gx.Run) -> str:
     return str(list(run.samples())[-1]["text"]).split()[0]
 
 
-def test_a_moved_project_goes_on_where_it_is(tmp_path: Path) -> None:
+def test_a_moved_project_continues_where_it_is(tmp_path: Path) -> None:
     project(tmp_path / "old").rename(tmp_path / "new")
     notes: list[str] = []
     run = gx.resume(tmp_path / "new" / "runs" / "one", note=notes.append)
@@ -386,7 +386,7 @@ def test_a_moved_project_goes_on_where_it_is(tmp_path: Path) -> None:
     assert said.endswith(f"using the study files in {tmp_path / 'new'}")
 
 
-def test_a_copied_project_goes_on_with_its_own_files(tmp_path: Path) -> None:
+def test_a_copied_project_continues_with_its_own_files(tmp_path: Path) -> None:
     shutil.copytree(project(tmp_path / "old"), tmp_path / "copy")
     write_arms(tmp_path / "copy", "copied")
     assert newest_word(gx.resume(tmp_path / "copy" / "runs" / "one")) == "copied"
@@ -406,7 +406,7 @@ def test_the_command_knows_the_studys_file_too(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_run_moved_alone_goes_on_with_the_files_where_they_were(tmp_path: Path) -> None:
+def test_a_run_moved_alone_continues_with_the_old_files(tmp_path: Path) -> None:
     (project(tmp_path / "old") / "runs" / "one").rename(tmp_path / "one")
     notes: list[str] = []
     assert gx.resume(tmp_path / "one", note=notes.append).status == "finished"
@@ -528,7 +528,9 @@ def test_recorded_samples_say_where_they_come_from(features: Path) -> None:
         )
 
 
-def test_a_run_goes_on_without_a_snapshot(features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_continues_without_a_snapshot(
+    features: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The disk is full when it is written: the journal has it all."""
 
     def full(*_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""The timeline of a run: rows that grow with the samples, that change nothing, and go on after a stop."""
+"""The timeline of a run: rows grow with the samples, change nothing, and continue after a stop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_looking_does_not_change_the_run(
     assert_same_bits(states[0].state_dict(), states[1].state_dict())
 
 
-def test_a_resumed_run_goes_on_with_its_timeline(tmp_path: Path, arms: dict[str, Any]) -> None:
+def test_a_resumed_run_continues_its_timeline(tmp_path: Path, arms: dict[str, Any]) -> None:
     def stop(live: Any) -> None:
         if live.told >= 70:
             live.loop.stop("interrupted")
