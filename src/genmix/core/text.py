@@ -51,8 +51,8 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; a positive share never shows as 0 %."""
-    return "<1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+    """A share in percent; a positive share never shows as 0%."""
+    return "<1%" if 0 < share < 0.01 else f"{100 * share:.0f}%"
 
 
 def duration(seconds: float) -> str:
