@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.arrays import Array, Vector, empty_at, like, place
+from genmix.core.arrays import Array, Vector, as_row, empty_at, like, place
 from genmix.core.description import from_plain, to_plain
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective, Tally
-from genmix.objectives.validation import check_objective
+from genmix.objectives.validation import check_number, check_objective
 from genmix.policies import Policy, Situation
 from genmix.selector.arms import ArmRecord
 from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
@@ -163,9 +163,21 @@ class Learner:
     def validated(
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
     ) -> PendingSample:
-        """The sample of a ticket, checked; an error names the arm and the ticket."""
-        arm, where = self.arms[ticket.arm].index, f"arm {ticket.arm!r}, ticket {ticket.id}"
-        sample = PendingSample.validated(arm, embedding, quality, cost, self.template, where)
+        """The sample of a ticket on the device of earlier samples; an error names the arm and the ticket."""
+        where = f"arm {ticket.arm!r}, ticket {ticket.id}"
+        row = as_row(embedding, where)
+        if self.template is not None:
+            if row.shape[1] != self.template.shape[1]:
+                raise InputError(
+                    f"{where}: the embedding has dimension {row.shape[1]} but earlier ones have "
+                    f"{self.template.shape[1]}; use the same encoder for all samples."
+                )
+            row = like(row, self.template)
+        numbers = [
+            None if value is None else check_number(value, what, where)
+            for value, what in ((quality, "quality"), (cost, "cost"))
+        ]
+        sample = PendingSample(self.arms[ticket.arm].index, row, *numbers)
         self.described.check(to_batch([sample]), where)
         self.described.check_total(self.total + 1)
         return sample

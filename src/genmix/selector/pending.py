@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, as_row, like, namespace, to_numpy
-from genmix.errors import InputError
+from genmix.core.arrays import Array, like, namespace, to_numpy
 from genmix.objectives import Batch, Tally
-from genmix.objectives.validation import check_number
 
 
 @dataclass(frozen=True)
@@ -23,32 +21,6 @@ class PendingSample:
     """The embedding, ``(1, d)``."""
     quality: float | None
     cost: float | None
-
-    @classmethod
-    def validated(
-        cls,
-        arm: int,
-        embedding: Array,
-        quality: float | None,
-        cost: float | None,
-        template: Array | None,
-        where: str,
-    ) -> PendingSample:
-        """The sample on the device of ``template``, or an error that starts with ``where``."""
-        row = as_row(embedding, where)
-        if template is not None:
-            if row.shape[1] != template.shape[1]:
-                raise InputError(
-                    f"{where}: the embedding has dimension {row.shape[1]} but earlier ones have "
-                    f"{template.shape[1]}; use the same encoder for all samples."
-                )
-            row = like(row, template)
-        return cls(
-            arm,
-            row,
-            None if quality is None else check_number(quality, "quality", where),
-            None if cost is None else check_number(cost, "cost", where),
-        )
 
 
 def stack_rows(rows: Sequence[Array]) -> Array:

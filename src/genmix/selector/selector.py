@@ -31,7 +31,7 @@ class Selector(Readings):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
-    the samples told so far, or whatever ``policy`` makes of that loss. Tickets are drawn from these weights.
+    the samples told so far; other policies derive the weights differently. Tickets are drawn from them.
 
     Parameters
     ----------
