@@ -1,6 +1,6 @@
-"""Screenshots of the report and of the dashboard, in both colour schemes and at phone width.
+"""Take screenshots of the report and the dashboard, in both color schemes and at phone width.
 
-All go into build/screenshots, to be looked at; the two that the README shows into docs.
+All are written to build/screenshots for review; the two that the README shows are also written to docs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OUT = DOCS.parent / "build" / "screenshots"
 VIEWS = {"light": ("light", DESKTOP), "dark": ("dark", DESKTOP), "phone": ("light", PHONE)}
 
 HEIGHTS = {"live": 900, "report": 1500}
-"""How much of a page the README shows."""
+"""Heights of the screenshots in the README, in pixels."""
 
 ARMS = """
 import random, re, time, zlib
@@ -90,7 +90,7 @@ def start(study: Path, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def make_runs(root: Path) -> subprocess.Popen[bytes]:
-    """Some that have ended and one that runs, whose process is given back."""
+    """Make some finished runs and an active one, whose process is returned."""
     for seed, policy in enumerate(["mixture-greedy", "mixture-ucb", "uniform", "one-arm-greedy"]):
         study = write_study(root / "study", 400, seed, 0.0, policy)
         start(study, root / "runs" / "policies" / policy).wait()

@@ -1,4 +1,4 @@
-"""What a learnt mixture is worth: scores of data sets of one size, made in several ways."""
+"""What a learned mixture is worth: scores of data sets of equal size, composed in several ways."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 import genmix as gx
 
 CHOICES = 100
-"""How often samples are chosen anew for a figure with ±."""
+"""Number of random choices behind each number with ±."""
 
 Pools = dict[str, NDArray[np.float64]]
-"""By arm, as many embeddings of each."""
+"""Embeddings by arm, the same number for each."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Vendi scores of data sets of one size: each arm alone, the mixture, all arms in equal shares."""
+    """Vendi scores of data sets of equal size: each arm alone, the mixture, all arms in equal shares."""
 
     size: int
     alone: dict[str, float]
@@ -67,7 +67,7 @@ def mixed(pools: Pools, shares: list[float], size: int, rng: np.random.Generator
 
 
 def apportion(shares: NDArray[np.float64], size: int) -> NDArray[np.int64]:
-    """Whole numbers in these shares that add up to ``size``, by largest remainders."""
+    """Whole numbers proportional to the shares that sum to ``size``, by largest remainders."""
     exact = shares / shares.sum() * size
     counts = np.floor(exact).astype(int)
     most_left = np.argsort(counts - exact, kind="stable")

@@ -1,9 +1,9 @@
-"""The city experiment for real: two small language models, six ways to ask them, one mixture.
+"""The city experiment with real models: two small language models, six prompts, one mixture.
 
     make demo-llm       # or, with the packages of requirements-real.lock: python examples/city/demo.py
 
-Serves the models on free ports of this machine, runs study.yaml against them, then draws fresh sentences to
-show what the mixture is worth. Nothing is downloaded and nothing leaves the machine.
+Serves the models on free local ports, runs study.yaml with them, and then draws fresh sentences to
+evaluate the mixture. Nothing is downloaded, and nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from genmix.runs.journal_reader import JournalReader, embedding_of
 
 STUDY = Path(__file__).with_name("study.yaml")
 FRESH = 60
-"""Fresh sentences of each arm, and the size of the data sets that are compared."""
+"""Fresh sentences per arm, and the size of the data sets that are compared."""
 
 CAPTION = f"""\
-Vendi says how many different sentences a data set holds, in effect. It grows with the size of the
-set, so all sets here have {FRESH}. They come from {FRESH} fresh sentences of each arm, none of which the
-mixture was learnt on. An arm: its {FRESH}. Evenly, and the mixture: {FRESH} chosen from all arms without
-replacement, in equal shares or by the weights; mean ± standard deviation of {CHOICES} choices."""
+Vendi is the effective number of different sentences in a data set. It grows with the size of the
+set, so all sets here have {FRESH} sentences. They come from {FRESH} fresh sentences per arm, on which the
+mixture was not learned. An arm: its {FRESH} sentences. Evenly, and the mixture: {FRESH} chosen from all
+arms without replacement, in equal shares or by the weights; mean ± standard deviation of {CHOICES}
+choices."""
 
 
 def main() -> int:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the encoder's weights come with a package
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the encoder's weights are part of a package
     folder = unused(Path("runs"), "city-demo")
     with serving(FREE) as addresses:
         study = study_at(addresses)
         learnt = watched(study, folder / "mixture")
         if learnt.status == "finished":
             print(
-                f"\n{FRESH} fresh sentences of each arm, to see what this is worth:",
+                f"\n{FRESH} fresh sentences per arm, to evaluate the mixture:",
                 file=sys.stderr,
             )
             fresh = watched(evenly(study), folder / "fresh")
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 def unused(parent: Path, name: str) -> Path:
-    """The first of NAME, NAME-2, NAME-3 … that is not there yet."""
+    """The first of NAME, NAME-2, NAME-3, … that does not exist yet."""
     folder, number = parent / name, 1
     while folder.exists():
         number += 1
@@ -65,7 +66,7 @@ def unused(parent: Path, name: str) -> Path:
 
 
 def study_at(addresses: dict[str, str]) -> dict[str, Any]:
-    """study.yaml, with the models where they are served now."""
+    """study.yaml, with the current addresses of the models."""
     study: dict[str, Any] = yaml.safe_load(STUDY.read_text("utf-8"))
     for arm in study["arms"].values():
         arm["base_url"] = addresses[arm["model"]]
@@ -73,7 +74,7 @@ def study_at(addresses: dict[str, str]) -> dict[str, Any]:
 
 
 def evenly(study: dict[str, Any]) -> dict[str, Any]:
-    """The same arms with other seeds, FRESH sentences of each, on both servers at a time."""
+    """The same arms with another seed and FRESH sentences each, on both servers at once."""
     arms = sum(len(arm["variants"]) for arm in study["arms"].values())
     plan = {"seed": study["seed"] + 1, "warm_start": FRESH, "in_flight": arms}
     return {**study, **plan, "budget": {"samples": FRESH * arms}}
@@ -85,7 +86,7 @@ def watched(study: dict[str, Any], folder: Path) -> gx.Run:
 
 
 def embeddings(run: gx.Run) -> Pools:
-    """The embeddings of each arm's sentences, as the run's journal has them."""
+    """The embeddings of each arm's sentences, from the journal of the run."""
     found: dict[str, list[Any]] = defaultdict(list)
     journal = JournalReader.open(run.folder)
     for row in journal.told_rows():
@@ -96,7 +97,7 @@ def embeddings(run: gx.Run) -> Pools:
 
 def show(run: gx.Run, scores: Comparison) -> None:
     console, summary = Console(highlight=False, soft_wrap=True), run.summary
-    console.print("\nA sentence of each arm:")
+    console.print("\nOne sentence per arm:")
     for arm, text in first_texts(run).items():
         console.print(f"  {arm:10}  {text}", markup=False)
     console.print()
@@ -104,8 +105,8 @@ def show(run: gx.Run, scores: Comparison) -> None:
     console.print(f"\n{CAPTION}\n", style="dim")
     console.print(verdict(scores), style="bold")
     console.print(
-        f"The mixture was learnt on {summary['samples']} sentences in {summary['seconds']:.0f} "
-        f"seconds; they and everything else are in {run.folder}."
+        f"The mixture was learned on {summary['samples']} sentences in {summary['seconds']:.0f} "
+        f"seconds. The run is saved in {run.folder}."
     )
 
 
@@ -139,7 +140,7 @@ def verdict(scores: Comparison) -> str:
 
 def stopped(run: gx.Run, addresses: dict[str, str]) -> int:
     ports = " ".join(address.split(":")[2].removesuffix("/v1") for address in addresses.values())
-    print(f"{run.summary['reason']}; to go on, serve the models again and resume:")
+    print(f"{run.summary['reason']}; to continue, serve the models again and resume:")
     print(f"  python examples/city/serve.py {ports} &")
     print(f"  genmix resume {run.folder}")
     return 130 if run.status == "interrupted" else 3

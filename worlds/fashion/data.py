@@ -20,16 +20,16 @@ class Labelled(NamedTuple):
 
 
 def read(folder: Path, part: str) -> Labelled:
-    """``part`` is "train" or "t10k" (the test images), as the files are named."""
+    """``part`` is "train" or "t10k" (the test images), as in the file names."""
     images = idx(folder / f"{part}-images-idx3-ubyte.gz")
     return Labelled(images, idx(folder / f"{part}-labels-idx1-ubyte.gz"))
 
 
 def idx(path: Path) -> np.ndarray:
-    """An array of bytes: two zeros, its type (8), its number of axes, their lengths, its values."""
+    """Read an IDX file of bytes: two zeros, the type (8), the number of axes, their lengths, the values."""
     if not path.is_file():
         raise SystemExit(
-            f"There is no {path}: install the Debian package dataset-fashion-mnist, or name the "
+            f"{path} does not exist; install the Debian package dataset-fashion-mnist, or pass the "
             "folder of the four IDX files with --data."
         )
     content = gzip.decompress(path.read_bytes())
@@ -41,12 +41,12 @@ def idx(path: Path) -> np.ndarray:
 def some_of_each(
     labels: np.ndarray, classes: tuple[int, ...], each: int, random: np.random.Generator
 ) -> np.ndarray:
-    """The rows of ``each`` images of every class, chosen at random."""
+    """The indices of ``each`` randomly chosen images per class."""
     return np.concatenate([random.permutation(np.flatnonzero(labels == c))[:each] for c in classes])
 
 
 def tensors(real: Labelled, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images ``(n, 1, 28, 28)`` from 0 to 1 and their labels, on the device as a whole."""
+    """All images as ``(n, 1, 28, 28)`` from 0 to 1, and their labels, on the device."""
     images = torch.tensor(real.images, device=device).unsqueeze(1).float() / 255
     return images, torch.tensor(real.labels, device=device).long()
 
@@ -54,7 +54,7 @@ def tensors(real: Labelled, device: torch.device) -> tuple[Tensor, Tensor]:
 def batches(
     images: Tensor, labels: Tensor, size: int, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch in a random order; what does not fill a batch is left for another epoch."""
+    """One epoch in random order; images that do not fill a batch are skipped."""
     size = min(size, len(images))
     order = torch.randperm(len(images), generator=generator, device=images.device)
     for start in range(0, len(images) - size + 1, size):

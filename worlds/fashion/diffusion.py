@@ -1,7 +1,7 @@
-"""A class-conditional diffusion model: the best images, at the price of many passes.
+"""A class-conditional diffusion model: the best images, at the cost of many passes.
 
-Trained as a DDPM with the cosine schedule; the network predicts the velocity
-``v = a·noise − s·image`` of ``x = a·image + s·noise``, and DDIM walks back without new noise.
+It is trained as a DDPM with a cosine schedule. The network predicts the velocity
+``v = a·noise − s·image`` of ``x = a·image + s·noise``, and DDIM denoises without adding noise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from .data import batches
 from .unet import UNet
 
-LAST = 0.999  # at time 1 nothing of the image would be left to predict
+LAST = 0.999  # at time 1, nothing of the image would be left to predict
 
 
 class Diffusion:
@@ -29,12 +29,12 @@ class Diffusion:
     def train(
         self, images: Tensor, labels: Tensor, epochs: int, size: int, generator: torch.Generator
     ) -> None:
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=6e-4)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=6e-4)
         for _ in range(epochs):
             for real, label in batches(images * 2 - 1, labels, size, generator):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 self.loss(real, label, generator).backward()
-                optimiser.step()
+                optimizer.step()
                 self.average.update_parameters(self.network)
         self.average.eval()
 
@@ -61,5 +61,5 @@ class Diffusion:
 
 
 def shares(time: Tensor) -> tuple[Tensor, Tensor]:
-    """How much of the image is kept and how much noise is added, their squares summing to 1."""
+    """The factors of the image and of the noise, whose squares sum to 1."""
     return torch.cos(time * math.pi / 2), torch.sin(time * math.pi / 2)

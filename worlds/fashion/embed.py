@@ -1,4 +1,4 @@
-"""The second step: embed the images of a world and its reference, and write the world."""
+"""Step two: embed the images of a world and its reference, and write the world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .plan import FULL, PLANS, QUICK, SEED, Plan
 
 @dataclass(frozen=True)
 class Source:
-    """What the first step left, and the real images."""
+    """The output of step one, and the real images."""
 
     images: dict[str, np.ndarray]
     made: dict[str, Any]
@@ -27,7 +27,7 @@ class Source:
     @classmethod
     def of(cls, folder: Path, real: Path) -> Source:
         if not (folder / "made.json").is_file():
-            raise SystemExit(f"There is no {folder / 'made.json'}: run the step generate first.")
+            raise SystemExit(f"{folder / 'made.json'} does not exist; run the step generate first.")
         made = json.loads((folder / "made.json").read_text("utf-8"))
         with np.load(folder / "images.npz", allow_pickle=False) as stored:
             images = {name: stored[name] for name in stored.files}
@@ -38,7 +38,7 @@ class Source:
 
 
 def embed(source: Source, out: Path, worlds: list[str], encoders: list[str]) -> None:
-    """Write ``out/WORLD`` for each world: world.json, an npz of each encoder, and the card."""
+    """Write ``out/WORLD`` for each world: world.json, one npz per encoder, and the card."""
     fitted = {name: ENCODERS[name](source.held, source.network) for name in encoders}
     for world in worlds:
         write(source, world, fitted, out / world)
@@ -67,7 +67,7 @@ def write(source: Source, world: str, encoders: dict[str, Encoder], folder: Path
 
 
 def reference(source: Source, plan: Plan) -> np.ndarray:
-    """Real test images: equal numbers of each class, those that the seed gives."""
+    """Real test images: the same number from each class, chosen by the seed."""
     effort = QUICK if source.made["quick"] else FULL
     each = min(plan.real_each, effort.real_each_most)
     random = np.random.default_rng(SEED)
@@ -83,15 +83,15 @@ def embedded(
 
 
 def halved(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """As float16, which reaches to 65504; a feature beyond would be infinite without a word."""
+    """As float16, whose maximum is 65504; a larger feature would silently become infinite."""
     most = max(float(np.abs(part).max()) for part in rows.values())
     if most > 60000:
-        raise SystemExit(f"A feature is {most:g}, beyond float16: scale the encoder down.")
+        raise SystemExit(f"A feature is {most:g}, beyond float16; scale the encoder down.")
     return {name: part.astype(np.float16) for name, part in rows.items()}
 
 
 def numbered(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """By arm_0, arm_1, ... in the order of the arms, and the reference."""
+    """The rows under the names arm_0, arm_1, ... in the order of the arms, and the reference."""
     arms = [part for name, part in rows.items() if name != "reference"]
     return {f"arm_{i}": part for i, part in enumerate(arms)} | {"reference": rows["reference"]}
 
@@ -99,7 +99,7 @@ def numbered(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def description(
     world: str, plan: Plan, encoders: dict[str, Encoder], work: dict[str, int]
 ) -> dict[str, Any]:
-    """What world.json says."""
+    """The content of world.json."""
     return {
         "name": world,
         "note": plan.note,
@@ -117,5 +117,5 @@ def description(
 
 
 def in_turn(real: np.ndarray, classes: int) -> np.ndarray:
-    """Images that lie class by class, one of each class after the other."""
+    """Reorder images that are sorted by class so that the classes alternate."""
     return real.reshape(classes, -1, 28, 28).swapaxes(0, 1).reshape(real.shape)

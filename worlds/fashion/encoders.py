@@ -12,23 +12,23 @@ from . import classifier
 
 Features = Callable[[np.ndarray], np.ndarray]
 SIDE = 224
-BATCH = 8  # on a CPU twice as fast as 50: what lies between layers stays in its cache
+BATCH = 8  # twice as fast as 50 on a CPU, because activations stay in its cache
 
 
 @dataclass(frozen=True)
 class Pca:
-    """A shift and a rotation, fitted on images that are in no world."""
+    """A shift and a rotation, fitted on images that belong to no world."""
 
     mean: np.ndarray
     axes: np.ndarray  # (d, k)
-    kept: float  # the share of the variance
+    kept: float  # the fraction of the variance
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         return (features - self.mean) @ self.axes
 
 
 def fit(features: np.ndarray, dimension: int) -> Pca:
-    """The directions of the largest variance; the largest entry of each is positive."""
+    """The directions of largest variance, with signs that make the largest entry of each positive."""
     mean = features.mean(0)
     spread, axes = np.linalg.eigh(np.cov(features.T, bias=True))
     axes = axes[:, ::-1][:, :dimension]
@@ -39,7 +39,7 @@ def fit(features: np.ndarray, dimension: int) -> Pca:
 
 @dataclass(frozen=True)
 class Encoder:
-    """From ``(n, 28, 28)`` bytes to ``(n, dimension)`` numbers."""
+    """Maps ``(n, 28, 28)`` bytes to ``(n, dimension)`` numbers."""
 
     name: str
     dimension: int
@@ -85,20 +85,20 @@ def efficientnet_features() -> Features:
     network.load_state_dict(weights)
     network.eval().to(memory_format=torch.channels_last)
 
-    def pooled(grey: torch.Tensor) -> torch.Tensor:
-        large = torch.nn.functional.interpolate(grey, size=(SIDE, SIDE), mode="bilinear")
-        colour = ((large * 255 - 127) / 128).expand(-1, 3, -1, -1)
-        colour = colour.contiguous(memory_format=torch.channels_last)
-        return network.extract_features(colour).mean((2, 3))
+    def pooled(gray: torch.Tensor) -> torch.Tensor:
+        large = torch.nn.functional.interpolate(gray, size=(SIDE, SIDE), mode="bilinear")
+        color = ((large * 255 - 127) / 128).expand(-1, 3, -1, -1)
+        color = color.contiguous(memory_format=torch.channels_last)
+        return network.extract_features(color).mean((2, 3))
 
     return lambda images: in_batches(images, pooled)
 
 
 def in_batches(images: np.ndarray, network: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-    """Grey images from 0 to 1 through a network, as float64."""
+    """The outputs of a network for grayscale images from 0 to 1, as float64."""
     parts = []
     with torch.inference_mode():
         for start in range(0, len(images), BATCH):
-            grey = torch.tensor(images[start : start + BATCH]).unsqueeze(1).float() / 255
-            parts.append(network(grey).double().numpy())
+            gray = torch.tensor(images[start : start + BATCH]).unsqueeze(1).float() / 255
+            parts.append(network(gray).double().numpy())
     return np.concatenate(parts)

@@ -1,7 +1,7 @@
-"""A class-conditional generative adversarial network: sharp images, not always of every kind.
+"""A class-conditional generative adversarial network: sharp images, but not always of every kind.
 
-A small DCGAN with the hinge loss, spectral normalisation and a projection discriminator; what is
-sampled is the moving average of the generator's weights.
+A small DCGAN with hinge loss, spectral normalization and a projection discriminator. Samples are drawn
+with the moving average of the generator's weights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LATENT = 64
 
 
 def widened(inputs: int, outputs: int) -> nn.Sequential:
-    """Twice the side. Copying pixels before a convolution leaves no checkerboard."""
+    """Doubles the side length; copying pixels before a convolution avoids checkerboard artifacts."""
     return nn.Sequential(
         nn.Upsample(scale_factor=2),
         nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),

@@ -1,4 +1,4 @@
-"""A Gaussian of the pixels' principal components: right in its moments, wrong in everything else."""
+"""A Gaussian of the principal components of the pixels: it matches the moments and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COMPONENTS = 100
 
 
 class PcaGaussian:
-    """It knows no classes: it takes labels only to be asked as the others are."""
+    """An unconditional generator, which accepts labels only to have the same interface as the others."""
 
     def fit(self, images: Tensor) -> None:
         pixels = images.flatten(1).double()

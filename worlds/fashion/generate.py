@@ -1,4 +1,4 @@
-"""The first step: train the generators and the classifier, and keep what the generators make."""
+"""Step one: train the generators and the classifier, and store the samples of the generators."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def trained_classifier(
 def trained_generators(
     train: data.Labelled, effort: Effort, device: torch.device, started: float
 ) -> dict[str, Sampler]:
-    """Each from the same seed, so that one can be made again without the others."""
+    """Each starts from the same seed, so that it can be retrained without the others."""
     images, labels = data.tensors(train, device)
     few = torch.isin(labels, torch.tensor(FEW, device=device))
 
@@ -107,16 +107,16 @@ def trained_generators(
 
 
 def sampled(generator: Sampler, arm: Arm, count: int, device: torch.device) -> np.ndarray:
-    """``count`` images as bytes, of the arm's classes in turn."""
+    """``count`` images as bytes, cycling through the classes of the arm."""
     labels = torch.tensor(arm.classes, device=device).repeat(count)[:count]
     random = seeded(device)
     parts = [generator.sample(part, random) for part in labels.split(AT_A_TIME)]
-    grey = torch.cat(parts).squeeze(1).clamp(0, 1)
-    return (grey * 255).round().byte().cpu().numpy()
+    gray = torch.cat(parts).squeeze(1).clamp(0, 1)
+    return (gray * 255).round().byte().cpu().numpy()
 
 
 def multiply_adds(generators: dict[str, Sampler], device: torch.device) -> dict[str, int]:
-    """What one sample takes, all passes of a network counted."""
+    """The multiply-adds of one sample, over all passes of the network."""
     found = {}
     for name, generator in generators.items():
         with FlopCounterMode(display=False) as counter:
@@ -126,7 +126,7 @@ def multiply_adds(generators: dict[str, Sampler], device: torch.device) -> dict[
 
 
 def parameters(generator: Any) -> int:
-    """The numbers that were fitted and that sampling needs."""
+    """The number of fitted parameters that sampling needs."""
     if isinstance(generator, PcaGaussian):
         return generator.mean.numel() + generator.axes.numel()
     network = {Vae: "decoder", Gan: "generator", Diffusion: "network"}[type(generator)]
@@ -140,7 +140,7 @@ def accuracy(network: classifier.Classifier, held: data.Labelled, device: torch.
 
 
 def seeded(device: torch.device) -> torch.Generator:
-    """A generator for all that is drawn; PyTorch's own seed is for the first weights and dropout."""
+    """A generator for all draws; PyTorch's global seed determines initial weights and dropout."""
     torch.manual_seed(SEED)
     return torch.Generator(device).manual_seed(SEED)
 

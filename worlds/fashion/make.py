@@ -1,7 +1,7 @@
-"""Make the worlds fashion, breeds and boots, from the repository's root:
+"""Make the worlds fashion, breeds and boots. Run in the repository root:
 
-python -m worlds.fashion.make               all of it, on the device that is there
-python -m worlds.fashion.make generate      train and sample: wants a GPU, or hours
+python -m worlds.fashion.make               both steps, on the available device
+python -m worlds.fashion.make generate      train and sample; takes a GPU, or hours
 python -m worlds.fashion.make embed         embed the samples and write the worlds, on a CPU
 """
 
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.step != "embed":
         generate(images, asked.data, torch.device(asked.device), asked.quick)
     if asked.step != "generate":
-        from .embed import Source, embed  # needs genmix, which training does not
+        from .embed import Source, embed  # needs genmix, unlike training
 
         out = asked.out or (build / "worlds" if asked.quick else WORLDS)
         embed(Source.of(images, asked.data), out, asked.only, asked.encoders)
@@ -41,13 +41,17 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("step", nargs="?", default="all", choices=["all", "generate", "embed"])
-    add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="for generate")
-    add("--data", type=Path, default=data.DEBIAN, help="the folder of Fashion-MNIST's IDX files")
-    add("--images", type=Path, help="where generate writes and embed reads (build/fashion-images)")
-    add("--out", type=Path, help="where embed writes a folder for each world (worlds)")
+    add(
+        "--device",
+        default="cuda" if torch.cuda.is_available() else "cpu",
+        help="device for generate",
+    )
+    add("--data", type=Path, default=data.DEBIAN, help="folder of the IDX files of Fashion-MNIST")
+    add("--images", type=Path, help="output of generate, input of embed (build/fashion-images)")
+    add("--out", type=Path, help="folder in which embed writes the worlds (worlds)")
     add("--only", nargs="+", default=list(PLANS), choices=list(PLANS), help="worlds to embed")
     add("--encoders", nargs="+", default=list(ENCODERS), choices=list(ENCODERS))
-    add("--quick", action="store_true", help="hardly any training: only to see that it runs")
+    add("--quick", action="store_true", help="almost no training, only to test that it runs")
     return parser.parse_args(words)
 
 

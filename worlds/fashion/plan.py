@@ -1,4 +1,4 @@
-"""What the three worlds hold: which generator is asked for which classes, and how much of it."""
+"""The content of the three worlds: which generator makes which classes, and how many samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Arm:
-    """One generator and the classes it is asked for, in turn."""
+    """A generator and the classes that are requested from it, in turn."""
 
     generator: str
     classes: tuple[int, ...]
@@ -32,7 +32,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Plan:
-    """A world: its arms, the samples of each, and the real images it is compared with."""
+    """A world: its arms, the number of samples per arm, and the real images of its reference."""
 
     note: str
     arms: dict[str, Arm]
@@ -74,10 +74,10 @@ PLANS = {
 
 @dataclass(frozen=True)
 class Effort:
-    """How long the networks are trained, and how much is kept of what is asked for."""
+    """How long the networks are trained, and limits on the number of samples."""
 
     train: int = 55000
-    held: int = 5000  # real training images that only the encoders' PCA sees
+    held: int = 5000  # real training images that are used only for the PCA of the encoders
     batch: int = 256
     vae_epochs: int = 25
     gan_epochs: int = 40
@@ -85,8 +85,8 @@ class Effort:
     few_epochs: int = 60
     classifier_epochs: int = 8
     denoising_steps: int = 50
-    samples_most: int = 2000  # of an arm
-    real_each_most: int = 1000  # of a class of the reference
+    samples_most: int = 2000  # per arm
+    real_each_most: int = 1000  # per class of the reference
 
 
 FULL = Effort()

@@ -1,4 +1,4 @@
-"""A picture of what the arms make: a row of each arm, and one of real images."""
+"""An image of samples: one row per arm, and one row of real images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = 10
 
 
 def draw(images: dict[str, np.ndarray], path: Path) -> None:
-    """The first ten of each: arms that are asked for all classes show one of each."""
+    """Draw the first ten images of each arm; arms with all classes show one of each."""
     sheet = Image.new("L", (MARGIN + COLUMNS * CELL, len(images) * CELL), 255)
     pen = ImageDraw.Draw(sheet)
     for row, (name, part) in enumerate(images.items()):

@@ -1,4 +1,4 @@
-"""The small network that takes noise out of an image, told the time and the class."""
+"""A small network that removes noise from an image, conditioned on the time and the class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOLD = 128
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut; the time and the class scale and shift what is between."""
+    """Two convolutions and a shortcut; the time and the class scale and shift the hidden layer."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every place looks at every other, with one head."""
+    """Self-attention with one head."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

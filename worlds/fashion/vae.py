@@ -1,4 +1,4 @@
-"""A class-conditional variational autoencoder: smooth, blurred images."""
+"""A class-conditional variational autoencoder: smooth, blurry images."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Vae:
         self, images: Tensor, labels: Tensor, epochs: int, size: int, generator: torch.Generator
     ) -> None:
         weights = [*self.encoder.parameters(), *self.decoder.parameters()]
-        optimiser = torch.optim.Adam(weights, lr=1e-3)
+        optimizer = torch.optim.Adam(weights, lr=1e-3)
         for _ in range(epochs):
             for real, label in batches(images, labels, size, generator):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 self.loss(real, one_hot(label), generator).backward()
-                optimiser.step()
+                optimizer.step()
 
     def loss(self, real: Tensor, classes: Tensor, generator: torch.Generator) -> Tensor:
         """The negative evidence lower bound, per image."""
