@@ -17,7 +17,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from genmix.core.optional import require
 from genmix.errors import GenmixError
 
 Job = Callable[[Any, Any], Any]
@@ -37,7 +36,9 @@ def run_jobs(
     Every job runs on one thread, so results do not depend on the number of processes. Closing the
     generator, like an exception, stops the workers.
     """
-    workers = min(_joblib().cpu_count() if workers is None else workers, len(jobs))
+    import joblib
+
+    workers = min(joblib.cpu_count() if workers is None else workers, len(jobs))
     if workers > 1:
         yield from _in_workers(function, shared, jobs, workers)
     else:
@@ -48,7 +49,8 @@ def run_jobs(
 def _in_workers(
     function: Job, shared: Any, jobs: Sequence[Any], workers: int
 ) -> Generator[tuple[int, Any], None, None]:
-    joblib = _joblib()
+    import joblib
+
     with TemporaryDirectory() as scratch, _safe_path():
         file = Path(scratch, "shared.pickle")  # loaded once per worker, not once per job
         joblib.dump(joblib.wrap_non_picklable_objects((function, shared), keep_wrapper=False), file)
@@ -75,10 +77,6 @@ def _in_workers(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # joblib warns about the jobs that are cancelled
                 results.close()
-
-
-def _joblib() -> Any:
-    return require("joblib", "paper", "a comparison")
 
 
 @contextmanager
@@ -117,7 +115,9 @@ def _run_job(file: str, index: int, job: Any) -> tuple[int, Any]:
 
 @lru_cache(maxsize=1)
 def _load(file: str) -> tuple[Job, Any]:
-    function, shared = _joblib().load(file)
+    import joblib
+
+    function, shared = joblib.load(file)
     return function, shared
 
 
