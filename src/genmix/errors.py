@@ -1,4 +1,4 @@
-"""The exceptions that users see, and the checks of single parameters."""
+"""Exceptions that users see, and checks of single parameters."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 class GenmixError(Exception):
-    """Base class of every error that genmix raises; its message is one sentence."""
+    """Base class of all errors that genmix raises. The message is one sentence."""
 
 
 class InputError(GenmixError, ValueError):
-    """Something passed in is wrong. Nothing has changed when it is raised."""
+    """An argument or an input file is invalid. Raised before anything changes."""
 
 
 class StorageError(GenmixError):
-    """A file could not be written or read: a full disk, a missing folder, a corrupt journal."""
+    """A file could not be read or written, e.g. because the disk is full or the journal corrupt."""
 
 
 def number(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:
-    """``value`` as a finite float in ``[least, most]``."""
+    """Return ``value`` as a finite float in ``[least, most]``, or raise InputError."""
     found = _as_float(value)
     if found is None or not math.isfinite(found) or not least <= found <= most:
         raise InputError(f"{what} is {value!r}; pass a number{_between(least, most)}.")
@@ -28,7 +28,7 @@ def number(value: Any, what: str, least: float = -math.inf, most: float = math.i
 
 
 def positive(value: Any, what: str, infinite: bool = False) -> float:
-    """``value`` as a float above 0."""
+    """Return ``value`` as a float above 0, or raise InputError."""
     found = _as_float(value)
     if found is None or not found > 0 or (math.isinf(found) and not infinite):
         raise InputError(f"{what} is {value!r}; pass a positive number.")
@@ -36,7 +36,7 @@ def positive(value: Any, what: str, infinite: bool = False) -> float:
 
 
 def whole(value: Any, what: str, least: int) -> int:
-    """``value`` as a whole number of at least ``least``."""
+    """Return ``value`` as an int of at least ``least``, or raise InputError."""
     try:
         found = None if isinstance(value, bool) else operator.index(value)
     except TypeError:

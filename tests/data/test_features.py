@@ -261,7 +261,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "torch map, nothing known": (tensor({"a": torch.ones(2, 2)}), ("contains a", "key=")),
     "torch map, no tensor": (tensor({"features": "text"}), ("x.pt (features)", "not a dense tensor")),
     "jsonl of texts": (jsonl({"text": "a city"}), ("embed the texts", "'embedding'")),
-    "jsonl, nothing there": (jsonl({"x": 1}), ("line 1", "'embedding' must be a list of numbers")),
+    "jsonl, nothing there": (jsonl({"x": 1}), ("line 1", "'embedding' is not a list of numbers")),
     "jsonl, later texts": (jsonl(FIRST, {"text": "b"}), ("line 2", "encoder")),
     "jsonl, ragged": (jsonl(FIRST, {"embedding": [1]}), ("line 2 has 1 numbers", "have 3")),
     "jsonl, torn": (jsonl(FIRST, '{"embedding": [1,'), ("line 2 is not JSON",)),

@@ -293,7 +293,7 @@ def test_a_function_that_cannot_be_had(
 
 def test_a_name_that_python_itself_uses(tmp_path: Path) -> None:
     (tmp_path / "random.py").write_text("def make(seeds): return []\n")
-    with pytest.raises(InputError, match="the name random belongs to another module"):
+    with pytest.raises(InputError, match="another module is named random"):
         arm_of(tmp_path, "random:make")
 
 

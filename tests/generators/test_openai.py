@@ -481,8 +481,8 @@ def test_a_refused_key_is_found_before_it_costs(
 @pytest.mark.parametrize(
     "settings, said",
     [
-        ({"base_url": "127.0.0.1:8080"}, "base_url is not an address"),
-        ({"base_url": "ftp://host/v1"}, "base_url is not an address"),
+        ({"base_url": "127.0.0.1:8080"}, "base_url is not a URL"),
+        ({"base_url": "ftp://host/v1"}, "base_url is not a URL"),
         ({"base_url": "http://me:pw@host/v1"}, "contains a password"),
         ({"base_url": "http://host/v1?key=1"}, "contains a password or a query"),
         ({"base_url": None}, "set base_url, or api_key_env"),

@@ -1,1 +1,1 @@
-"""What everything else stands on: arrays, descriptions, atomic files, saved state, text."""
+"""Shared foundations: arrays, descriptions, atomic files, saved state, text formatting."""

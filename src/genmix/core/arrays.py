@@ -1,4 +1,4 @@
-"""numpy and torch arrays behind one interface, the array API standard."""
+"""One interface to numpy and torch arrays: the array API standard."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from genmix.errors import InputError
 
 Array = Any
-"""A numpy array or a torch tensor. Statistics stay in the library and on the device of the input."""
+"""A numpy array or a torch tensor. Statistics use the library and the device of their input."""
 
 Vector = NDArray[np.float64]
 
 LARGEST = 1e50
-"""Largest entry allowed in an embedding; a product of six such entries must not overflow."""
+"""Largest entry allowed in an embedding, so that a product of six entries does not overflow."""
 
 
 def namespace(array: Array) -> Any:
-    """The array API namespace of ``array``, which always has the linalg extension."""
+    """Return the array API namespace of ``array``; it always has the linalg extension."""
     if type(array) is np.ndarray:  # a fast path: this runs several times per sample
         return _numpy_namespace()
     return array_api_compat.array_namespace(array)
@@ -31,7 +31,7 @@ def namespace(array: Array) -> Any:
 
 @cache
 def _numpy_namespace() -> Any:
-    import array_api_compat.numpy  # takes half as long as importing numpy itself
+    import array_api_compat.numpy  # slow: half the import time of numpy
 
     return array_api_compat.numpy
 
@@ -46,7 +46,7 @@ def is_on_gpu(array: Array) -> bool:
 
 
 def as_row(value: Any, what: str) -> Array:
-    """One embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
+    """Return one embedding, ``(d,)`` or ``(1, d)``, as a finite float64 matrix ``(1, d)``."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     if array.ndim == 0:
         raise InputError(f"{what}: the embedding is a scalar; pass a vector of shape (d,).")
@@ -59,7 +59,7 @@ def as_row(value: Any, what: str) -> Array:
 
 
 def as_matrix(value: Any, what: str) -> Array:
-    """``value`` as a finite float64 matrix ``(n, d)`` on its own device."""
+    """Return ``value`` as a finite float64 matrix ``(n, d)`` on the same device."""
     array = value.detach() if is_torch(value) else _numpy_array(value, what)
     xp = namespace(array)
     if not xp.isdtype(array.dtype, ("real floating", "integral", "bool")):
@@ -67,7 +67,9 @@ def as_matrix(value: Any, what: str) -> Array:
     if 0 in array.shape:
         raise InputError(f"{what} is empty (shape {tuple(array.shape)}); pass at least one sample.")
     if array.ndim != 2:
-        raise InputError(f"{what} has shape {tuple(array.shape)}; pass shape (samples, dimensions).")
+        raise InputError(
+            f"{what} has shape {tuple(array.shape)}; pass shape (samples, dimensions)."
+        )
     array = xp.astype(array, xp.float64)
     if not float(xp.max(xp.abs(array))) <= LARGEST:  # also true for NaN
         _reject_rows(array, ~xp.isfinite(array), what, "NaN or infinity")
@@ -96,29 +98,29 @@ def _numpy_array(value: object, what: str) -> Any:
 
 
 def to_numpy(array: Array) -> Any:
-    """A numpy copy or view of ``array``, whatever its device."""
+    """Return a numpy copy or view of ``array``, which can be on any device."""
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
 
 
 def like(value: Any, sample: Array) -> Array:
-    """``value`` as a float64 array in the library and on the device of ``sample``."""
+    """Return ``value`` as a float64 array of the same library and device as ``sample``."""
     xp = namespace(sample)
     if is_torch(value) and is_torch(sample):
         return value.detach().to(device=sample.device, dtype=xp.float64)
     plain = np.ascontiguousarray(to_numpy(value), dtype=np.float64)
     if not is_torch(sample):
         return plain
-    # A copy, because torch refuses to share memory with a read-only numpy array.
+    # Copy, because torch does not share memory with a read-only numpy array.
     return xp.asarray(plain.copy(), device=sample.device)
 
 
 def place(array: Array) -> str:
-    """Library and device of ``array`` as text for a saved state: ``numpy``, ``torch:cuda:0``."""
+    """Return the library and device of ``array`` for a saved state, e.g. ``torch:cuda:0``."""
     return f"torch:{array.device}" if is_torch(array) else "numpy"
 
 
 def empty_at(where: str) -> Array:
-    """An empty array in the library and on the device that :func:`place` recorded."""
+    """Return an empty array of the library and device that :func:`place` recorded."""
     if where == "numpy":
         return np.empty(0)
     import torch
@@ -153,17 +155,17 @@ class Rows:
         return self._store[: self.count, :]
 
     def fork(self) -> Rows:
-        """A second view of the same rows. Afterwards only one of the two may append."""
+        """Return a second view of the same rows. Afterward, append to only one of the two."""
         return copy.copy(self)
 
 
 def symmetric(matrix: Array) -> Array:
-    """The symmetric part, which removes the rounding error of a product of factors."""
+    """Return the symmetric part of a matrix that is symmetric up to rounding errors."""
     return (matrix + matrix.mT) / 2
 
 
 def triangle_of(matrix: Array) -> Array:
-    """R of the QR factorization, without computing Q."""
+    """Return R of the QR factorization without computing Q."""
     linalg = namespace(matrix).linalg
     if is_torch(matrix):
         return linalg.qr(matrix, mode="r").R
@@ -171,7 +173,7 @@ def triangle_of(matrix: Array) -> Array:
 
 
 def kth_smallest(matrix: Array, k: int) -> Array:
-    """The column of the k-th smallest entry of each row, counting from 0."""
+    """Return the column index of the k-th smallest entry of each row; k starts at 0."""
     if is_torch(matrix):
         return matrix.kthvalue(k + 1, dim=1).indices
     return np.argpartition(matrix, k, axis=1)[:, k]

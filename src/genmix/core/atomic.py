@@ -1,4 +1,4 @@
-"""Atomic file writes: content goes to a draft next to the target and replaces it once complete."""
+"""Atomic file writes: content goes to a draft file, which replaces the target once complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAFT = ".genmix.part"
 
 @contextmanager
 def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
-    """A path to write to. It replaces ``target`` when the block ends and the data is on disk."""
+    """Yield a path to write to; at the end of the block, the file there replaces ``target``."""
     draft = draft_path(target)
     try:
         yield draft
@@ -46,12 +46,12 @@ def write_text(target: Path, text: str, advice: str = ADVICE) -> None:
 
 
 def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
-    """Indented JSON that keeps non-ASCII letters readable."""
+    """Write indented JSON; non-ASCII characters are not escaped."""
     write_text(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n", advice)
 
 
 def write_parquet(target: Path, rows: list[dict[str, Any]]) -> None:
-    """A Parquet table of rows that have the same keys."""
+    """Write rows that have the same keys as a Parquet table."""
     arrow = require("pyarrow", "paper", "a Parquet table")
     parquet = require("pyarrow.parquet", "paper", "a Parquet table")
     with draft_of(target) as draft:
@@ -66,7 +66,7 @@ def remove(file: Path) -> None:
 
 
 def draft_path(target: Path) -> Path:
-    """A path next to the target that only this process and thread use."""
+    """Return a path next to the target that no other process or thread uses."""
     return Path(f"{target}.{_host_hash()}-{os.getpid()}-{threading.get_ident()}{DRAFT}")
 
 
@@ -75,7 +75,7 @@ def _host_hash() -> str:
 
 
 def place() -> str:
-    """The scope in which a process ID is unique: this machine and this container."""
+    """Return the scope in which a process ID is unique: the machine and the container."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -90,7 +90,7 @@ def sweep(folder: Path) -> None:
 
 
 def sweep_drafts_of(target: Path) -> None:
-    """Remove such drafts of one file, in a folder that may hold other files."""
+    """Remove drafts of ``target`` left by killed processes; leave other files alone."""
     for draft in target.parent.glob(f"{glob.escape(target.name)}.*{DRAFT}"):
         _sweep_draft(draft)
 

@@ -1,7 +1,7 @@
 """Immutable descriptions (objectives, kernels, policies, solvers) and their serialized form.
 
 A description is a frozen dataclass. It has a readable repr, compares by content, and converts to
-plain arrays and JSON values and back, which is all that a saved state needs.
+plain arrays and JSON values and back, so that a saved state can contain it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genmix.errors import InputError
 
 
 class Description:
-    """Base class of every description; defining a subclass registers it by name."""
+    """Base class of all descriptions. Defining a subclass registers it by name."""
 
     known: ClassVar[dict[str, type[Description]]] = {}
 
@@ -30,7 +30,7 @@ class Description:
             and holder.__module__.startswith("genmix.")
             and (cls.__module__ != holder.__module__)
         ):
-            raise InputError(f"genmix already has a class {cls.__name__}; give yours another name.")
+            raise InputError(f"genmix already has a class {cls.__name__}; rename your class.")
         Description.known[cls.__name__] = cls
 
     def __eq__(self, other: object) -> bool:
@@ -43,7 +43,7 @@ class Description:
 
 
 def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The parameters of a description; a class without parameters need not be a dataclass."""
+    """Return the parameters; a description without parameters need not be a dataclass."""
     return dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
 
 
@@ -56,7 +56,7 @@ def _same(a: object, b: object) -> bool:
 
 
 def to_plain(value: Any) -> Any:
-    """``value`` as nested dicts and lists of JSON values and numpy arrays."""
+    """Convert ``value`` to nested dicts and lists of JSON values and numpy arrays."""
     if isinstance(value, Description):
         fields = _fields(value)
         plain = {f.name: to_plain(getattr(value, f.name)) for f in fields}
@@ -80,7 +80,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse of :func:`to_plain`: lists come back as tuples, functions as :class:`Missing`."""
+    """Invert :func:`to_plain`; lists become tuples, and functions become :class:`Missing`."""
     if isinstance(value, list | tuple):
         return tuple(from_plain(item) for item in value)
     if not isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def from_plain(value: Any) -> Any:
 
 
 def function_name(function: Any) -> str:
-    """A name for a function that is stable across processes."""
+    """Return a name for a function that is the same in every process."""
     if isinstance(function, Missing):
         return function.name
     return getattr(function, "__qualname__", None) or type(function).__name__
@@ -110,19 +110,19 @@ def function_name(function: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Missing:
-    """A placeholder for a function: a saved state holds only its name."""
+    """Placeholder for a function, of which a saved state contains only the name."""
 
     name: str
 
     def __call__(self, *_: Any) -> Any:
         raise InputError(
-            f"the state was saved with the function {self.name}, which it cannot contain; "
+            f"the saved state does not contain the code of the function {self.name}; "
             "pass objective= to Selector.from_state_dict."
         )
 
 
 def graft(stored: Any, given: Any) -> Any:
-    """``stored`` with every missing function filled in from the same position in ``given``."""
+    """Replace each missing function in ``stored`` with the one at its position in ``given``."""
     if isinstance(stored, Missing):
         return given
     if isinstance(stored, tuple) and isinstance(given, tuple) and len(stored) == len(given):
@@ -135,7 +135,7 @@ def graft(stored: Any, given: Any) -> Any:
 
 
 def has_missing(value: Any) -> str | None:
-    """The name of the first function still missing from ``value``, or None."""
+    """Return the name of the first missing function in ``value``, or None."""
     if isinstance(value, Missing):
         return value.name
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What the arms and encoders of OpenAI-compatible endpoints share: addresses, keys, waiting times."""
+"""Helpers for OpenAI-compatible endpoints, used by generators and encoders."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NO_KEY = "none"
 
 
 def checked_url(value: str) -> str:
-    """Return the address of an endpoint; refuse one that may contain a secret."""
+    """Return the URL of an endpoint, or raise ValueError if it might contain a secret."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url is not an address; use one like http://127.0.0.1:8080/v1")
+        raise ValueError("base_url is not a URL; use one like http://127.0.0.1:8080/v1")
     if parts.username or parts.password or parts.query:
         raise ValueError("base_url contains a password or a query; pass the key in api_key_env")
     return value
 
 
 def retry_after(header: str | None) -> float | None:
-    """Return the seconds that a Retry-After header asks to wait: a number, or until a date."""
+    """Return the seconds to wait according to a Retry-After header (seconds or a date)."""
     if header is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", header.strip()):

@@ -1,4 +1,4 @@
-"""Optional packages, imported where they are used."""
+"""Import optional packages where they are used."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from genmix.errors import InputError
 
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
-"""Packages whose name differs from the name of their module."""
+"""Packages whose name differs from their module's name, by module."""
 
 
 def package_of(module: str) -> str:
-    """The package to install for a module."""
+    """Return the name of the package that provides a module."""
     top = module.split(".")[0]
     return PACKAGES.get(top, top.replace("_", "-"))
 
 
 def require(module: str, extra: str, what: str) -> Any:
-    """Import a module, or say how to install it."""
+    """Import a module, or raise an InputError that says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
-            raise  # the module is installed, but one of its own dependencies is missing
+            raise  # the module is installed, but one of its dependencies is missing
         raise InputError(
             f"{what} needs the package {package_of(module)}; install it with "
             f"pip install {package_of(module)} or with the extra 'genmix[{extra}]'."

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from genmix.objectives.base import Score, Scores
+    from genmix.objectives import Score, Scores
 
 
 def finite(value: Any) -> Any:
-    """``value`` with NaN and infinities replaced by None, at any depth; JSON has neither."""
+    """Replace NaN and infinities, which JSON cannot represent, with None at any depth."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -28,7 +28,7 @@ def by_name(scores: Scores) -> dict[str, Score]:
 
 
 def plain_scores(scores: Scores | None) -> Any:
-    """Scores by name, with what they depend on; None stays None."""
+    """Return scores and their details by name as JSON values; None stays None."""
     if scores is None:
         return None
     return {
@@ -42,5 +42,5 @@ def plain_scores(scores: Scores | None) -> Any:
 
 
 def plain_weights(weights: Mapping[str, float]) -> dict[str, Any]:
-    """Weights as an ordered list and as a map."""
+    """Return weights as an ordered list and as a map."""
     return {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}

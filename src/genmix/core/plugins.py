@@ -1,8 +1,8 @@
-"""Plugins: kinds of generators, encoders, objectives and policies that installed packages add.
+"""Plugins: generators, encoders, objectives and policies from other installed packages.
 
 A package adds a kind by declaring an entry point in one of the groups ``genmix.generators``,
-``genmix.encoders``, ``genmix.objectives`` and ``genmix.policies``. The name of the entry point is the
-name of the kind in study files.
+``genmix.encoders``, ``genmix.objectives`` and ``genmix.policies``. Study files refer to the kind by
+the name of the entry point.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KIND = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Plugin:
-    """An entry point of an installed package, and its class or what is wrong with it."""
+    """An entry point of an installed package, with its class or a description of the problem."""
 
     group: str
     name: str
@@ -39,9 +39,9 @@ def find_plugins(
     reserved: frozenset[str],
     check: Callable[[str, type], object] = lambda name, loaded: None,
 ) -> tuple[Plugin, ...]:
-    """Load the plugins of a group; ``reserved`` are the names of the built-in kinds.
+    """Load the plugins of an entry point group; ``reserved`` contains the names of built-in kinds.
 
-    A plugin that cannot be used, or for which ``check`` raises, causes one warning and does not affect
+    A plugin that cannot be loaded, or for which ``check`` raises, causes one warning and does not affect
     the others.
     """
     found: dict[str, Plugin] = {}
@@ -51,7 +51,7 @@ def find_plugins(
         try:
             loaded = _load(entry, base, reserved | found.keys())
             check(entry.name, loaded)
-        except Exception as error:  # the code of others
+        except Exception as error:  # third-party code
             message = str(error) if isinstance(error, _PluginError) else describe_error(error)
             problem = f"the plugin {entry.name!r} of {package} cannot be used: {message}."
             broken.append(Plugin(group, entry.name, package, problem=problem))
@@ -62,12 +62,12 @@ def find_plugins(
 
 
 def plugin_classes(plugins: Collection[Plugin]) -> dict[str, type[Any]]:
-    """Return the classes of the plugins that can be used, by name."""
+    """Return the classes of the usable plugins by name."""
     return {plugin.name: plugin.loaded for plugin in plugins if plugin.loaded is not None}
 
 
 class _PluginError(Exception):
-    """A plugin breaks a rule; the message is a phrase."""
+    """A plugin breaks a rule. The message is a clause without a period."""
 
 
 def _load(entry: EntryPoint, base: type, taken: Collection[str]) -> type[Any]:

@@ -1,4 +1,4 @@
-"""Saved state: one ``.npz`` file of plain arrays, with everything else as JSON inside; never pickle."""
+"""Saved state: one ``.npz`` file with plain arrays and one JSON header. Pickle is never used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = "json"
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write nested dicts and lists of JSON values and arrays, atomically."""
+    """Atomically write nested dicts and lists of JSON values and arrays."""
     arrays: list[Any] = []
     header = json.dumps(_without_arrays(state, arrays))
     named = {str(i): array for i, array in enumerate(arrays)}
@@ -28,7 +28,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what :func:`save` wrote."""
+    """Read a state that :func:`save` wrote."""
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content}

@@ -1,4 +1,4 @@
-"""Text for people: numbers, lists and tables, and what other programs said, safe to quote."""
+"""Text formatting for people: numbers, lists, tables, and quotes from other programs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterable, Sequence
 
 SHORTEST_SECRET = 6
-"""Shorter values, such as a number of threads, are not secrets and would match everywhere."""
+"""Values shorter than this, e.g. thread counts, are not masked; they would match everywhere."""
 
 JOINERS = "\u200c\u200d"
-"""Python calls these unprintable, but Persian words and many emoji need them."""
+"""Python considers these unprintable, but Persian words and many emoji need them."""
 
 
 def printable(text: str) -> str:
-    """The text with � in place of control and other unprintable characters."""
+    """Replace control characters and other unprintable characters with �."""
     return "".join(c if c.isprintable() or c in JOINERS else "\ufffd" for c in text)
 
 
 def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
-    """The text on one line of at most ``most`` characters, with secrets masked."""
+    """Put the text on one line of at most ``most`` characters and mask secrets."""
     found = str(text)
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
@@ -29,18 +29,18 @@ def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
 
 
 def describe_error(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """An exception as a short phrase: its type and message."""
+    """Describe an exception in a short phrase: its type and message."""
     said = quotable(error, secrets)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def first_sentence(text: object, secrets: Iterable[str] = ()) -> str:
-    """The first sentence of another library's error message, to embed in one of ours."""
+    """Return the first sentence of another library's error message, to quote in a message."""
     return re.split(r"(?<=\S)[.!?;] ", quotable(text, secrets) + " ")[0].strip(" .:")
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """The value to a few significant digits, with thousands separators; a dash if there is none."""
+    """Format a number with a few significant digits and thousands separators; None as a dash."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -51,7 +51,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; a positive share never shows as 0%."""
+    """Format a share as a percentage; a positive share never shows as 0%."""
     return "<1%" if 0 < share < 0.01 else f"{100 * share:.0f}%"
 
 
@@ -64,7 +64,7 @@ def duration(seconds: float) -> str:
 
 
 def listed(names: Iterable[object], last: str = "and") -> str:
-    """``a, b and c``."""
+    """Join names like ``a, b and c``."""
     *others, final = map(str, names)
     return f"{', '.join(others)} {last} {final}" if others else final
 
@@ -74,7 +74,7 @@ def shortened(text: str, most: int = 90) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """One line per row: columns two spaces apart, the first left-aligned, the others right-aligned."""
+    """Format rows as lines; align the first column left and the others right, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

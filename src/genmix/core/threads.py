@@ -1,4 +1,4 @@
-"""Blocking work in threads beside the event loop."""
+"""Run blocking work in threads, so that the event loop stays responsive."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _End:
 async def iterate_in_thread(
     work: Callable[[threading.Event], Iterable[T]],
 ) -> AsyncGenerator[T, None]:
-    """Yield each item of ``work(stop)`` when the thread has it; ``stop`` is set when we leave.
+    """Yield the items of ``work(stop)``, which runs in a thread; set ``stop`` when the caller leaves.
 
-    The thread is a daemon: work that hangs blocks neither the event loop nor the exit of the process.
+    The thread is a daemon: work that hangs does not block the event loop or the exit of the process.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[T | _End] = asyncio.Queue()
@@ -52,13 +52,13 @@ async def iterate_in_thread(
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return what ``work()`` returns, or raise what it raises."""
+    """Run ``work()`` in a thread; return its result or raise its exception."""
     async with aclosing(iterate_in_thread(lambda _: [work()])) as items:
         return await anext(items)
 
 
 def _raisable(error: BaseException) -> Exception:
-    """Replace what must not be raised in the event loop: SystemExit, StopIteration and the like."""
+    """Replace exceptions that must not reach the event loop, e.g. SystemExit or StopIteration."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
         return error
     return RuntimeError(f"the work ended with {type(error).__name__}")

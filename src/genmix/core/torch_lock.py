@@ -1,7 +1,7 @@
-"""A lock that keeps torch models from computing while another one is loaded.
+"""A lock that keeps torch models from running while another model is loaded.
 
-During ``from_pretrained`` transformers changes global torch settings (the default dtype, the weight
-initialization). A model that loads or computes in another thread meanwhile would return wrong results.
+During ``from_pretrained``, transformers changes global torch settings (the default dtype, the weight
+initialization). A model that is loaded or run in another thread meanwhile would return wrong results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _loading = False
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Hold the lock exclusively: wait until no model computes, and let none start."""
+    """Hold the lock exclusively: wait until no model is running, and let none start."""
     global _loading, _waiting
     with _changed:
         _waiting += 1
@@ -35,7 +35,7 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Share the lock with other models that compute; do not nest it or use it in ``loading``."""
+    """Share the lock with other running models; do not nest it or use it inside ``loading``."""
     global _computing
     with _changed:
         _changed.wait_for(lambda: not _loading and not _waiting)

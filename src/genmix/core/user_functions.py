@@ -1,4 +1,4 @@
-"""User functions that a study names as ``module:function``."""
+"""Import user functions that a study refers to as ``module:function``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FUNCTION_NAME = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 """Pattern of ``module:function``."""
 
 RESERVED = sys.stdlib_module_names | {"__main__", "genmix"}
-"""Module names that files of a study must not use."""
+"""Names that modules next to a study file must not have."""
 
 _lock = threading.RLock()
 _shadowed: dict[Path, dict[str, ModuleType]] = {}
-"""Modules of a folder whose names other loaded modules have, by folder and name."""
+"""Modules of a folder that share a name with another loaded module, by folder and name."""
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
-    """Import ``module:function``; a module in ``folder`` comes before an installed one."""
+    """Import ``module:function``; a module in ``folder`` takes precedence over an installed one."""
     module, _, attribute = name.partition(":")
     with _importing_from(folder.resolve()):
         found = _import(module, folder.resolve())
@@ -46,20 +46,20 @@ def _import(module: str, folder: Path) -> ModuleType:
             f"the module {module} is neither in {folder} nor installed; correct the name."
         ) from error
     except Exception as error:  # user code
-        raise InputError(f"importing {module} failed ({describe_error(error)}); fix the module.") from error
+        raise InputError(
+            f"importing {module} failed ({describe_error(error)}); fix the module."
+        ) from error
     top = _top(module)
     if _has(folder, top) and not _is_from(folder, top):
-        raise InputError(
-            f"the name {top} belongs to another module; rename the module in {folder}."
-        )
+        raise InputError(f"another module is named {top}; rename the module in {folder}.")
     return found
 
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Make the modules of ``folder`` importable, even if loaded modules have the same names.
+    """Make the modules in ``folder`` importable, even if loaded modules have the same names.
 
-    Afterwards sys.path and the loaded modules of those names are as before.
+    Afterward, restore sys.path and the loaded modules of those names.
     """
     with _lock:
         hidden = _taken_elsewhere(folder)
@@ -81,7 +81,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 
 def _taken_elsewhere(folder: Path) -> dict[str, ModuleType]:
-    """Return loaded modules from elsewhere whose names modules in the folder have too."""
+    """Return the modules loaded from elsewhere that share a name with a module in the folder."""
     tops = {_top(name) for name in sys.modules} - RESERVED
     taken = {top for top in tops if _has(folder, top) and not _is_from(folder, top)}
     return {name: module for name, module in sys.modules.items() if _top(name) in taken}

@@ -1,1 +1,1 @@
-"""Samples, feature files and references: what comes in from outside, validated."""
+"""Samples, feature files and references: validated input data."""

@@ -1,4 +1,4 @@
-"""Feature files: reading embeddings and FID statistics, and writing statistics.
+"""Read embeddings and FID statistics from feature files, and write statistics.
 
 Nothing is ever unpickled: numpy reads with ``allow_pickle=False``, torch with ``weights_only=True``.
 """
@@ -21,7 +21,7 @@ from genmix.core.optional import require
 from genmix.errors import InputError, whole
 
 SAMPLE_KEYS = ("reps", "feats", "features")
-"""Names that dgm-eval, clean-fid and others give to features in an ``.npz`` file."""
+"""Names that dgm-eval, clean-fid and other tools use for features in an ``.npz`` file."""
 
 EMBEDDING = "embedding"
 """The Parquet column and the JSON Lines field that contain embeddings."""
@@ -29,7 +29,7 @@ EMBEDDING = "embedding"
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Mean and covariance as stored in a file: np.cov's 1/(n−1), and only what the file states."""
+    """Mean and covariance (np.cov's 1/(n−1)) as stored in a file; unknown metadata is None."""
 
     mu: Any
     sigma: Any
@@ -44,7 +44,7 @@ Content = Array | Statistics
 
 
 def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
-    """The content of a feature file; ``key`` names the array, column or field if there are several."""
+    """Read a feature file; ``key`` selects the array, column or field if there are several."""
     path = Path(path)
     if path.is_dir():
         is_run = (path / "journal.sqlite").exists()
@@ -64,13 +64,15 @@ def write_statistics(
     encoder: str | None = None,
     dtype: str | None = None,
 ) -> Path:
-    """Write ``mu``, ``sigma`` (np.cov's 1/(n−1)) and ``n``, and encoder and dtype if known, atomically.
+    """Atomically write ``mu``, ``sigma`` (np.cov's 1/(n−1)), ``n`` and, if known, encoder and dtype.
 
     clean-fid and pytorch-fid can read the file.
     """
     target = Path(path)
     if target.suffix != ".npz":
-        raise InputError(f"statistics need an .npz file; name it {target.with_suffix('.npz').name}.")
+        raise InputError(
+            f"statistics need an .npz file; name it {target.with_suffix('.npz').name}."
+        )
     mean = np.asarray(to_numpy(mu), dtype=np.float64).reshape(-1)
     covariance = np.asarray(to_numpy(sigma), dtype=np.float64)
     if covariance.shape != (len(mean), len(mean)):
@@ -104,11 +106,13 @@ def _read_numpy(path: Path, key: str | None) -> Content:
                 f"{path} contains pickled objects, which can run code when loaded; "
                 "save plain arrays of numbers instead."
             ) from error
-        raise InputError(f"{path} is not an .npy or .npz file of numbers; write it again.") from error
+        raise InputError(
+            f"{path} is not an .npy or .npz file of numbers; write it again."
+        ) from error
 
 
 def _is_pickled(path: Path, error: Exception) -> bool:
-    """Whether numpy refused a pickle; numpy calls every file of unknown format a pickle."""
+    """Tell pickles from other unreadable files; numpy reports every unknown format as a pickle."""
     with path.open("rb") as file:
         return "pickle" in str(error) and file.read(2) in (
             b"PK",
@@ -132,11 +136,11 @@ def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Co
 
 
 def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
-    """The name of the array of features."""
+    """Return the name of the array that contains the features."""
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
         raise InputError(
-            f"{path} contains {', '.join(names) or 'nothing'}; choose the array of features with "
+            f"{path} contains {', '.join(names) or 'no arrays'}; select the features with "
             f"read_features(path, key=...) or --key, or {otherwise}."
         )
     return found[0]
@@ -187,7 +191,7 @@ def _read_parquet(path: Path, key: str | None) -> Content:
 
 
 def _stacked(chunks: Sequence[Any], where: str) -> Any:
-    """All chunks as one matrix."""
+    """Concatenate all chunks into one matrix."""
     blocks, rows = [np.empty((0, 0))], 0
     for chunk in chunks:
         if len(chunk):
@@ -207,7 +211,7 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == EMBEDDING] or floats
     if len(found) != 1:
         raise InputError(
-            f"{path} has the columns {', '.join(schema.names) or '(none)'}; choose the embeddings "
+            f"{path} has the columns {', '.join(schema.names) or '(none)'}; select the embeddings "
             f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
         )
     return found[0]
@@ -219,7 +223,7 @@ def _is_list(arrow: Any, kind: Any) -> bool:
 
 
 def _matrix_of(chunk: Any, where: str, first: int) -> Any:
-    """A chunk of lists of equal length as ``(rows, d)``; ``first`` is the index of its first row."""
+    """Convert a chunk of equal-length lists to ``(rows, d)``; ``first`` is its first row's index."""
     compute = require("pyarrow.compute", "export", "reading Parquet")
     if chunk.null_count:
         row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
@@ -260,17 +264,19 @@ def _embedding_in(line: str, field: str, path: Path, number: int) -> list[float]
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, line {number} is not JSON; write one object per line.") from error
+        raise InputError(
+            f"{path}, line {number} is not JSON; write one object per line."
+        ) from error
     if not isinstance(record, dict):
         raise InputError(f"{path}, line {number} is not a JSON object; write one object per line.")
     if field not in record and isinstance(record.get("text"), str):
         raise InputError(
-            f"{path}, line {number} has a text but no {field!r}; embed the texts first, "
+            f"{path}, line {number} has text but no {field!r}; embed the texts first, "
             "or use them in a study that has an encoder."
         )
     value = record.get(field)
     if not isinstance(value, list) or not all(type(entry) in (int, float) for entry in value):
-        raise InputError(f"{path}, line {number}: {field!r} must be a list of numbers.")
+        raise InputError(f"{path}, line {number}: {field!r} is not a list of numbers; correct it.")
     return value
 
 

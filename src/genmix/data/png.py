@@ -1,4 +1,4 @@
-"""PNG encoding of images: from PNG bytes, Pillow images, pixel arrays and image files."""
+"""Convert Pillow images, pixel arrays and image files to PNG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN_MODES = ("L", "RGB")
 
 
 def as_png(image: Any) -> bytes:
-    """Encode a Pillow image or uint8 pixels ``(height, width[, 3])``; PNG bytes pass unchanged."""
+    """Encode a Pillow image or uint8 pixels ``(height, width[, 3])``; return PNG bytes unchanged."""
     if isinstance(image, bytes | bytearray):
         if not image.startswith(SIGNATURE):
             raise FieldError("has image bytes that are not a PNG; encode the image as PNG")
@@ -42,12 +42,12 @@ def as_png(image: Any) -> bytes:
 
 
 def read_as_png(path: Path) -> bytes:
-    """Decode an image file and encode it again; an unreadable file raises FieldError."""
+    """Convert an image file to PNG; raise FieldError if it is unreadable."""
     pillow = _pillow()
     try:
         with pillow.open(path, formats=FORMATS) as image:
             return _encode(image)
-    except Exception as error:  # Pillow raises many types: unknown, truncated, too large
+    except Exception as error:  # Pillow raises many types of exceptions
         raise FieldError(
             f"is not a complete PNG, JPEG or WebP image ({type(error).__name__})"
         ) from None

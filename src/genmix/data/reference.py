@@ -1,4 +1,4 @@
-"""References: what a mixture is compared with. Samples, a feature file, or moments ``(mu, sigma, n)``."""
+"""References for comparison: samples, a feature file, or moments ``(mu, sigma, n)``."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ class Moments(_Quiet):
 
 
 def samples_of(reference: object) -> Samples:
-    """The reference as samples, as kernels and nearest neighbors need it."""
+    """Return the reference as samples, as needed for kernels and nearest neighbors."""
     found = _read(reference)
     if isinstance(found, Moments):
         raise InputError(
-            "the reference has only moments, but this objective needs samples; "
+            "the reference consists of moments, but this objective needs samples; "
             "pass the reference samples."
         )
     return found
 
 
 def moments_of(reference: object) -> Moments:
-    """The reference as mean and 1/n covariance, as the Fréchet distance needs it."""
+    """Return the reference as mean and 1/n covariance, as needed for the Fréchet distance."""
     found = _read(reference)
     if isinstance(found, Moments):
         return found
@@ -86,7 +86,7 @@ def _read(reference: object) -> Samples | Moments:
 
 
 def _moments(mean: Any, covariance: Any, n: int | None = None) -> Moments:
-    """Moments as FID tools write them: np.cov's 1/(n−1) covariance, rescaled to 1/n if n is known."""
+    """Validate moments from FID tools and rescale the 1/(n−1) covariance to 1/n if n is known."""
     mean = as_matrix(_row(mean), "the reference mean")[0, :]
     covariance = as_matrix(_square(covariance), "the reference covariance")
     d = mean.shape[0]
@@ -124,7 +124,7 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
     ----------
     path : str or path
         ``.npy``; ``.npz`` as written by dgm-eval, clean-fid, pytorch-fid, Mixture-UCB or genmix;
-        Parquet or JSON Lines with an ``embedding``; a torch ``.pt`` file with a tensor.
+        Parquet or JSON Lines with an ``embedding`` field; a torch ``.pt`` file with a tensor.
         Nothing is ever unpickled.
     key : str, optional
         The array, column or field to read if the file contains several.
@@ -155,7 +155,7 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
 
 
 def as_reference(content: Content) -> Samples | Moments:
-    """The content of a feature file as a reference."""
+    """Convert the content of a feature file to a reference."""
     if isinstance(content, Statistics):
         return _moments(content.mu, content.sigma, content.n)
     return Samples(content)

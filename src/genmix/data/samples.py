@@ -1,4 +1,4 @@
-"""Samples and requests, and the checks that turn what user code returns into a sample."""
+"""Samples and requests, and validation of the samples that user code returns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Request:
     """A request for one sample. The same request to the same generator yields the same sample."""
 
     index: int
-    """Number of the sample within its arm, from 0."""
+    """Number of the sample within its arm, starting at 0."""
     seed: int
     """Derived from the study's seed, the arm and the index; fits in 31 bits."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A generated sample: exactly one of text, image and vector, and its metadata."""
+    """A generated sample: exactly one of text, image and vector, plus metadata."""
 
     text: str | None = None
     image: bytes | None = None
@@ -40,7 +40,7 @@ class Sample:
 
 
 class FieldError(ValueError):
-    """A sample has an invalid field. The message is a phrase whose subject is the sample."""
+    """A field of a sample is invalid. The message is a predicate, e.g. ``has cost -1``."""
 
 
 def sample_from(**fields: Any) -> Sample:
@@ -72,7 +72,7 @@ def _image(value: Any, name: str) -> bytes:
 
 
 def _vector(value: Any, name: str) -> Any:
-    """Finite numbers of shape ``(d,)``; float32 stays float32, all else becomes float64."""
+    """Validate finite numbers of shape ``(d,)``; keep float32, convert other types to float64."""
     try:
         array = to_numpy(value) if is_torch(value) else np.asarray(value)
     except (TypeError, ValueError):
@@ -83,8 +83,8 @@ def _vector(value: Any, name: str) -> Any:
             "pass real numbers of shape (d,)"
         )
     row = array.astype(np.float32 if array.dtype == np.float32 else np.float64)
-    if not float(np.abs(row).max()) <= LARGEST:  # also catches NaN
-        raise FieldError(f"has NaN, infinity or a number beyond {LARGEST:g} in its {name}")
+    if not float(np.abs(row).max()) <= LARGEST:  # also true for NaN
+        raise FieldError(f"has a {name} with NaN, infinity or a number beyond {LARGEST:g}")
     return row
 
 

@@ -1,4 +1,4 @@
-"""Text files written by users: numbered lines, JSON lines, and links that leave a folder."""
+"""Read text files written by users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genmix.errors import InputError
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the nonempty lines of a UTF-8 file with their numbers, from 1."""
+    """Yield the nonblank lines of a UTF-8 file with their line numbers."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
             yield from ((n, line.rstrip("\n")) for n, line in enumerate(lines, 1) if line.strip())
@@ -20,7 +20,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_object(line: str) -> dict[str, Any] | None:
-    """Parse a line that holds a JSON object; return None for anything else."""
+    """Parse a line that contains a JSON object; return None for anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -29,5 +29,5 @@ def json_object(line: str) -> dict[str, Any] | None:
 
 
 def is_outside(path: Path, folder: Path) -> bool:
-    """Whether links lead from a path inside a folder to somewhere else."""
+    """Return whether a path leads out of a folder, e.g. through a symbolic link."""
     return not path.resolve().is_relative_to(folder.resolve())

@@ -1,4 +1,4 @@
-"""Objectives: what a mixture is optimized for."""
+"""Objectives for which mixtures are optimized."""
 
 from genmix.objectives.frechet import FrechetDistance
 from genmix.objectives.inception import InceptionScore

@@ -1,12 +1,12 @@
-"""The eigenbasis of a mixture's second moment, from the arms' rows or from their moments.
+"""The eigenbasis of a mixture's second moment, computed from the arms' rows or moments.
 
     Z_α = Σ_i α_i T_i              with T_i the second moment of arm i's rows, or, if centered,
     Z_α = Σ_i α_i (Σ_i + y_i y_iᵀ)  with Σ_i its covariance and y_i its mean minus the mixture's.
 
-The centered form is a sum of positive terms; subtracting a mean from second moments would cancel digits.
+The centered form is a sum of positive terms; subtracting a mean from second moments would lose digits.
 
-Matrices stay in the library and on the device of the samples. Spectra are numpy vectors: they need many
-small operations, and on a GPU each would cost a kernel launch.
+Matrices use the library and the device of the samples. Spectra are numpy vectors, because they need many
+small operations, and each would cost a kernel launch on a GPU.
 """
 
 from __future__ import annotations
@@ -30,71 +30,71 @@ from genmix.core.arrays import (
 from genmix.solvers.loss import EPS, Matrix
 
 TINY = 1e-100
-"""The level of rounding of a spectrum that is all zeros."""
+"""Rounding level of a spectrum that is all zeros."""
 
 WELL_CONDITIONED = 1e-10
-"""Smallest over largest eigenvalue above which a moment's eigenvalues are as good as singular values."""
+"""Ratio of the smallest to the largest eigenvalue above which eigenvalues are accurate enough."""
 
 
 class Eigenbasis(ABC):
     """The eigenbasis of one mixture."""
 
     values: Vector
-    """Eigenvalues ``(r,)``; those at the level of rounding are zero."""
+    """Eigenvalues ``(r,)``; those at rounding level are zero."""
     noise: float
-    """Eigenvalues up to this level are rounding."""
+    """Rounding level: eigenvalues up to this value are treated as zero."""
     errors: Vector
-    """How far rounding may have moved each eigenvalue."""
+    """Bound on the rounding error of each eigenvalue."""
     means: Array | None = None
-    """``y_i`` in the basis, ``(m, r)``, if centered."""
+    """``y_i`` in the eigenbasis, ``(m, r)``, if centered."""
     dropped: Vector
-    """Magnitudes of the eigenvalues that were treated as rounding and set to zero."""
+    """Magnitudes of the eigenvalues that were set to zero because they are at rounding level."""
 
     def rounding(self, arm: int, slope: Vector) -> float:
-        """How far rounding may have moved ``weigh(slope)`` of an arm."""
+        """Return a bound on the rounding error of ``weigh(slope)`` for an arm."""
         return 0.0
 
     @abstractmethod
     def weigh(self, slope: Vector) -> Vector:
-        """``Σ_k slope_k B_i,kk`` for every arm, with ``B_i`` its moment in the basis: ``(m,)``."""
+        """Return ``Σ_k slope_k B_i,kk`` ``(m,)``, with ``B_i`` the moment of arm i in the eigenbasis."""
 
     @abstractmethod
     def diagonals(self) -> Matrix:
-        """``B_i,kk``, ``(m, r)``."""
+        """Return ``B_i,kk``, ``(m, r)``."""
 
     @abstractmethod
     def blocks(self) -> Array:
-        """``B_i``, ``(m, r, r)``."""
+        """Return ``B_i``, ``(m, r, r)``."""
 
 
 class MixtureMoments(ABC):
-    """The second moments of m arms; a mixture's moment is their weighted mean."""
+    """The second moments of m arms. A mixture's moment is their weighted mean."""
 
     size: int
     on_gpu: bool
 
     @abstractmethod
     def of(self, arms: Sequence[int]) -> MixtureMoments:
-        """The moments of these arms only."""
+        """Return the moments of these arms only."""
 
     @abstractmethod
     def spectrum(self, alpha: Vector) -> Vector:
-        """The mixture's eigenvalues; those at the level of rounding are zero."""
+        """Return the mixture's eigenvalues; those at rounding level are zero."""
 
     @abstractmethod
     def eigenbasis(self, alpha: Vector) -> Eigenbasis:
-        """The mixture's eigenbasis."""
+        """Return the mixture's eigenbasis."""
 
 
 class FactorMoments(MixtureMoments):
-    """Moments stored as the samples themselves: exact while there are fewer samples than dimensions.
+    """Moments stored as the samples themselves, for fewer samples than dimensions.
 
-    The eigenvalues of an ill-conditioned moment are accurate only to the square root of rounding. There
-    the singular values of the weighted rows are used, which are accurate to rounding.
+    The eigenvalues of an ill-conditioned moment are accurate only to the square root of machine
+    precision. In that case, the more accurate singular values of the weighted rows are used.
     """
 
     def __init__(self, groups: Sequence[Array], centered: bool, spanned: bool = False) -> None:
-        """``spanned`` says that the rows span all their columns."""
+        """Set ``spanned`` if the rows are known to span all columns."""
         xp = namespace(groups[0])
         counts = [int(g.shape[0]) for g in groups]
         ends = np.cumsum(counts)
@@ -108,15 +108,15 @@ class FactorMoments(MixtureMoments):
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
         self.averages = like(shares, self._rows)
-        """``(m, n)``: its product with the rows is the arms' means."""
+        """``(m, n)``; its product with the rows is the means of the arms."""
         self._means = self.averages @ self._rows
 
     def _spanned(self, rows: Array) -> Array:
-        """The rows in coordinates of the directions that they span."""
+        """Return the rows in coordinates of the subspace that they span."""
         xp = namespace(rows)
         if self.centered:
             rows = rows - rows[:1, :]
-        others = rows[1:, :] if self.centered else rows  # if centered, the first is the origin
+        others = rows[1:, :] if self.centered else rows  # if centered, the first row is the origin
         tall = others.shape[0] > others.shape[1]
         if others.shape[0] == 0:
             return rows[:, :0]
@@ -151,7 +151,7 @@ class FactorMoments(MixtureMoments):
 
 
 class FactorEigenbasis(Eigenbasis):
-    """The eigenbasis, from weighted rows."""
+    """The eigenbasis, computed from weighted rows."""
 
     def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
@@ -185,10 +185,10 @@ class FactorEigenbasis(Eigenbasis):
 
 
 class DenseMoments(MixtureMoments):
-    """Moments stored as matrices; null directions common to all arms are removed once that matters.
+    """Moments stored as matrices; null directions common to all arms are removed when needed.
 
-    ``sums`` ``(m, d, d)`` are second-order sums over ``counts`` samples, about the arms' means ``(m, d)``
-    if those are given. ``roots`` ``(d,)`` scale the coordinates of the sums; the means are scaled already.
+    ``sums`` ``(m, d, d)`` are second-order sums over ``counts`` samples, centered at the arms' ``means``
+    ``(m, d)`` if present. ``roots`` ``(d,)`` scale the coordinates of ``sums``; ``means`` are already scaled.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class DenseMoments(MixtureMoments):
 
     @cached_property
     def traces(self) -> Vector:
-        """The trace of every arm's moment."""
+        """The trace of each arm's moment."""
         xp = namespace(self.sums)
         diagonals = xp.linalg.diagonal(self.sums)
         if self.roots is not None:
@@ -224,7 +224,7 @@ class DenseMoments(MixtureMoments):
         self.roots, self._is_reduced = None, True
 
     def scaled(self, basis: Array) -> Array:
-        """Vectors in scaled coordinates, converted to the coordinates of the sums."""
+        """Convert vectors in scaled coordinates to the coordinates of the sums."""
         return basis if self.roots is None else self.roots[:, None] * basis
 
     def of(self, arms: Sequence[int]) -> DenseMoments:
@@ -234,7 +234,7 @@ class DenseMoments(MixtureMoments):
         return DenseMoments(sums, self.counts[list(arms)], means, self.roots)
 
     def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
-        """The mixture's moment (valid in its lower triangle) and the arms' means minus its mean."""
+        """Return the mixture's moment (only the lower triangle is valid) and the arms' mean offsets."""
         xp = namespace(self.sums)
         flat = xp.reshape(self.sums, (self.size, -1))
         mixed = xp.reshape(like(alpha / self.counts, flat) @ flat, self.sums.shape[1:])
@@ -267,7 +267,7 @@ class DenseMoments(MixtureMoments):
 
 
 class DenseEigenbasis(Eigenbasis):
-    """The eigenbasis, from moments."""
+    """The eigenbasis, computed from moments."""
 
     def __init__(
         self, moments: DenseMoments, values: Vector, basis: Array, offsets: Array | None
@@ -282,7 +282,7 @@ class DenseEigenbasis(Eigenbasis):
             self.means = offsets @ basis
 
     def weigh(self, slope: Vector) -> Vector:
-        # Tr(f'(Z) T_i) with f'(Z) formed once: one matrix product instead of one per arm.
+        # Computes Tr(f'(Z) T_i) from one f'(Z), which takes one matrix product instead of one per arm.
         xp = namespace(self._basis)
         flat = xp.reshape(self._sums, (len(self._counts), -1))
         weighed: Vector = to_numpy(flat @ xp.reshape(self._function(slope), (-1,))) / self._counts
@@ -291,8 +291,8 @@ class DenseEigenbasis(Eigenbasis):
         return weighed
 
     def _function(self, values: Vector) -> Array:
-        """The matrix with these eigenvalues in the basis, in the coordinates of the sums."""
-        if np.all(values <= 0):  # then a symmetric product takes half the work
+        """Return the matrix with these eigenvalues, in the coordinates of the sums."""
+        if np.all(values <= 0):  # a symmetric product takes half the work
             half = self._basis * like(np.sqrt(-values), self._basis)
             function = half @ half.mT
             function *= -1.0
@@ -319,7 +319,7 @@ class DenseEigenbasis(Eigenbasis):
 
 
 def _has_no_null_direction(triangle: Array) -> bool:
-    """A hint, not a bound: where it is wrong, the eigenbasis sees an ill-conditioned spectrum."""
+    """Guess from the diagonal; if wrong, the ill-conditioned spectrum is detected later."""
     xp = namespace(triangle)
     diagonal = xp.abs(xp.linalg.diagonal(triangle))
     return float(xp.min(diagonal)) > 1e-10 * float(xp.max(diagonal))
@@ -334,7 +334,7 @@ def _is_clear_of_rounding(values: Vector) -> bool:
 
 
 def _squares(roots: Vector, count: int) -> tuple[Vector, float]:
-    """Eigenvalues from singular values, and their level of rounding."""
+    """Return the eigenvalues for these singular values, and their rounding level."""
     noise = max(count * EPS * float(roots.max()), TINY) if len(roots) else TINY
     return np.where(roots > noise, roots, 0.0) ** 2, noise**2
 
@@ -345,7 +345,7 @@ def _without_rounding(values: Vector) -> tuple[Vector, float]:
 
 
 def is_full_rank(matrix: Array) -> bool:
-    """Whether every eigenvalue is clearly above rounding, by a Cholesky factorization."""
+    """Check with a Cholesky factorization that all eigenvalues are clearly above rounding level."""
     xp = namespace(matrix)
     trace = float(xp.sum(xp.linalg.diagonal(matrix)))
     shift = matrix.shape[0] * EPS * trace

@@ -37,8 +37,8 @@ class FrechetDistance(Objective):
     reference : array_like of shape (n, d), path, tuple, or Reference
         Reference samples, a feature file, or moments ``(mu, sigma, n)`` as FID tools write them.
     ddof : {0, 1}, default 0
-        Covariances are normalized by ``1/n`` in the loss. With 1 the reported score uses ``1/(n−1)``, as
-        FID tools print it.
+        Covariances are normalized by ``1/n`` in the loss. With 1, the reported score uses ``1/(n−1)`` like
+        other FID tools.
 
     Raises
     ------
@@ -97,12 +97,12 @@ class FrechetDistance(Objective):
 
 
 class FrechetTally(MomentTally):
-    """Moments about the reference mean, so that a large common mean does not cost digits.
+    """Moments around the reference mean, so that a large common mean does not lose digits.
 
-    Then ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is linear in the weights. Covariances are stored in
-    the eigenbasis V of ``Σ_0 = V diag(v) Vᵀ``, where ``Σ_0^½ Σ_α Σ_0^½`` is a scaling of rows and
-    columns. If some coordinate has never varied, they stay in the original coordinates: a rotation
-    would put rounding errors where there is nothing, and the square root would magnify them.
+    ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is then linear in the weights. Covariances are stored in
+    the eigenbasis V of ``Σ_0 = V diag(v) Vᵀ``, where ``Σ_0^½ Σ_α Σ_0^½`` only scales rows and columns.
+    If a coordinate is constant over all samples, they stay in the original coordinates, because a
+    rotation would replace exact zeros with rounding errors, which the square root would magnify.
     """
 
     STATE = (*MomentTally.STATE, "squares", "turned")
@@ -115,7 +115,7 @@ class FrechetTally(MomentTally):
         self.center = like(objective.moments.mean, sample)
         self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
         held = xp.nonzero(self.variances > 0)[0]
-        # A reference of one point spans no direction; a null direction stands in for it.
+        # A reference of one point spans no direction; use one null direction instead.
         self.held = held if held.shape[0] else xp.arange(1, device=sample.device)
         """The directions that the reference spans."""
         self.roots = xp.sqrt(self.variances[self.held])
@@ -166,17 +166,17 @@ class FrechetTally(MomentTally):
         self.squares.append(0.0)
 
     def covariance(self, arm: int) -> Array:
-        """The 1/n covariance of an arm in the coordinates of the embedding."""
+        """Return the 1/n covariance of an arm in the coordinates of the embedding."""
         found = self.second_moment(arm)
         return self.basis @ found @ self.basis.mT if self.turned else found
 
     def offset(self, arm: int) -> Array:
-        """The mean of an arm minus that of the reference, in the coordinates of the embedding."""
+        """Return the mean of an arm minus the reference mean, in the coordinates of the embedding."""
         found = self.mean(arm)
         return self.basis @ found if self.turned else found
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
-        """The moments of ``rows @ F``, with ``F Fᵀ = Σ_0``."""
+        """Return the moments of ``rows @ F`` with ``F Fᵀ = Σ_0``."""
         if self.keeps_rows or not self.turned:
             return self._multiplied(arms, self.basis[:, self.held] * self.roots)
         xp = namespace(self.sample)
@@ -202,7 +202,7 @@ class FrechetTally(MomentTally):
 
 
 def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
-    """Eigenvalues, with those at the level of rounding set to zero, and eigenvectors."""
+    """Return eigenvalues (zero at rounding level) and eigenvectors."""
     xp = namespace(covariance)
     values, basis = xp.linalg.eigh(symmetric(covariance))
     noise = values.shape[0] * EPS * max(float(xp.max(values)), 0.0)
@@ -210,7 +210,7 @@ def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
 
 
 def _varying(second: Array, means: Array, factor: Array) -> tuple[Array, Array, Array]:
-    """Keep the coordinates in which some arm varies; the others add only rounding."""
+    """Drop the coordinates in which no arm varies; they would add only rounding errors."""
     xp = namespace(second)
     varies = xp.any(xp.linalg.diagonal(second) > 0, axis=0)
     kept = xp.nonzero(varies | xp.any(means != means[:1, :], axis=0))[0]
@@ -248,14 +248,14 @@ class FrechetLoss(TraceLoss):
         return face
 
     def inflation(self, alpha: Vector) -> float:
-        # The mean that is subtracted from the second moment is a mean of n samples, too.
+        # The subtracted mean is itself estimated from n samples.
         overlap = -self.function.total(self.moments.spectrum(alpha))
         return super().inflation(alpha) + overlap / 2
 
     def score(self, alpha: Vector) -> float:
         if self.objective.ddof == 0:
             return self.value(alpha)
-        # Σ·n/(n−1) for both sides, with the effective number of samples of a weighted set.
+        # Σ·n/(n−1) for both covariances; n of the mixture is its effective number of samples.
         shares = float(np.sum(alpha**2 / self.counts))
         n = self.objective.moments.n
         mine, theirs = 1 / (1 - shares), 1.0 if n is None else n / (n - 1)

@@ -1,4 +1,4 @@
-"""The Inception Score of a mixture, whose embeddings are vectors of class probabilities."""
+"""The Inception Score of a mixture. Embeddings are vectors of class probabilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genmix.objectives.trace_loss import LIFTS
 from genmix.solvers.loss import EPS, Expansion, Loss
 
 SUM_TOLERANCE = 1e-3
-"""How far the sum of a row of probabilities may be from 1; float16 rows need this."""
+"""Allowed deviation of the sum of a row of probabilities from 1, because of float16 rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class InceptionTally(SummedTally):
 
 
 class InceptionLoss(Loss):
-    """``Σ p̄ log p̄ + h·α``, with planes lifted off zero probabilities as in ``trace_loss``."""
+    """``Σ p̄ log p̄ + h·α``; probabilities of zero are lifted as in ``trace_loss``."""
 
     singular_boundary = True
 

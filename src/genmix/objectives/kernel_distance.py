@@ -35,8 +35,8 @@ class KernelDistance(Objective):
     kernel : Kernel or callable, default Gaussian()
         A kernel on embeddings, e.g. ``Polynomial()`` for KID.
     unbiased : bool, default False
-        Leave out a sample's pair with itself, and project K to be positive semidefinite for the solve.
-        By default K is a V-statistic, as in the paper.
+        Leave out pairs of a sample with itself, and project K to be positive semidefinite for the
+        solver. By default, K is a V-statistic, as in the paper.
     block_mb : float, default 32.0
         Memory for one block of an exact kernel's values, in MiB.
 
@@ -111,7 +111,7 @@ class KernelDistance(Objective):
         return tally
 
     def _constant(self, total: float, points: Array) -> float:
-        """``E k(Y, Y')``, from the sum over all pairs of reference samples."""
+        """Return ``E k(Y, Y')`` from the sum over all pairs of reference samples."""
         n = int(points.shape[0])
         if not self.unbiased:
             return total / (n * n)

@@ -1,8 +1,8 @@
-"""Mean kernel values between every two arms, and between each arm and a reference.
+"""Mean kernel values between pairs of arms, and between each arm and a reference.
 
     K_ij = E k(X_i, X_j)^power     b_i = E k(X_i, Y)
 
-A kernel with a feature map needs only moments of the features. With any other kernel the samples are
+A kernel with a feature map needs only moments of the features. For any other kernel, all samples are
 kept, and new samples are paired with all others in blocks of bounded memory.
 """
 
@@ -30,20 +30,20 @@ class PairSums:
     """Sums of a kernel over pairs of samples."""
 
     pairs: Matrix
-    """Over all pairs of each two arms, ``(m, m)``."""
+    """Sums over all pairs of samples of two arms, ``(m, m)``."""
     own: Vector
-    """Over each arm's samples with themselves, ``(m,)``."""
+    """Sums over the pairs of each sample with itself, ``(m,)``."""
     cross: Vector
-    """Over pairs of each arm with the reference, averaged over the reference, ``(m,)``."""
+    """Sums over each arm's samples of the mean over the reference, ``(m,)``."""
     counts: NDArray[np.int64]
 
     def pooled(self) -> PairSums:
-        """The sums with all arms merged into one."""
+        """Return the sums with all arms merged into one."""
         own, cross = np.array([self.own.sum()]), np.array([self.cross.sum()])
         return PairSums(np.array([[self.pairs.sum()]]), own, cross, np.array([self.counts.sum()]))
 
     def means(self, unbiased: bool) -> Matrix:
-        """``E k(X_i, X_j)``; a sample's pair with itself counts once, or not at all if unbiased."""
+        """Return ``E k(X_i, X_j)``; if unbiased, pairs of a sample with itself are left out."""
         count: Matrix = np.outer(self.counts, self.counts).astype(float)
         total = self.pairs
         if unbiased:
@@ -52,7 +52,7 @@ class PairSums:
 
 
 def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
-    """``αᵀKα − 2 b·α + c``, with K projected to be positive semidefinite if it is unbiased."""
+    """Return ``αᵀKα − 2 b·α + c``; an unbiased K is projected to be positive semidefinite."""
     matrix = sums.means(unbiased)
     own = None if unbiased else sums.own / sums.counts  # unbiased: no inflation
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
@@ -68,7 +68,7 @@ def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -
 
 
 class ProjectedLoss(QuadraticLoss):
-    """A quadratic projected to be convex; its score is that of the measured form."""
+    """A quadratic loss projected to be convex; its score uses the unprojected matrix."""
 
     def __init__(
         self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector | None
@@ -81,7 +81,7 @@ class ProjectedLoss(QuadraticLoss):
 
 
 class PairTally(Tally):
-    """Statistics that give pair sums; the objective turns them into a loss."""
+    """Statistics from which pair sums are computed; the objective turns these into a loss."""
 
     make_loss: Callable[[PairSums], Loss]
     """Set by the objective."""
@@ -98,9 +98,10 @@ class PairTally(Tally):
 
 
 class ExactPairTally(PairTally):
-    """Any kernel: sums over all pairs; the samples are kept.
+    """Sums over all pairs of samples, for any kernel; all samples are kept.
 
-    New samples are deferred until the sums are read, so that the batches of all arms share one product.
+    New samples are deferred until the sums are read, so that the batches of all arms share one matrix
+    product.
     """
 
     STATE = ("kept", "arms", "centre", "pairs", "own", "cross")
@@ -120,11 +121,11 @@ class ExactPairTally(PairTally):
         self.blocks, self.block_bytes = kernel.blocks(power), block_bytes
         self.kept: Any = self.rows(self.dimension + self.blocks.extra)
         self.arms: Any = self.rows(1)
-        """The arm of every kept row."""
+        """The arm of each kept row."""
         self.deferred: list[tuple[int, Array]] = []
-        """Arms and samples of the batches that are deferred."""
+        """Arms and samples of the deferred batches."""
         self.summed = 0
-        """Number of kept rows that are in the sums."""
+        """Number of kept rows that the sums include."""
         self.pairs = self.zeros(arms, arms)
         self.own, self.cross = self.zeros(arms), self.zeros(arms)
         self.centre: Array | None = None  # spelled as in saved states
@@ -143,7 +144,7 @@ class ExactPairTally(PairTally):
         return self.blocks.rows(x, self.centre)
 
     def _members(self, arms: Array) -> Array:
-        """One column per arm, with a 1 in the rows that belong to it."""
+        """Return one column per arm, with a 1 in the rows that belong to the arm."""
         xp = namespace(arms)
         every = xp.arange(len(self.counts), device=arms.device)
         return xp.astype(arms == every, xp.float64)
@@ -167,7 +168,7 @@ class ExactPairTally(PairTally):
         self.own, self.deferred = self.own + own, []
 
     def _add_pairs(self) -> None:
-        """Add the pairs of the new rows: with older rows, with each other, and with the reference."""
+        """Add the pairs of the new rows with older rows, each other, and the reference."""
         if self.deferred:
             self._keep()
         if self.summed == self.kept.count:
@@ -212,7 +213,7 @@ class ExactPairTally(PairTally):
         super().load_state_dict(state)
         self.summed = self.kept.count
         if self.given is not None:
-            # Prepared again, with the same center as the kept rows.
+            # Prepare it again, with the same center as the kept rows.
             self.reference = Grouped(self._prepared(like(self.given, self.sample)))
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
@@ -224,7 +225,7 @@ class ExactPairTally(PairTally):
 
 
 class MeanFeatureTally(SummedTally, PairTally):
-    """A kernel with a feature map: ``Σ_ab k(x_a, y_b) = Σφ(x_a) · Σφ(y_b)`` in fixed memory."""
+    """Pair sums of a kernel with a feature map, in fixed memory: ``Σ_ab k(x_a, y_b) = Σφ(x_a)·Σφ(y_b)``."""
 
     STATE = ("first", "own")
 
@@ -256,7 +257,7 @@ class MeanFeatureTally(SummedTally, PairTally):
 
 
 class SecondFeatureTally(MomentTally, PairTally):
-    """A kernel with a feature map, squared: ``Σ k² = n_i n_j ⟨C_i, C_j⟩`` with ``C = E φφᵀ``."""
+    """Pair sums of the square of a kernel with a feature map: ``n_i n_j ⟨C_i, C_j⟩``, ``C = E φφᵀ``."""
 
     def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
         super().__init__(arms, sample, kernel.columns(sample.shape[1]) or 0)
@@ -275,7 +276,7 @@ class SecondFeatureTally(MomentTally, PairTally):
 
 
 def feature_mean(kernel: Kernel, points: Array) -> Array:
-    """``E φ(Y)`` over the rows, in blocks."""
+    """Return ``E φ(Y)`` over the rows, computed in blocks."""
     xp = namespace(points)
     total = None
     for start in range(0, points.shape[0], 4096):

@@ -1,8 +1,8 @@
-"""First and second moments of each arm's rows, stored as the rows themselves while those are few.
+"""First and second moments of each arm's rows, stored as the rows themselves while they are few.
 
-While all arms together have fewer rows than columns, the rows take less memory and are more exact.
-After that, sums of ``x`` and ``x xᵀ`` take fixed memory. With very many arms of few rows each, the rows
-stay the smaller and faster form for longer.
+While all arms together have fewer rows than columns, storing the rows takes less memory and is more
+accurate. After that, sums of ``x`` and ``x xᵀ`` take fixed memory. With many arms of few rows each,
+storing the rows stays smaller and faster for longer.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMom
 from genmix.objectives.tally import Batch, Tally
 
 MANY_ARMS = 32
-"""Number of arms above which one matrix per arm costs more than their rows, if those are few."""
+"""Number of arms above which one matrix per arm can cost more than the rows."""
 
 ROWS_PER_ARM = 32
-"""Number of rows per arm up to which multiplying them costs less than reading a matrix."""
+"""Number of rows per arm up to which multiplying the rows is cheaper than reading a matrix."""
 
 
 class MomentTally(Tally):
     """First and second moments of the rows of ``transform(embeddings)``.
 
-    The second moment is ``Σ x xᵀ``, or about each arm's own mean if ``centered``, so that a mean far from
-    0 does not cost digits.
+    The second moment is ``Σ x xᵀ``. If ``centered``, each arm's mean is subtracted first, so that a mean
+    far from 0 does not lose digits.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("kept", "first", "second")
@@ -48,7 +48,7 @@ class MomentTally(Tally):
         return max(self.columns, many)
 
     def transform(self, embeddings: Array) -> Array:
-        """The rows whose moments are taken."""
+        """Return the rows whose moments are computed."""
         return embeddings
 
     def _add(self, arm: int, batch: Batch) -> None:
@@ -63,14 +63,14 @@ class MomentTally(Tally):
             self._fold()
 
     def _moments(self, rows: Array) -> tuple[int, Array, Array]:
-        """Number, sum and second-order sum of rows."""
+        """Return the number, the sum and the second-order sum of rows."""
         first = namespace(rows).sum(rows, axis=0)
         if self.centered:
             rows = rows - first / rows.shape[0]
         return int(rows.shape[0]), first, rows.mT @ rows
 
     def _absorb(self, arm: int, have: int, more: int, first: Array, second: Array) -> None:
-        """Add the sums of ``more`` rows to those of the ``have`` rows of an arm (Chan's rule)."""
+        """Add the sums of ``more`` rows to the sums of an arm with ``have`` rows (Chan's rule)."""
         if self.centered and have and more:
             apart = first / more - self.first[arm] / have
             second = second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
@@ -78,7 +78,7 @@ class MomentTally(Tally):
         self.second[arm] = self.second[arm] + second
 
     def _fold(self) -> None:
-        """Replace the kept rows by sums."""
+        """Replace the kept rows with sums."""
         kept, self.kept = self.kept, []
         self.first = [self.zeros(self.columns) for _ in kept]
         self.second = [self.zeros(self.columns, self.columns) for _ in kept]
@@ -117,13 +117,13 @@ class MomentTally(Tally):
         return self.first[arm] / self.counts[arm]
 
     def second_moment(self, arm: int) -> Array:
-        """``E x xᵀ``, or the 1/n covariance if centered."""
+        """Return ``E x xᵀ``, or the 1/n covariance if centered."""
         if self.keeps_rows:
             return self._moments(self.kept[arm].array)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
-        """The moments of these arms."""
+        """Return the moments of these arms."""
         if self.keeps_rows:
             return FactorMoments([self.kept[arm].array for arm in arms], self.centered)
         xp = namespace(self.sample)
@@ -131,7 +131,7 @@ class MomentTally(Tally):
         return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
 
     def means_of(self, arms: Sequence[int]) -> Array | None:
-        """The means ``(m, d)`` of these arms, if centered."""
+        """Return the means ``(m, d)`` of these arms if centered, else None."""
         if not self.centered:
             return None
         return namespace(self.sample).stack([self.mean(arm) for arm in arms])

@@ -1,4 +1,4 @@
-"""What an objective is: a description that gives streaming statistics, a loss and a score."""
+"""The objective interface: streaming statistics, a loss and a score."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from genmix.solvers.loss import Loss, SumLoss
 
 
 class Objective(Description):
-    """Base class of the objectives.
+    """Base class of all objectives.
 
     An objective maps samples to a convex loss ``L(α)`` on the simplex, which is minimized, and to a
-    score, which people read. It is immutable: all statistics live in the tally it creates. Objectives
-    add up, ``Vendi() + 0.3 * Precision(reference)``; a positive weight always rewards what is good.
+    score, which is reported. It is immutable: all statistics live in the tally that it creates.
+    Objectives can be added, e.g. ``Vendi() + 0.3 * Precision(reference)``. A positive weight always
+    rewards a better score, whether larger or smaller is better.
 
     A subclass is a frozen dataclass of parameters. It defines ``name``, ``maximise`` and :meth:`tally`.
 
@@ -35,9 +36,9 @@ class Objective(Description):
     linear : bool
         Whether the loss is linear in the weights, so that a negative weight keeps a sum convex.
     quadratic : bool
-        Whether the loss is at most quadratic. Mixture-UCB was published for such losses.
+        Whether the loss is linear or quadratic. Mixture-UCB was published for these losses.
     fidelity : float
-        Weight of the fidelity terms, which get a bonus of their own in Mixture-UCB.
+        Weight of the fidelity terms, for which Mixture-UCB has a separate bonus.
 
     Examples
     --------
@@ -59,11 +60,11 @@ class Objective(Description):
 
     @property
     def dimension(self) -> int | None:
-        """The embedding dimension that the objective requires; None if any will do."""
+        """The embedding dimension that the objective requires, or None if it accepts any."""
         return None
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> Objective:
-        """Return the objective with everything that depends on the data fixed.
+        """Return the objective with all data-dependent parameters fixed.
 
         Parameters
         ----------
@@ -84,7 +85,7 @@ class Objective(Description):
         batch : Batch
             Samples of one arm.
         where : str
-            Names the arm in the error.
+            Description of the arm for error messages.
 
         Raises
         ------
@@ -93,12 +94,12 @@ class Objective(Description):
         """
         if self.dimension is not None and batch.embeddings.shape[1] != self.dimension:
             raise InputError(
-                f"{where}: the embedding has dimension {batch.embeddings.shape[1]} and the reference "
+                f"{where}: the embedding has dimension {batch.embeddings.shape[1]}, but the reference "
                 f"of {self.name} has {self.dimension}; use the same encoder for both."
             )
 
     def check_total(self, total: int) -> None:
-        """Reject a total number of samples that is too large to hold.
+        """Reject a total number of samples that is too large for this objective.
 
         Parameters
         ----------
@@ -108,7 +109,7 @@ class Objective(Description):
         Raises
         ------
         InputError
-            If there are too many.
+            If there are too many samples.
         """
 
     @abstractmethod
@@ -128,7 +129,7 @@ class Objective(Description):
         """
 
     def details(self) -> dict[str, Any]:
-        """Return what the score depends on besides the samples.
+        """Return the parameters that the score depends on.
 
         Returns
         -------
@@ -137,7 +138,7 @@ class Objective(Description):
         return {}
 
     def scores(self, loss: Loss, alpha: Vector, context: dict[str, Any]) -> Scores:
-        """Return the score of a mixture with everything that it depends on.
+        """Return the score of a mixture and the details on which it depends.
 
         Parameters
         ----------
@@ -146,7 +147,7 @@ class Objective(Description):
         alpha : numpy.ndarray of shape (m,)
             The mixture.
         context : dict
-            Further details: number of samples, encoder.
+            Further details, e.g. the number of samples and the encoder.
 
         Returns
         -------
@@ -162,8 +163,8 @@ class Objective(Description):
 
     def __sub__(self, other: object) -> Objective:
         raise InputError(
-            "objectives cannot be subtracted; add them, since a positive weight already rewards "
-            "what is good."
+            "objectives cannot be subtracted; add them instead, because a positive weight always rewards "
+            "a better score."
         )
 
     def __radd__(self, other: object) -> Objective:
@@ -183,9 +184,9 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(Objective):
-    """A weighted sum of objectives: ``minimize Σ_k w_k L_k(α)``; its score is a dict by name.
+    """A weighted sum of objectives, ``minimize Σ_k w_k L_k(α)``; its score is a dict by name.
 
-    A positive weight always rewards what is good. A negative weight is allowed only for a linear term,
+    A positive weight always rewards a better score. A negative weight is allowed only for a linear term,
     because the sum would not be convex otherwise.
     """
 
@@ -199,7 +200,7 @@ class Sum(Objective):
             if weight < 0 and not term.linear:
                 raise InputError(
                     f"the weight of {term.name} is {weight:g}, which makes the loss non-convex; "
-                    "pass a positive weight, which already rewards what is good."
+                    "pass a positive weight, which always rewards a better score."
                 )
 
     def __repr__(self) -> str:

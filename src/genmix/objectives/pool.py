@@ -1,4 +1,4 @@
-"""Samples of every arm in the statistics of an objective."""
+"""A pool of samples from several arms, summarized in the statistics of an objective."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from genmix.objectives.validation import batches
 
 @dataclass(frozen=True)
 class Pool:
-    """Samples of every arm in the statistics of an objective."""
+    """The samples of several arms, summarized in the statistics of an objective."""
 
     arms: tuple[str, ...]
     objective: Objective
-    """With bandwidths and frequencies fixed."""
+    """The objective with bandwidths and random frequencies fixed."""
     tally: Tally
     encoder: str | None
 
@@ -34,7 +34,7 @@ class Pool:
         cost: Mapping[str, Any] | None = None,
         encoder: str | None = None,
     ) -> Pool:
-        """Validate the samples, fix the objective's bandwidths on them, and add them up."""
+        """Validate the samples, fix the objective's bandwidths, and compute the statistics."""
         found = batches(arms, objective, quality, cost)
         sample = next(iter(found.values())).embeddings
         moved = {
@@ -48,13 +48,13 @@ class Pool:
         return cls(tuple(moved), fixed, tally, encoder)
 
     def score(self, weights: Vector) -> Scores:
-        """The score of a mixture, from the arms that have weight."""
+        """Return the score of a mixture, using only arms with positive weight."""
         used = [int(i) for i in np.flatnonzero(weights)]
         counts = [self.tally.counts[i] for i in used]
         context = score_context(weights[used], counts, self.encoder)
         return self.objective.scores(self.tally.loss(used), weights[used], context)
 
     def pooled_score(self) -> Scores:
-        """The score of all samples as one set."""
+        """Return the score of all samples as one set."""
         context = score_context(np.ones(1), [sum(self.tally.counts)], self.encoder)
         return self.objective.scores(self.tally.pooled(), np.ones(1), context)

@@ -1,4 +1,4 @@
-"""Objectives that are means over samples, and two of them: quality and cost."""
+"""Objectives that are means over samples: the base class, quality and cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genmix.solvers.loss import MeanLoss
 
 
 class MeanObjective(Objective):
-    """``minimize ∓ θ·α`` with ``θ_i`` the mean of ψ over arm i's samples."""
+    """Base class of objectives that minimize ``∓ θ·α``, with ``θ_i`` the mean of ψ over arm i."""
 
     linear = True
     quadratic = True
@@ -27,7 +27,7 @@ class MeanObjective(Objective):
 
     @abstractmethod
     def measure(self, sample: Array) -> Any:
-        """ψ as a function of a batch, prepared for embeddings like ``sample``."""
+        """Return the function ψ of a batch, prepared for embeddings like ``sample``."""
 
 
 class MeanTally(SummedTally):
@@ -53,9 +53,9 @@ class MeanTally(SummedTally):
 
 @dataclass(frozen=True, eq=False)
 class Quality(MeanObjective):
-    """Mean quality ↑, where quality is any number that you attach to a sample.
+    """Mean quality ↑, where quality is any number that you assign to a sample.
 
-    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the mean quality of arm i. Usually it is
+    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the mean quality of arm i. It is usually
     one term of a sum.
 
     Examples
@@ -87,7 +87,7 @@ class Quality(MeanObjective):
 class Cost(MeanObjective):
     """Mean cost ↓ of a sample.
 
-    The weights minimize ``c·α`` over the simplex, with ``c_i`` the mean cost of arm i. Usually it is one
+    The weights minimize ``c·α`` over the simplex, with ``c_i`` the mean cost of arm i. It is usually one
     term of a sum.
 
     Examples

@@ -1,4 +1,4 @@
-"""RKE, the Vendi score of order 2, from sums over pairs alone."""
+"""RKE, the Vendi score of order 2, computed from sums over pairs of samples."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class RKE(KernelObjective):
     kernel : Kernel or callable, default Gaussian()
         A kernel on embeddings; it is normalized to ``k(x, x) = 1``.
     unbiased : bool, default False
-        Leave out a sample's pair with itself, and project K to be positive semidefinite for the solve.
-        By default K is a V-statistic, as in the paper.
+        Leave out pairs of a sample with itself, and project K to be positive semidefinite for the
+        solver. By default, K is a V-statistic, as in the paper.
     block_mb : float, default 32.0
         Memory for one block of an exact kernel's values, in MiB.
 
@@ -89,7 +89,7 @@ class RKE(KernelObjective):
 
 
 class InverseLoss(QuadraticLoss):
-    """A quadratic whose score is its inverse."""
+    """A quadratic loss whose score is the reciprocal of its value."""
 
     def __init__(self, form: QuadraticLoss) -> None:
         super().__init__(form.matrix, form.linear, form.constant, form.own)

@@ -1,4 +1,4 @@
-"""Scores: numbers that state their name, their direction and what they depend on."""
+"""Scores: numbers with a name, a direction and details."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genmix.core.arrays import Vector
 
 
 class Score(float):
-    """A float that states what it measures.
+    """A float with the name, the direction and the details of what it measures.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Score(float):
     maximise : bool
         Whether larger is better.
     details : dict
-        What the number depends on: kernel, number of samples, encoder and so on.
+        What the number depends on, e.g. kernel, number of samples and encoder.
 
     Examples
     --------
@@ -59,7 +59,7 @@ Scores = Score | dict[str, Score]
 
 
 def score_context(alpha: Vector, counts: Sequence[int], encoder: str | None) -> dict[str, Any]:
-    """What a score depends on besides its objective: n, the effective n of the weights, the encoder."""
+    """Return details of a score: n, the effective n of the weights (if different), the encoder."""
     used = alpha > 0
     effective = round(1 / float(np.sum(alpha[used] ** 2 / np.asarray(counts)[used])))
     n: dict[str, Any] = {"n": int(sum(counts))}

@@ -1,4 +1,4 @@
-"""Streaming statistics of m arms: samples go in, a loss on the simplex comes out."""
+"""Streaming statistics of m arms: samples in, a loss on the simplex out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genmix.solvers.loss import Loss, RestrictedLoss, SumLoss
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one arm: embeddings ``(n, d)``, and quality and cost ``(n,)`` if they are given."""
+    """Samples of one arm: embeddings ``(n, d)`` and optional quality and cost ``(n,)``."""
 
     embeddings: Array
     quality: Vector | None = None
@@ -27,7 +27,7 @@ class Batch:
 
 
 class Tally(ABC):
-    """Streaming float64 statistics of m arms: additive, mergeable, and read as a loss."""
+    """Streaming float64 statistics of m arms, which can be merged and converted to a loss."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
     """Attributes that make up the saved state: arrays, Rows, tallies, plain values, or lists of them.
@@ -37,7 +37,7 @@ class Tally(ABC):
 
     def __init__(self, arms: int, sample: Array) -> None:
         self.sample = sample[:0, :]
-        """An empty array that carries the library, the device and the dimension."""
+        """An empty array that records the library, the device and the dimension."""
         self.counts: list[int] = [0] * arms
 
     @property
@@ -50,15 +50,15 @@ class Tally(ABC):
         self.counts[arm] += len(batch)
 
     def flush(self) -> None:  # noqa: B027 - most tallies have nothing to do
-        """Do deferred work now, so that reading changes nothing."""
+        """Do deferred work now, so that later reads do not modify the tally."""
 
     def merge(self, other: Tally) -> None:
-        """Add another part of the same stream; the result is the tally of the whole."""
+        """Add the statistics of another part of the same stream."""
         self._merge(other)
         self.counts = added(self.counts, other.counts)
 
     def grow(self) -> None:
-        """Add one more arm, without samples."""
+        """Add an arm without samples."""
         self._grow()
         self.counts.append(0)
 
@@ -73,16 +73,16 @@ class Tally(ABC):
 
     @abstractmethod
     def loss(self, arms: Sequence[int]) -> Loss:
-        """The loss as a function of the weights of these arms, each with at least one sample."""
+        """Return the loss as a function of the weights of these arms; each must have a sample."""
 
     def pooled(self) -> Loss:
-        """The loss of all samples as one set: a function of the single weight 1."""
+        """Return the loss of all samples as one set: a function of the single weight 1."""
         arms = [i for i, count in enumerate(self.counts) if count]
         shares = self.counts_of(arms) / sum(self.counts)
         return RestrictedLoss(self.loss(arms), shares[None, :])
 
     def fork(self) -> Self:
-        """A copy that shares arrays with this tally; only one of the two may receive more samples."""
+        """Return a copy that shares arrays with this tally. Add samples to only one of the two."""
         fork = copy.copy(self)
         fork.counts = list(self.counts)
         for key in self.STATE:
@@ -90,7 +90,7 @@ class Tally(ABC):
         return fork
 
     def state_dict(self) -> dict[str, Any]:
-        """The statistics as plain numpy arrays."""
+        """Return the statistics as plain numpy arrays."""
         return {"counts": list(self.counts)} | {k: _pack(getattr(self, k)) for k in self.STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -102,16 +102,16 @@ class Tally(ABC):
         return np.array([self.counts[arm] for arm in arms], dtype=np.int64)
 
     def zeros(self, *shape: int) -> Array:
-        """Zeros in the library and on the device of the samples."""
+        """Return zeros of the same library and device as the samples."""
         return like(np.zeros(shape), self.sample)
 
     def rows(self, columns: int | None = None) -> Rows:
-        """An empty, growing matrix in the library and on the device of the samples."""
+        """Return an empty, growing matrix of the same library and device as the samples."""
         return Rows(self.sample, self.dimension if columns is None else columns)
 
 
 class SummedTally(Tally):
-    """Statistics that are sums over each arm's samples: ``STATE`` names lists of one sum per arm."""
+    """Statistics that are sums over each arm's samples. ``STATE`` names lists of one sum per arm."""
 
     def _merge(self, other: SummedTally) -> None:
         for key in self.STATE:
@@ -124,7 +124,7 @@ class SummedTally(Tally):
 
 
 def added(mine: Iterable[Any], theirs: Iterable[Any]) -> list[Any]:
-    """Two lists added arm by arm."""
+    """Add two lists element by element."""
     return [a + b for a, b in zip(mine, theirs, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Convex functions of an eigenvalue, whose sums over a spectrum are the spectral losses."""
+"""Convex functions of an eigenvalue; spectral losses are sums of them over a spectrum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genmix.core.arrays import Array, Vector, namespace
 
 
 class TraceFunction(ABC):
-    """A convex ``f`` of an eigenvalue and its derivatives; f(0) = 0."""
+    """A convex function ``f`` of an eigenvalue with f(0) = 0, and its derivatives."""
 
     singular = True
     """Whether f' or f'' is infinite at 0."""
@@ -20,23 +20,23 @@ class TraceFunction(ABC):
 
     @abstractmethod
     def total(self, values: Vector) -> float:
-        """``Σ_k f(λ_k)``."""
+        """Return ``Σ_k f(λ_k)``."""
 
     @abstractmethod
     def slope(self, values: Array) -> Array:
-        """``f'``, for an array of any library."""
+        """Return ``f'`` of an array of any library."""
 
     @abstractmethod
     def differences(self, values: Array) -> Array:
-        """Divided differences ``h_kl`` of f', ``(r, r)``."""
+        """Return the divided differences ``h_kl`` of f', ``(r, r)``."""
 
     def slope_near(self, values: Array, change: Array) -> Array:
-        """``f'(diag(values) + change)`` to second order, from products of matrices alone."""
+        """Return ``f'(diag(values) + change)`` to second order, using only matrix products."""
         raise NotImplementedError
 
 
 def divided_differences(values: Array, slope: Array, curvature: Callable[[Array], Array]) -> Array:
-    """``(f'(λ_k) − f'(λ_l)) / (λ_k − λ_l)``, or f'' at the midpoint of two that are too close."""
+    """Return ``(f'(λ_k) − f'(λ_l)) / (λ_k − λ_l)``, or f'' at the midpoint if the two are close."""
     xp = namespace(values)
     apart = values[:, None] - values[None, :]
     middle = (values[:, None] + values[None, :]) / 2
@@ -111,7 +111,7 @@ class Root(TraceFunction):
         return 1 / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
 
     def slope_near(self, values: Array, change: Array) -> Array:
-        # (R + X)² = R² + change gives the root, and the series of its inverse the slope.
+        # Solve (R + X)² = R² + change for the root R + X; the series of its inverse is the slope.
         xp = namespace(values)
         roots = xp.sqrt(values)
         sums = roots[:, None] + roots[None, :]

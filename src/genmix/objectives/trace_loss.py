@@ -1,4 +1,4 @@
-"""Convex trace functions of a mixture's second moment: the common form of Vendi and Fréchet losses.
+"""Convex trace functions of a mixture's second moment, the common form of Vendi and Fréchet losses.
 
     L(α) = linear·α + constant + Σ_k f(λ_k(Z_α)),    Z_α = Σ_i α_i T_i − [centered] ȳ_α ȳ_αᵀ
 
@@ -9,8 +9,8 @@ with ``B_i`` the (centered) moment of arm i there,
     H_ij    = Σ_kl h_kl B_i,kl B_j,kl  (− 2 y_iᵀ f'(Z) y_j if centered),   h_kl = (f'(λ_k)−f'(λ_l))/(λ_k−λ_l)
 
 The plane lies below L at *every* mixture for any positive λ, not only for the eigenvalues themselves,
-because ``f`` is convex and a centered moment is at most the moment about ``ȳ_α``. Eigenvalues at the
-level of rounding are therefore lifted to that level, and the certificate holds where f' is infinite.
+because ``f`` is convex and a centered moment is at most the moment around ``ȳ_α``. Eigenvalues below the
+rounding level can therefore be lifted to it, and the certificate is valid even where f' is infinite.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from genmix.objectives.trace_functions import TraceFunction
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 
 HESSIAN_REUSE_RATIO = 0.3
-"""Fraction of the gap that a step may leave before a new Hessian is worth its m rotations."""
+"""Fraction of the gap that a step may leave before a new Hessian is worth computing."""
 
 CHEAP_ROTATIONS = 32
-"""Number of rotations that cost less than one eigendecomposition on a GPU."""
+"""Number of rotations that are cheaper than one eigendecomposition on a GPU."""
 
 LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
-"""Levels, relative to the largest eigenvalue, to which small ones are lifted for further planes."""
+"""Levels, relative to the largest eigenvalue, to which small eigenvalues are lifted."""
 
 
 class TraceLoss(Loss):
     """``linear·α + constant + Σ f(λ(Z_α))``."""
 
     square_variance: float = 0.0
-    """Variance of a squared coordinate in units of λ²: 2 for Gaussians, 0 for unit features of one mode."""
+    """Variance of a squared coordinate in units of λ²: 2 for Gaussians, 0 if its magnitude is constant."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class TraceLoss(Loss):
         self.function = function
         self.constant = constant
         self.weight_dependent = 0.0
-        """The part of the constant that counts as part of the loss's magnitude."""
+        """The part of the constant that counts toward the magnitude of the loss."""
         self.scale = scale
         self.singular_boundary = function.singular
         self._set_moments(moments, np.zeros(moments.size) if linear is None else linear)
@@ -79,8 +79,8 @@ class TraceLoss(Loss):
     def score(self, alpha: Vector) -> float: ...
 
     def inflation(self, alpha: Vector) -> float:
-        # ½ Σ_kl h_kl Var(φ_k φ_l) as if the coordinates in the eigenbasis were independent, with
-        # Var(φ_k φ_l) = λ_k λ_l off the diagonal, because fourth moments are not kept.
+        # ½ Σ_kl h_kl Var(φ_k φ_l). Fourth moments are not stored, so treat the coordinates in the
+        # eigenbasis as independent: Var(φ_k φ_l) = λ_k λ_l off the diagonal.
         values = self.moments.spectrum(alpha)
         lifted = np.maximum(values, EPS * float(np.max(values, initial=TINY)))
         curvature: Matrix = self.function.differences(lifted)
@@ -112,7 +112,7 @@ class TraceLoss(Loss):
     def _gradient_predictor(
         self, basis: Eigenbasis, blocks: Callable[[], Array], lifted: Vector
     ) -> Callable[[Vector], Vector] | None:
-        """Predict the gradient nearby in this eigenbasis, where products are cheaper than a new one."""
+        """Return a predictor of nearby gradients in this eigenbasis, if that is cheaper than a new one."""
         if self.hessian_reuse_ratio or not self.function.has_slope_near:
             return None
 
@@ -135,10 +135,10 @@ class TraceLoss(Loss):
         return predict
 
     def _lifted_planes(self, basis: Eigenbasis, plane: Vector) -> Any:
-        """Planes that touch where the small eigenvalues are lifted further.
+        """Return further lower planes, with the small eigenvalues lifted to higher levels.
 
-        An arm whose best weight is exp(−50) has a slope that floats cannot represent and a share of the
-        loss that they cannot resolve. A plane lifted to 1e-12 loses 1e-12 and has a slope of 28.
+        If the best weight of an arm is about exp(−50), floats cannot represent its slope or its part of the
+        loss. A plane lifted to 1e-12 is only about 1e-12 lower and has a slope of 28.
         """
         if len(basis.values) == 0:
             return None
@@ -169,8 +169,8 @@ class TraceLoss(Loss):
 class LargestEigenvalueLoss(Loss):
     """``λ_max(C_α)``, which is not differentiable; smoothed, it is ``s log Σ exp(λ/s)``.
 
-    Its plane is ``Tr(W C_i)`` with W the softmax of the spectrum, of unit trace, which lies below the
-    largest eigenvalue of every mixture. The score is ``1/λ_max``.
+    Its plane is ``Tr(W C_i)``, where W is the softmax of the spectrum and has unit trace. The plane lies
+    below the largest eigenvalue of every mixture. The score is ``1/λ_max``.
     """
 
     smooth = False

@@ -1,4 +1,4 @@
-"""Validation of what users pass in: labels, samples of every arm, and single samples."""
+"""Validate user input: labels, samples of all arms, and single numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genmix.objectives.tally import Batch
 
 
 def labels(arms: Iterable[str]) -> list[str]:
-    """Validate arm labels: at least one, all different, non-empty strings."""
+    """Validate arm labels: at least one, non-empty strings, no duplicates."""
     if isinstance(arms, str):
         raise InputError(f"arms is the string {arms!r}; pass a list of labels.")
     names = list(arms)
@@ -47,7 +47,7 @@ def batches(
         first = next(iter(found.values()), None)
         if first is not None and rows.shape[1] != first.embeddings.shape[1]:
             raise InputError(
-                f"{where} has dimension {rows.shape[1]} and arm {next(iter(found))!r} has "
+                f"{where} has dimension {rows.shape[1]}, but arm {next(iter(found))!r} has "
                 f"{first.embeddings.shape[1]}; embed all arms with the same encoder."
             )
         batch = Batch(
@@ -58,7 +58,7 @@ def batches(
         objective.check(batch, where)
         if rows.shape[0] < objective.least_samples:
             raise InputError(
-                f"{where} has {rows.shape[0]} sample and the objective needs "
+                f"{where} has {rows.shape[0]} sample, but the objective needs "
                 f"{objective.least_samples}; pass more samples."
             )
         found[name] = batch
@@ -81,7 +81,7 @@ def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
         )
     unknown = next((arm for arm in values if arm not in arms), None)
     if unknown is not None:
-        raise InputError(f"{what} has an unknown arm {unknown!r}; use {', '.join(arms)}.")
+        raise InputError(f"{what} names an unknown arm {unknown!r}; use {', '.join(arms)}.")
 
 
 def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
@@ -95,7 +95,7 @@ def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: st
         numbers = np.full(count, float(numbers))
     if numbers.shape != (count,):
         raise InputError(
-            f"arm {arm!r}: {what} has shape {numbers.shape} and there are {count} samples; "
+            f"arm {arm!r}: {what} has shape {numbers.shape}, but there are {count} samples; "
             "pass one number per sample."
         )
     for row, number in enumerate(numbers.tolist()):
@@ -104,7 +104,7 @@ def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: st
 
 
 def check_number(value: object, what: str, where: str) -> float:
-    """Validate ``value`` as a finite float; a cost must not be negative."""
+    """Validate ``value`` and return it as a finite float; a cost must not be negative."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""The Vendi score of every order, and the quality-weighted Vendi score.
+"""The Vendi score of any order, and the quality-weighted Vendi score.
 
-With ``C_i = E φφᵀ`` over arm i (unit trace, since ``k(x, x) = 1``) the mixture has
-``C_α = Σ α_i C_i``, and its eigenvalues are those of the normalized kernel matrix. Gradient and Hessian
-are in ``trace_loss``.
+With ``C_i = E φφᵀ`` over arm i (unit trace, because ``k(x, x) = 1``), the mixture has
+``C_α = Σ α_i C_i``, whose eigenvalues are those of the normalized kernel matrix. The gradient and the
+Hessian are computed in ``trace_loss``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from genmix.objectives.trace_loss import LargestEigenvalueLoss, TraceLoss
 from genmix.solvers.loss import EPS, LogMeanLoss, Loss, SumLoss
 
 LARGE_ORDER = 4.0
-"""Order above which the loss omits its constant: ``Tr C^q`` would vanish beside ``1/(q−1)``."""
+"""Order above which the loss omits its constant, next to which ``Tr C^q`` would be negligible."""
 
 EXACT_LIMIT = 4000
 """Largest number of samples N for which an N×N eigenproblem of an exact kernel is allowed."""
 
 
 class KernelObjective(Objective):
-    """An objective with one kernel of unit diagonal."""
+    """Base class of objectives with one kernel, normalized to ``k(x, x) = 1``."""
 
     kernel: Any
 
@@ -63,12 +63,13 @@ class Vendi(KernelObjective):
         λ_max(C)                  (q = ∞)
 
     over the simplex. The score is ``exp(−Tr C log C)``, ``(Tr C^q)^(1/(1−q))`` or ``1/λ_max``. Above order
-    4 the loss is ``Tr C^q / (q−1)``, because the constant would swamp it.
+    4, the loss is ``Tr C^q / (q−1)``, because the constant would dominate it numerically.
 
     Parameters
     ----------
     order : float, default 1.0
-        The order q > 0, possibly infinite. Small orders count rare modes, large orders only common ones.
+        The order q > 0, possibly infinite. Small orders count rare modes; large orders count only common
+        modes.
     kernel : Kernel or callable, default Cosine()
         A kernel on embeddings; it is normalized to ``k(x, x) = 1``.
 
@@ -118,7 +119,7 @@ class QualityVendi(KernelObjective):
     """Quality-weighted Vendi score ↑: mean quality × Vendi score of order 1.
 
     The weights minimize ``Tr C log C − log(q·α)`` over the simplex, with ``q_i ≥ 0`` the mean quality of
-    arm i. As long as no sample has positive quality, only diversity counts.
+    arm i. If no sample has positive quality, only diversity counts.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ class QualityVendi(KernelObjective):
         if batch.quality is not None and np.min(batch.quality) < 0:
             raise InputError(
                 f"{where}, sample {int(np.argmin(batch.quality))}: the quality "
-                f"{np.min(batch.quality):g} is negative, and quality-weighted Vendi multiplies by it; "
+                f"{np.min(batch.quality):g} is negative, but quality-weighted Vendi multiplies by it; "
                 "pass numbers of at least 0."
             )
 
@@ -165,10 +166,10 @@ class QualityVendi(KernelObjective):
 
 
 def check_exact_limit(kernel: Kernel, total: int) -> None:
-    # Any dimension will do: only whether there is a feature map matters.
+    # The dimension does not matter: columns() is None if there is no feature map.
     if total > EXACT_LIMIT and kernel.columns(1) is None:
         raise InputError(
-            f"an exact kernel needs the {total}×{total} eigenproblem, and the limit is {EXACT_LIMIT}; "
+            f"an exact kernel needs a {total}×{total} eigenproblem, but the limit is {EXACT_LIMIT}; "
             "use Gaussian(features=512) or Cosine()."
         )
 
@@ -185,7 +186,7 @@ def spectral_loss(moments: MixtureMoments, order: float) -> Loss:
 
 
 class VendiLoss(TraceLoss):
-    """Negative (Tsallis) entropy of the spectrum."""
+    """The negative entropy (order 1) or Tsallis entropy of the spectrum."""
 
     def __init__(self, moments: MixtureMoments, order: float) -> None:
         self.order = order
@@ -202,7 +203,7 @@ class VendiLoss(TraceLoss):
         if abs(excess) < 0.5:
             value = self.value(alpha)
             return math.exp(-(math.log1p(excess * value) / excess if excess else value))
-        # In logarithms, because the q-th powers of many small eigenvalues underflow.
+        # Use logarithms, because the q-th powers of small eigenvalues underflow.
         spectrum = self.moments.spectrum(alpha)
         logs = np.log(spectrum[spectrum > 0])
         top = self.order * logs.max()
@@ -226,7 +227,7 @@ class FeatureTally(MomentTally):
 
 
 class GramTally(Tally):
-    """An exact kernel: the samples are kept and their kernel matrix is factored at each loss."""
+    """Samples for an exact kernel; their kernel matrix is factored for each loss."""
 
     STATE = ("kept",)
 
@@ -257,7 +258,7 @@ class GramTally(Tally):
 
 
 def gram_factor(gram: Array) -> Array:
-    """Rows Y with ``Y Yᵀ`` the kernel matrix, without its null directions."""
+    """Return Y such that ``Y Yᵀ`` is the kernel matrix, without null directions."""
     xp = namespace(gram)
     gram = symmetric(gram)
     if is_full_rank(gram):
@@ -274,7 +275,7 @@ def gram_factor(gram: Array) -> Array:
 
 
 class QualityVendiTally(CompositeTally):
-    """Statistics of the Vendi score of order 1, and the mean quality of each arm."""
+    """Statistics of the Vendi score of order 1 and the mean quality of each arm."""
 
     STATE = ("diversity", "quality")
 

@@ -1,4 +1,4 @@
-"""Policies: how the next arm is chosen."""
+"""Policies, which choose the next arm."""
 
 from genmix.policies.fixed import Fixed, MixtureOracle, OneArmOracle, Uniform
 from genmix.policies.mixture_greedy import MixtureBonus, MixtureGreedy

@@ -1,4 +1,4 @@
-"""Policies whose weights are known in advance: uniform, fixed, oracles."""
+"""Policies with weights that are known in advance: uniform, fixed and oracle policies."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Uniform(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Policy):
-    """Draw from the given weights.
+    """Draw arms with fixed weights.
 
-    The weight of a retired arm goes to the others in proportion.
+    The weight of a retired arm is distributed among the others in proportion to their weights.
 
     Parameters
     ----------
@@ -68,10 +68,10 @@ class Fixed(Policy):
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         unknown = next((arm for arm in self.weights if arm not in known), None)
         if unknown is not None:
-            raise InputError(f"{self} has an unknown arm {unknown!r}; use {', '.join(known)}.")
+            raise InputError(f"{self} names an unknown arm {unknown!r}; use {', '.join(known)}.")
         if not self._of(active).any():
             raise InputError(
-                f"{self} gives no weight to any active arm; give weight to {', '.join(active)}."
+                f"{self} assigns no weight to any active arm; assign weight to {', '.join(active)}."
             )
 
     def _of(self, arms: Sequence[str]) -> Vector:
@@ -85,7 +85,7 @@ class Fixed(Policy):
 class MixtureOracle(Fixed):
     """Draw from the best mixture, which is known in advance.
 
-    A yardstick for comparisons: no policy over mixtures can do better in expectation.
+    A baseline for comparisons: no policy over mixtures can do better in expectation.
 
     Parameters
     ----------

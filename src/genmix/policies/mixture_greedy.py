@@ -1,4 +1,4 @@
-"""Mixture-Greedy, the algorithm of the paper, and a variant that corrects for small samples."""
+"""Mixture-Greedy, the paper's policy, and a variant that corrects for small samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from genmix.solvers.loss import LinearLoss, SumLoss
 class MixtureGreedy(Policy):
     """Draw from the best mixture of the samples seen so far, ``α_t = argmin L̂(α)``.
 
-    The paper's algorithm 1, and the default policy. It has no exploration bonus: mixtures that need
-    several arms explore by themselves.
+    This is Algorithm 1 of the paper and the default policy. It has no exploration bonus, because
+    a mixture of several arms keeps sampling all of them.
 
     Examples
     --------
@@ -35,17 +35,17 @@ class MixtureGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MixtureBonus(Policy):
-    """Mixture-Greedy with part of the small-sample bias given back.
+    """Mixture-Greedy with a partial correction of the small-sample bias.
 
     ``α_t = argmin L̂(α) − strength · Σ_i α_i b / n_i``, where ``b / n`` is the expected excess loss of n
-    samples over their population. Few samples make an arm look worse than it is; the bonus corrects
-    for a part of that. It is meant for ``draw="tracking"``, where the weights are shares to reach rather
-    than probabilities.
+    samples over their population. An arm with few samples looks worse than it is; the bonus corrects
+    part of this bias. Use it with ``draw="tracking"``, where the weights are target shares rather than
+    probabilities.
 
     Parameters
     ----------
     strength : float, default 0.3
-        Part of the bias that is given back; 0 is Mixture-Greedy.
+        Fraction of the bias to correct; 0 is Mixture-Greedy.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class MixtureBonus(Policy):
 
 
 def with_bonus(situation: Situation, bonus: Vector) -> Decision:
-    """Minimize the empirical loss minus ``bonus·α``; without a bonus this is Mixture-Greedy."""
+    """Minimize the empirical loss minus ``bonus·α``; with a zero bonus, this is Mixture-Greedy."""
     if not bonus.any():
         return MixtureGreedy().decide(situation)
     found = situation.solve(SumLoss([(1.0, situation.loss), (1.0, LinearLoss(-bonus))]))

@@ -1,4 +1,4 @@
-"""Policies over mixtures with a confidence bonus: Mixture-UCB and its online gradient variant."""
+"""Policies over mixtures with a confidence bonus: Mixture-UCB and Mixture-UCB-OGD."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class MixtureUCB(Policy):
     """Mixture-UCB: minimize an optimistic estimate of the loss.
 
     ``α_t = argmin L̂(α) − Σ_i α_i (δ_L sqrt(β log t / n_i) + w δ_G / n_i)``, where w is the weight of the
-    objective's fidelity terms. It was published for quadratic losses; with any other loss it is an
-    extension and is labeled so. With both coefficients 0 it is Mixture-Greedy.
+    objective's fidelity terms. It was published for quadratic losses; with any other loss, it is an
+    extension and labeled "extended". If both coefficients are 0, it is Mixture-Greedy.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ class MixtureUCB(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MixtureOGD(Policy):
-    """Mixture-UCB-OGD: draw the arm that improves the running shares most.
+    """Mixture-UCB-OGD: draw the arm that most improves the running shares.
 
-    Draws ``argmin_i ∇L̂(p)_i − δ_L sqrt(β log t / n_i)`` at the running shares ``p = n / t``. Its mixture
-    is p; the arm that it draws is only a step toward a better p.
+    Draws ``argmin_i ∇L̂(p)_i − δ_L sqrt(β log t / n_i)`` at the running shares ``p = n / t``. The policy
+    reports p as its mixture; each drawn arm is only a step toward a better p.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a policy is: from the losses and counts seen so far to the weights of the next draw."""
+"""The policy interface: losses and sample counts in, weights for the next draw out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
 
 
 class Decision(NamedTuple):
-    """The weights to draw from, and anything else that the policy knows."""
+    """The weights to draw from, with optional information about the mixture."""
 
     weights: Vector
     """One weight per active arm."""
@@ -35,7 +35,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything a policy may look at; weights and counts are those of the active arms."""
+    """The input of a policy; weights and counts refer to the active arms."""
 
     arms: tuple[str, ...]
     indices: tuple[int, ...]
@@ -44,7 +44,7 @@ class Situation:
     tally: Tally
     counts: NDArray[np.int64]
     total: int
-    """t: the number of told samples, including the warm start and retired arms."""
+    """t, the number of told samples, including the warm start and retired arms."""
     start: Vector
     """The weights of the last decision, for a warm start."""
     solver: Solver
@@ -58,7 +58,7 @@ class Situation:
 
     @property
     def shares(self) -> Vector:
-        """The fraction of the active arms' samples that comes from each arm."""
+        """The share of each arm in the samples of the active arms."""
         shares: Vector = self.counts / self.counts.sum()
         return shares
 
@@ -71,7 +71,7 @@ class Situation:
 
 
 class Policy(Description):
-    """Base class of the policies.
+    """Base class of all policies.
 
     A policy maps a situation (losses and counts of the active arms) to the weights from which the next
     arm is drawn. It is immutable and has no state; all state lives in the selector.
@@ -86,25 +86,25 @@ class Policy(Description):
     """
 
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
-        """Reject arms or an objective that the policy cannot work with.
+        """Reject arms or an objective that the policy does not support.
 
         Parameters
         ----------
         known : sequence of str
             Labels of all arms, including retired ones.
         active : sequence of str
-            Labels of the arms that are still drawn from.
+            Labels of the arms that are not retired.
         objective : Objective
             The objective of the selector.
 
         Raises
         ------
         InputError
-            If the policy cannot work with them.
+            If the policy does not support them.
         """
 
     def remark(self, objective: Objective) -> str:
-        """Return what must be said beside the policy's name.
+        """Return a remark to show after the policy's name, e.g. ``extended``.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Policy(Description):
         Returns
         -------
         str
-            Empty if there is nothing to say.
+            Empty if there is no remark.
         """
         return ""
 
@@ -148,7 +148,7 @@ class Policy(Description):
 
 
 def label_of(name: str, remark: str) -> str:
-    """A policy's name as tables show it."""
+    """Return a policy's name for tables, with its remark in parentheses."""
     return f"{name} ({remark})" if remark else name
 
 
@@ -159,6 +159,6 @@ def nonnegative(policy: Policy, *fields: str) -> None:
 
 
 def exploration(situation: Situation, beta: float) -> Vector:
-    """``sqrt(β log t / n_i)``."""
+    """Return the exploration bonus ``sqrt(β log t / n_i)`` of each arm."""
     bonus: Vector = np.sqrt(beta * np.log(situation.total) / situation.counts)
     return bonus

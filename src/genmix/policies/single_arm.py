@@ -17,13 +17,13 @@ from genmix.solvers.simplex import uniform, vertex
 
 
 def _least(losses: Vector) -> Decision:
-    """All weight on the arm with the least loss."""
+    """Put all weight on the arm with the smallest loss."""
     return Decision(vertex(len(losses), int(np.argmin(losses))))
 
 
 @dataclass(frozen=True, eq=False)
 class OneArmGreedy(Policy):
-    """Draw the arm with the least loss of its own, ``argmin_i L̂(e_i)``.
+    """Draw the arm with the smallest loss, ``argmin_i L̂(e_i)``.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class OneArmGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class EpsilonGreedy(Policy):
-    """Draw the arm with the least loss of its own, or with probability ε any arm.
+    """Draw the arm with the smallest loss, or with probability ε an arm uniformly at random.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class EpsilonGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class OneArmUCB(Policy):
-    """Draw the arm with the best optimistic loss, ``argmin_i L̂(e_i) − δ_L sqrt(β log t / (2 n_i))``.
+    """Draw the arm with the smallest optimistic loss, ``argmin_i L̂(e_i) − δ_L sqrt(β log t / (2 n_i))``.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ class OneArmUCB(Policy):
 
 @dataclass(frozen=True, eq=False)
 class FrechetUCB(Policy):
-    """FD-UCB: draw the arm with the best optimistic Fréchet distance, ``argmin_i FD_i − bonus_i``.
+    """FD-UCB: draw the arm with the smallest optimistic Fréchet distance, ``argmin_i FD_i − bonus_i``.
 
-    The bonus is as published, and the policy is labeled so: it is not a valid confidence bound. Works
-    only with :class:`FrechetDistance`.
+    The bonus is implemented as published, and the policy is labeled "as published", because the bonus is
+    not a valid confidence bound. The policy works only with :class:`FrechetDistance`.
 
     Parameters
     ----------

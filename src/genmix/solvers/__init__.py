@@ -1,1 +1,1 @@
-"""Convex losses on the simplex, the solvers that minimize them, and the certificate."""
+"""Convex losses on the simplex, and solvers that minimize them and certify the result."""

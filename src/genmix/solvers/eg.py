@@ -1,4 +1,4 @@
-"""Exponentiated gradient, the algorithm of the paper."""
+"""Exponentiated gradient, the solver used in the paper."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from genmix.solvers.simplex import feasible, lifted, uniform
 from genmix.solvers.solve import Solution, certify
 
 MIN_LOG_WEIGHT = -690.0
-"""Least logarithm of a weight, so that no weight vanishes for good."""
+"""Lower bound on the logarithm of a weight, so that any weight can grow again."""
 
 SMOOTHING = 1e-3
-"""Smoothing of a loss that is not differentiable."""
+"""Smoothing applied to a loss that is not differentiable."""
 
 
 @dataclass(frozen=True, eq=False)
 class EG(Description):
     """Exponentiated gradient: ``α_i ← α_i exp(−step · ∇L(α)_i) / Z``.
 
-    The reference algorithm of the paper, which minimizes ``L(α)`` over the simplex with a fixed number
-    of first-order steps. :class:`Newton` is faster and more exact.
+    The solver used in the paper. It minimizes ``L(α)`` over the simplex with a fixed number of
+    first-order steps. :class:`Newton` is faster and more accurate.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""Convex functions on the simplex of mixtures: value, tangent plane, Hessian, score.
+"""Convex losses as functions of the mixture weights: value, tangent plane, Hessian, score.
 
-A loss is a snapshot: a function of the weights ``α`` ``(m,)`` given the samples seen so far. Its
-gradient is the values of a tangent plane at the m vertices: ``gradient·β ≤ loss(β)`` for every mixture
-β, with equality at β = α. On the simplex that is the gradient up to a constant, and it makes the
-certificate one line: ``gap = value − min(gradient)``. Where a loss has infinite slope, the plane
-touches a little below it, so the inequality, and with it the gap, always holds.
+A loss is a snapshot: a function of the weights ``α`` ``(m,)`` for the samples seen so far. Its
+``gradient`` contains the values of a tangent plane at the m vertices: ``gradient·β ≤ loss(β)`` for every
+mixture β, with equality at β = α. On the simplex, this equals the gradient up to a constant, and the
+certificate is simply ``gap = value − min(gradient)``. Where the slope of a loss is infinite, the plane
+lies slightly below the loss, so the inequality and the gap are always valid.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Expansion:
-    """A loss around one mixture: value, tangent plane at the vertices ``(m,)``, Hessian ``(m, m)``."""
+    """Expansion of a loss at one mixture: value, tangent plane ``(m,)`` and Hessian ``(m, m)``."""
 
     value: float
     gradient: Vector
     compute_hessian: Callable[[], Matrix]
-    """Computes the Hessian, which is often not needed."""
+    """Computes the Hessian on demand, because it is often not needed."""
     noise: float
-    """How far rounding may have moved the value and the plane apart."""
+    """Bound on the rounding error of the value minus the plane."""
     magnitude: float
     """The part of the value that depends on the weights; tolerances are relative to it."""
     truncation: float = 0.0
-    """How much the directions that were treated as zero, at the level of rounding, may add to the loss."""
+    """Bound on the loss in directions that were set to zero because they are at rounding level."""
 
     lower_planes: Matrix | None = None
-    """Other planes ``(k, m)`` below the loss everywhere; they need not touch it at α."""
+    """Further planes ``(k, m)`` that lie below the loss everywhere but need not touch it at α."""
     gradient_predictor: Callable[[Vector], Vector] | None = None
-    """Predicts the gradient after a step ``(m,)``, up to a constant, better than the Hessian does."""
+    """Predicts the gradient after a step ``(m,)``, up to a constant, more accurately than the Hessian."""
 
     @cached_property
     def hessian(self) -> Matrix:
         return self.compute_hessian()
 
     def predict_gradient(self, step: Vector) -> Vector:
-        """The best estimate of the gradient after a step, up to a constant."""
+        """Return the best estimate of the gradient after a step, up to a constant."""
         if self.gradient_predictor is not None:
             return self.gradient_predictor(step)
         estimate: Vector = self.gradient + self.hessian @ step
@@ -58,17 +58,17 @@ class Expansion:
 
     @property
     def planes(self) -> Matrix:
-        """All planes below the loss, ``(k, m)`` or ``(1, m)``."""
+        """All known planes below the loss, ``(k, m)`` or ``(1, m)``."""
         return self.gradient[None, :] if self.lower_planes is None else self.lower_planes
 
     @property
     def gap(self) -> float:
-        """Upper bound of ``loss(α) − min loss``: the Frank–Wolfe gap plus its rounding error."""
+        """Upper bound on ``loss(α) − min loss``: the Frank–Wolfe gap plus its rounding error."""
         return max(self.value - self.bound, 0.0) + self.noise + self.truncation
 
     @property
     def bound(self) -> float:
-        """Lower bound of the loss of every mixture, up to rounding: the highest of the planes' minima."""
+        """Lower bound on the loss of every mixture, up to rounding: the maximum of the planes' minima."""
         return float(np.max(np.min(self.planes, axis=1)))
 
 
@@ -77,24 +77,24 @@ class Loss(ABC):
 
     size: int
     scale: float = 1.0
-    """Magnitude of the numbers that enter the value; its rounding error is relative to this."""
+    """Magnitude of the numbers from which the value is computed; rounding errors are relative to it."""
     singular_boundary: bool = False
-    """Whether slope or curvature is infinite at the boundary of the simplex."""
+    """Whether the slope or the curvature is infinite at the boundary of the simplex."""
     smooth: bool = True
-    """Whether the loss is differentiable; if not, ``smoothing > 0`` asks for a smooth approximation."""
+    """Whether the loss is differentiable; if not, ``smoothing > 0`` selects a smooth approximation."""
     hessian_reuse_ratio: float = 0.0
-    """Reuse a Hessian, with a quasi-Newton update, if its step left at most this fraction of the gap.
+    """Reuse a Hessian (with a quasi-Newton update) if its step left at most this fraction of the gap.
 
-    0 where computing a new Hessian costs next to nothing.
+    It is 0 if computing a new Hessian is cheap.
     """
 
     @abstractmethod
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
-        """The loss of a mixture."""
+        """Return the loss of a mixture."""
 
     @abstractmethod
     def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
-        """Value and derivatives.
+        """Return the value and the derivatives at a mixture.
 
         The value and the plane are those of the loss itself; only the Hessian and the choice of the
         plane depend on ``smoothing``.
@@ -102,27 +102,27 @@ class Loss(ABC):
 
     @abstractmethod
     def score(self, alpha: Vector) -> float:
-        """The score of a mixture: the loss in the units of the objective."""
+        """Return the score of a mixture: the loss in the units of the objective."""
 
     def inflation(self, alpha: Vector) -> float:
-        """n times the expected excess loss of n samples of a mixture over the mixture itself.
+        """Return n times the expected excess loss of n samples over the mixture that they come from.
 
-        To first order in 1/n it is half the trace of the loss's curvature times the covariance of one
-        sample. 0 where the loss is linear, or where it is not known.
+        To first order in 1/n, this is half the trace of the loss's curvature times the covariance of one
+        sample. It is 0 if the loss is linear or the value is unknown.
         """
         return 0.0
 
     def face(self, arms: Sequence[int]) -> Loss:
-        """The same loss as a function of the weights of these arms only."""
+        """Return the same loss as a function of the weights of these arms only."""
         return FaceLoss(self, arms)
 
     def singles(self) -> Vector:
-        """The loss of every single arm."""
+        """Return the loss of each arm alone."""
         return np.array([self.value(vertex) for vertex in np.eye(self.size)])
 
 
 class RestrictedLoss(Loss):
-    """A loss on the mixtures of some points ``(k, m)`` of the simplex: ``L(α @ points)``."""
+    """A loss restricted to mixtures of some points ``(k, m)`` of the simplex: ``L(α @ points)``."""
 
     def __init__(self, loss: Loss, points: Matrix) -> None:
         self._loss, self._points = loss, points
@@ -151,12 +151,12 @@ class RestrictedLoss(Loss):
         )
 
     def _at_points(self, planes: Any) -> Any:
-        """Values ``(..., m)`` of linear functions at the vertices as their values at the points."""
+        """Convert values ``(..., m)`` of linear functions at the vertices to values at the points."""
         return planes @ self._points.T
 
 
 class FaceLoss(RestrictedLoss):
-    """A loss on the mixtures that give no weight to some arms."""
+    """A loss restricted to mixtures in which some arms have weight 0."""
 
     def __init__(self, loss: Loss, arms: Sequence[int]) -> None:
         super().__init__(loss, np.eye(loss.size)[list(arms)])
@@ -169,7 +169,7 @@ class FaceLoss(RestrictedLoss):
 
 
 class SliceLoss(RestrictedLoss):
-    """A loss on the mixtures that give one arm a fixed weight: a function of the others' shares."""
+    """A loss restricted to mixtures in which one arm has a fixed weight."""
 
     def __init__(self, loss: Loss, arm: int, weight: float) -> None:
         points = (1 - weight) * np.delete(np.eye(loss.size), arm, 0)
@@ -201,7 +201,7 @@ class LinearLoss(Loss):
 
 
 class MeanLoss(LinearLoss):
-    """``sign · θ·α``, whose score is the mean ``θ·α`` itself."""
+    """``sign · θ·α``, whose score is the mean ``θ·α``."""
 
     def __init__(self, means: Vector, sign: float) -> None:
         super().__init__(sign * means)
@@ -214,7 +214,7 @@ class MeanLoss(LinearLoss):
 class QuadraticLoss(Loss):
     """``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
-    If K holds mean kernel values, ``own`` ``(m,)`` is each arm's mean value of a sample with itself.
+    If K contains mean kernel values, ``own`` ``(m,)`` is the mean of k(x, x) over each arm's samples.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class LogMeanLoss(Loss):
         if not self.means.any():
             zeros = np.zeros((self.size, self.size))
             return Expansion(self._value_if_zero, zeros[0], lambda: zeros, 0.0, 0.0)
-        # Where every arm in use has quality 0, the value is infinite; the plane touches just inside.
+        # If every arm with positive weight has quality 0, the value is infinite; use a plane nearby.
         mean = max(float(self.means @ alpha), 1e-12 * float(self.means.max()))
         slope = self.means / mean
         plane = 1 - np.log(mean) - slope
@@ -290,7 +290,7 @@ class LogMeanLoss(Loss):
 class SumLoss(Loss):
     """``Σ_k w_k loss_k`` with weights that keep it convex.
 
-    A sum has no units of its own: its score is its value.
+    A sum has no natural units, so its score equals its value.
     """
 
     def __init__(self, terms: Sequence[tuple[float, Loss]]) -> None:

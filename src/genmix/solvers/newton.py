@@ -1,4 +1,4 @@
-"""Newton's method on the simplex: exact quadratic subproblems and a line search."""
+"""Newton's method on the simplex, with exact quadratic subproblems and a line search."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from genmix.solvers.simplex import feasible, lifted
 from genmix.solvers.solve import FINAL_SMOOTHING, UNKNOWN_GAP, Solution, WarmSolver
 
 MAX_SHRINK = 10.0
-"""Largest factor by which a step may shrink a weight where the loss is singular at the boundary."""
+"""Largest factor by which a step may shrink a weight if the loss is singular at the boundary."""
 
 INITIAL_SMOOTHING = 0.05
-"""First smoothing of a loss that is not differentiable; it ends at ``FINAL_SMOOTHING``."""
+"""Initial smoothing of a loss that is not differentiable; the last is ``FINAL_SMOOTHING``."""
 
 STEPS_PER_SMOOTHING = 10
-"""Newton steps on one smooth approximation before the next."""
+"""Largest number of Newton steps on one smooth approximation."""
 
 MAX_STALLS = 3
-"""Steps without progress after which the solver stops."""
+"""Number of consecutive steps without progress after which the solver stops."""
 
 SAFETY_FACTOR = 3.0
-"""A step is expected to leave this many times the fraction of the gap that the last step left."""
+"""The next step is expected to reduce the gap this many times less than the last step did."""
 
 MIN_REDUCTION = 0.01
-"""Fraction of the gap that a step is expected to leave at least, however good the last step was."""
+"""Smallest fraction of the gap that a step is expected to leave, even after a very good step."""
 
 NEGLIGIBLE_WEIGHT = 1e-5
-"""Smaller weights are set to zero if the certificate allows it."""
+"""Weights below this are set to zero if the certificate allows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Newton(Description, WarmSolver):
     Each step solves ``minimize g·(β−α) + ½(β−α)ᵀH(β−α)`` over the simplex exactly, with gradient g and
     Hessian H of the loss at α, followed by a line search. The solver stops when the certified gap is
     at most ``tolerance`` times the part of the loss that depends on the weights, or when rounding
-    prevents further progress. The solution reports the gap that was reached.
+    prevents further progress. The solution reports the achieved gap.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Newton(Description, WarmSolver):
         start : numpy.ndarray of shape (m,)
             Starting weights.
         curvature : numpy.ndarray of shape (m, m), optional
-            A Hessian for the first step, e.g. that of the last solution of a similar loss.
+            A Hessian for the first step, e.g. from the last solution of a similar loss.
 
         Returns
         -------
@@ -97,11 +97,10 @@ class Newton(Description, WarmSolver):
         return self._descend(loss, lifted(start), curvature, certify=True)
 
     def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
-        """Solve again after the loss has changed a little, without certifying the last step.
+        """Solve again after a small change of the loss, without certifying the last step.
 
-        The last expansion of :meth:`solve` only confirms what the steps before it predicted, and takes
-        a quarter of the time of a run. If this method skips it, the loss of the solution is NaN and its
-        gap is ∞.
+        The last expansion of :meth:`solve` only confirms the prediction of earlier steps and takes a
+        quarter of the time. If this method skips it, the solution's loss is NaN and its gap is ∞.
 
         Parameters
         ----------
@@ -148,9 +147,9 @@ class Newton(Description, WarmSolver):
         return self._without_negligible(loss, Solution(alpha, value, gap, steps, hessian))
 
     def _follow_smoothings(self, loss: Loss, alpha: Vector) -> Solution:
-        """Minimize ever closer smooth approximations of a loss that is not differentiable.
+        """Minimize a loss that is not differentiable through increasingly close smooth approximations.
 
-        Every tangent plane on the way bounds the least loss from below; the highest bound counts.
+        Every tangent plane is a lower bound on the minimum; the result uses the highest one.
         """
         smoothing, steps, bound = INITIAL_SMOOTHING, 0, -np.inf
         found = (np.inf, alpha)
@@ -173,12 +172,12 @@ class Newton(Description, WarmSolver):
         return here.gap - here.truncation <= max(self.tolerance * here.magnitude, 2 * here.noise)
 
     def _expects_convergence(self, here: Expansion, left: float) -> bool:
-        """Whether one more step should be enough, given the fraction of the gap the last one left."""
+        """Return whether one more step should suffice; ``left`` is the gap ratio of the last step."""
         expected = SAFETY_FACTOR * max(left, MIN_REDUCTION) * (here.gap - here.noise)
         return expected <= self.tolerance * here.magnitude and not self._has_converged(here)
 
     def _without_negligible(self, loss: Loss, found: Solution) -> Solution:
-        """The solution with negligible weights set to exactly zero, if the certificate allows it."""
+        """Set negligible weights to exactly zero if the certificate allows it."""
         negligible = (found.weights > 0) & (found.weights < NEGLIGIBLE_WEIGHT)
         if not negligible.any():
             return found
@@ -192,7 +191,7 @@ class Newton(Description, WarmSolver):
 def _newton_step(
     loss: Loss, alpha: Vector, here: Expansion, smoothing: float, hessian: Matrix
 ) -> tuple[Vector, Expansion]:
-    """One Newton step with an Armijo line search toward the minimum of the quadratic model."""
+    """Take one Newton step: an Armijo line search toward the minimum of the quadratic model."""
     target = _model_minimum(loss, alpha, here, hessian)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, smoothing) if smoothing else here.value
@@ -209,7 +208,7 @@ def _newton_step(
 
 
 def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) -> Vector:
-    """The minimum of the quadratic model, corrected by the predicted gradient if there is one."""
+    """Return the minimum of the quadratic model, corrected by the predicted gradient if available."""
     floor = alpha / MAX_SHRINK if loss.singular_boundary else np.zeros_like(alpha)
     target = quadratic_program(here.gradient, hessian, alpha, floor)
     if here.gradient_predictor is not None:
@@ -220,10 +219,11 @@ def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) 
 
 
 def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
-    """The Hessian corrected by a step and the change of the gradient along it (BFGS).
+    """Update the Hessian with a step and the change of the gradient along it (BFGS).
 
-    It stays positive semidefinite; an update that would not be is skipped. A tangent plane's values are
-    the gradient up to a constant, which does not matter for steps within the simplex.
+    The result is positive semidefinite; updates that would violate this are skipped. The values of a
+    tangent plane differ from the gradient by a constant, which does not matter for steps within the
+    simplex.
     """
     expected = hessian @ step
     seen, believed = float(change @ step), float(expected @ step)

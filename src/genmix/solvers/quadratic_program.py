@@ -1,4 +1,4 @@
-"""The quadratic program of a Newton step, solved exactly by an active-set method (DAQP)."""
+"""Solve the quadratic program of a Newton step exactly with an active-set method (DAQP)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from genmix.solvers.loss import Matrix
 from genmix.solvers.simplex import feasible
 
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
-"""Curvature added to a singular quadratic program, relative to its largest."""
+"""Curvature added to a singular quadratic program, relative to the diagonal of the Hessian."""
 
 EQUALITY = 5
-"""DAQP's mark of a constraint that always holds with equality."""
+"""DAQP's flag for an equality constraint."""
 
 
 def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector) -> Vector:
-    """``argmin g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
+    """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
 
-    H may be singular, e.g. for two identical arms. The ridge is a proximal term about α, so it does
-    not move the limit of repeated steps. It grows until the Frank–Wolfe gap of the answer is small
+    H can be singular, e.g. for two identical arms. The ridge is a proximal term around α, so it does
+    not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
     compared with the decrease of the model.
     """
-    # The fallback is the Frank–Wolfe vertex, which always gives a descent direction.
+    # The fallback is the Frank–Wolfe vertex, which is always a descent direction.
     best = floor.copy()
     best[int(np.argmin(gradient))] += 1 - floor.sum()
     least = np.inf
@@ -45,10 +45,10 @@ def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: V
 def _regularized_program(
     gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, ridge: float
 ) -> Vector | None:
-    """Solve the program in ``x = (β−α)/s``; None if DAQP fails.
+    """Solve the program in ``x = (β−α)/s``; return None if DAQP fails.
 
-    The scale s is the inverse root of H's diagonal, so a weight of 1e-9 next to a weight of 1 leaves
-    the program well conditioned. The ridge is relative to each arm's own curvature; otherwise the
+    The scale s is the inverse square root of H's diagonal, which keeps the program well conditioned
+    even with weights of 1e-9 and 1. The ridge is relative to each arm's curvature; otherwise the
     steepest arm would freeze all others.
     """
     if not np.all(np.isfinite(hessian)):

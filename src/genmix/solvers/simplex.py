@@ -1,4 +1,4 @@
-"""Points of the simplex: vectors of nonnegative weights that sum to 1."""
+"""Points of the simplex, i.e. vectors of nonnegative weights that sum to 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from genmix.core.arrays import Vector
 from genmix.errors import InputError
 
 LIFT = 1e-9
-"""Least weight of a starting point: the logarithm of an exact zero would never recover."""
+"""Smallest weight of a starting point; a weight of exactly 0 could never grow."""
 
 
 def uniform(size: int) -> Vector:
@@ -16,21 +16,21 @@ def uniform(size: int) -> Vector:
 
 
 def vertex(size: int, index: int) -> Vector:
-    """All weight on one arm."""
+    """Return weights that put everything on one arm."""
     weights = np.zeros(size)
     weights[index] = 1.0
     return weights
 
 
 def feasible(weights: Vector) -> Vector:
-    """Remove rounding: clip negative weights at 0 and normalize the sum to 1."""
+    """Remove rounding errors: clip negative weights to 0 and normalize the sum to 1."""
     positive: Vector = np.maximum(weights, 0.0)
     total: float = positive.sum()
     return positive / total
 
 
 def lifted(alpha: Vector) -> Vector:
-    """The mixture with every weight raised to at least ``LIFT``."""
+    """Raise every weight to at least ``LIFT`` and normalize."""
     return feasible(np.maximum(alpha, LIFT))
 
 

@@ -1,4 +1,4 @@
-"""Minimizing a convex loss over the simplex: the solution, the solver protocol, the certificate.
+"""Minimize a convex loss over the simplex: solution, solver protocol and certificate.
 
     minimize  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
 
@@ -19,7 +19,7 @@ from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.simplex import on_simplex, uniform
 
 UNKNOWN_GAP = np.inf
-"""The gap when no bound is known."""
+"""The gap if no bound is known."""
 
 FINAL_SMOOTHING = 1e-11
 """Smoothing at which a loss that is not differentiable is certified."""
@@ -27,18 +27,18 @@ FINAL_SMOOTHING = 1e-11
 
 @dataclass(frozen=True)
 class Solution:
-    """A mixture with its loss and its certificate.
+    """A mixture with its loss and a certificate.
 
     A solution unpacks as ``weights, loss, gap, iterations``.
 
     Attributes
     ----------
     weights : numpy.ndarray of shape (m,)
-        The mixture: nonnegative, sums to 1.
+        The mixture: nonnegative weights that sum to 1.
     loss : float
         Loss of the mixture; NaN if the solver did not evaluate it.
     gap : float
-        Upper bound of ``loss − min loss``; ∞ if no bound is known.
+        Upper bound on ``loss − min loss``; ∞ if no bound is known.
     iterations : int
         Number of steps taken.
     curvature : numpy.ndarray of shape (m, m) or None
@@ -74,19 +74,19 @@ class Solver(Protocol):
 
 
 class WarmSolver(Solver):
-    """A solver with a cheaper method for solving again after the loss has changed a little.
+    """A solver with a cheaper method for solving again after a small change of the loss.
 
-    The selector calls ``resolve`` only on subclasses of this class, so a solver of your own may have
-    an unrelated method of that name.
+    The selector calls ``resolve`` only on subclasses of this class, so other solvers can have an
+    unrelated method of that name.
     """
 
     @abstractmethod
     def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
-        """Solve again from the last solution; loss and gap may be left unevaluated (NaN and ∞)."""
+        """Solve again from the last solution; loss and gap are NaN and ∞ if not evaluated."""
 
 
 def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None) -> Solution:
-    """Find the mixture with the least loss.
+    """Find the mixture with the smallest loss.
 
     Solves ``minimize L(α) subject to α ≥ 0, Σ_i α_i = 1`` and certifies the result.
 
@@ -97,7 +97,7 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
     start : array_like of shape (m,), optional
         Starting weights. Uniform by default.
     solver : Solver, optional
-        Uses ``Newton()`` by default.
+        The solver to use. ``Newton()`` by default.
 
     Returns
     -------
@@ -117,13 +117,13 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
     >>> gx.solve(mix.function, start=[0.5, 0.5]).weights.round(4)
     array([0.25, 0.75])
     """
-    from genmix.solvers.newton import Newton  # which needs the classes above
+    from genmix.solvers.newton import Newton  # circular import
 
     begin = uniform(loss.size) if start is None else on_simplex(start, loss.size)
     return (solver or Newton()).solve(loss, begin)
 
 
 def certify(loss: Loss, alpha: Vector, iterations: int = 0) -> Solution:
-    """``alpha`` as a solution, with its loss and its gap."""
+    """Return ``alpha`` as a solution with its loss and gap."""
     here = loss.expand(alpha, 0.0 if loss.smooth else FINAL_SMOOTHING)
     return Solution(alpha, here.value, here.gap, iterations)
