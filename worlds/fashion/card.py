@@ -73,7 +73,7 @@ def arms_table(plan: Plan, costs: dict[str, float], images: Rows, network: Class
         asked = "all, in turn" if arm.classes == ALL else ", ".join(CLASSES[c] for c in arm.classes)
         seen = in_batches(images[name], network).argmax(1)
         agreed = 100 * float(np.mean(seen == np.resize(arm.classes, len(seen))))
-        hit = "–" if arm.generator == "pca-gaussian" else f"{agreed:.1f} %"
+        hit = "–" if arm.generator == "pca-gaussian" else f"{agreed:.1f}%"
         rows.append([name, arm.generator, asked, str(len(seen)), f"{costs[name]:g}", hit])
     heads = ["arm", "generator", "requested classes", "samples", "cost", "classified as requested"]
     return table(heads, rows)
@@ -88,7 +88,7 @@ def distances_table(distances: dict[str, dict[str, float]]) -> str:
 def encoders_table(encoders: dict[str, Encoder], exact: dict[str, Rows]) -> str:
     rows = []
     for name, encoder in encoders.items():
-        kept = "–" if encoder.pca is None else f"{100 * encoder.pca.kept:.1f} %"
+        kept = "–" if encoder.pca is None else f"{100 * encoder.pca.kept:.1f}%"
         most = max(float(np.abs(part).max()) for part in exact[name].values())
         rows.append([name, encoder.name, str(encoder.dimension), kept, f"{most:.3g}"])
     return table(["file", "what", "dimension", "variance kept", "largest value"], rows)
