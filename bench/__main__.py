@@ -13,9 +13,9 @@ from bench.registry import BENCHMARKS, benchmark
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of genmix.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which to run, or all")
-    parser.add_argument("--quick", action="store_true", help="a small version of the same")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the figures go as JSON")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run, or all")
+    parser.add_argument("--quick", action="store_true", help="run small versions")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the figures as JSON")
     chosen = parser.parse_args(arguments)
     if not chosen.names:
         print(listing())
@@ -24,11 +24,11 @@ def main(arguments: list[str]) -> int:
     names = list(BENCHMARKS) if "all" in chosen.names else chosen.names
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"there is no benchmark {unknown[0]!r}: give one of {', '.join(BENCHMARKS)}.")
+        parser.error(f"there is no benchmark {unknown[0]!r}; pass one of {', '.join(BENCHMARKS)}.")
     if len(names) == 1:
         run(names[0], chosen.quick, out)
         return 0
-    # Each in a process of its own, so that none runs among the threads and memory of the one before.
+    # Each runs in its own process, so that threads and memory of one do not affect the next.
     options = ["--quick"] * chosen.quick + ["--out", str(out)]
     failed = []
     for name in names:
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 def listing() -> str:
     lines = [f"  {name:12} {line}" for name, (_, line) in BENCHMARKS.items()]
-    end = "\n`python -m bench.draw` shows which way of drawing arms should be the default."
+    end = "\n`python -m bench.draw` compares the two ways of drawing arms, to choose the default."
     return "\n".join(["python -m bench NAME… | all [--quick] [--out DIR]", "", *lines, end])
 
 

@@ -1,4 +1,4 @@
-"""One function in an interpreter of its own: what it returns, and the peak of its memory.
+"""Run one function in its own interpreter, and report its result and its peak memory.
 
 ``python -m bench.child bench.growth:feed '[...]'`` prints both as JSON.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 class Answer:
     value: Any
     peak: float
-    """Most memory that was resident at any time, in MiB, the interpreter and its libraries included."""
+    """Peak resident memory in MiB, including the interpreter and its libraries."""
 
 
 def in_child(function: str, *arguments: Any) -> Answer:
@@ -33,9 +33,9 @@ def in_child(function: str, *arguments: Any) -> Answer:
 
 
 def peak_mebibytes() -> float:
-    """The most memory that this process has had resident so far."""
+    """The peak resident memory of this process so far, in MiB."""
     status = Path("/proc/self/status")
-    # Not getrusage, where there is a choice: it also counts the process that started this one.
+    # Preferred over getrusage, which also counts the process that started this one.
     if status.exists():
         for line in status.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM"):
@@ -45,7 +45,7 @@ def peak_mebibytes() -> float:
 
 
 def fresh_peak_mebibytes() -> float:
-    """Forgets the peak so far, where the system can; then the peak is what is resident now."""
+    """Reset the peak to the memory that is resident now, if the system supports it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return peak_mebibytes()

@@ -1,6 +1,6 @@
-"""Gaussian arms in many dimensions: means apart, decaying spectra, each in a rotation of its own.
+"""Gaussian arms in many dimensions: separate means, decaying spectra, and a rotation per arm.
 
-The reference is a mixture of the arms with noise on it, so that the best mixture lies inside the
+The reference is a mixture of the arms plus noise, so that the best mixture is inside the
 simplex and its distance is not zero.
 """
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float64]
 
 BLOCK = 256
-"""Samples of an arm that are drawn at a time."""
+"""Number of samples of an arm that are drawn at once."""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """One arm's distribution: ``mean + (z · scales) rotation``."""
+    """The distribution of an arm: ``mean + (z · scales) rotation``."""
 
     mean: Rows
     scales: Rows
@@ -31,7 +31,7 @@ class Cloud:
 
 
 class Stream:
-    """The samples of one arm in their order, drawn in blocks."""
+    """The samples of an arm in order, drawn in blocks."""
 
     def __init__(self, cloud: Cloud, seed: int, arm: int) -> None:
         self._cloud, self._rng = cloud, np.random.default_rng([seed, arm])
@@ -45,7 +45,7 @@ class Stream:
 
 
 def clouds(arms: int, d: int, seed: int = 0, alike: float = 0.0) -> list[Cloud]:
-    """``alike`` is the share of their variance that the arms have in common."""
+    """``alike`` is the fraction of their variance that the arms have in common."""
     rng = np.random.default_rng(seed)
     own = [_cloud(rng, d) for _ in range(arms)]
     if alike == 0:
@@ -71,7 +71,7 @@ def _cloud(rng: np.random.Generator, d: int) -> Cloud:
 
 
 def samples(world: list[Cloud], each: int, seed: int = 1) -> dict[str, Rows]:
-    """``each`` samples of every arm, under the names that the arms have everywhere."""
+    """``each`` samples of every arm, by the name of the arm."""
     drawn = {}
     for i, (name, cloud) in enumerate(zip(names(world), world, strict=True)):
         rng, rows = np.random.default_rng([seed, i]), np.empty((each, len(cloud.mean)))

@@ -1,7 +1,7 @@
-"""Which way of drawing arms should be the default: ``python -m bench.draw``.
+"""Compare ways of drawing arms, to choose the default: ``python -m bench.draw``.
 
-Mixture-Greedy with ``iid`` and with ``tracking`` draws on the same worlds: how the pooled score at the
-end compares with that of the mixture oracle drawn iid, and how often an arm of the optimum is locked out.
+Runs Mixture-Greedy with ``iid`` and ``tracking`` draws on the same worlds. Prints the final pooled score
+relative to that of the mixture oracle drawn iid, and how often an arm of the optimum is locked out.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CLOUDS = {
 
 def main(worlds: int, rounds: int = 2000, warm_start: int = 20) -> None:
     print(
-        f"{worlds} worlds each, T = {rounds}, warm start {warm_start}; pooled score relative to the"
+        f"{worlds} worlds per row, T = {rounds}, warm start {warm_start}; pooled score relative to the"
     )
     print(
-        "mixture oracle's, positive is better; runs in which an arm of the optimum was locked out"
+        "mixture oracle's (positive is better), and runs in which an arm of the optimum was locked out"
     )
     print(
         f"{'world':12} {'':6} {'iid':>9} {'tracking':>9} {'± s.e. of the difference':>25}   locked out"

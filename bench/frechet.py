@@ -1,4 +1,4 @@
-"""A whole online run under the Fréchet distance, against the paper's exponentiated gradient."""
+"""A whole online run with the Fréchet distance, against the paper's exponentiated gradient."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""On a CUDA device: solves, kernel sums against the matmul rate, online runs against the processor.
+"""On a CUDA device: solves, kernel sums against the matmul rate, online runs against the CPU.
 
-Needs torch beside what genmix itself needs, and nothing else.
+Needs only torch, in addition to the dependencies of genmix.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from genmix.objectives.pool import Pool
 
 TITLE = "on a CUDA device"
 COLD, WARM = 0.150, 0.040
-"""Targets of a solve, in seconds."""
+"""Target times of a solve, in seconds."""
 
 
 @dataclass(frozen=True)
 class Parameters:
     d: int
     each: int
-    """Samples of every arm for the solves."""
+    """Samples per arm for the solves."""
     repeats: int
     pairs: int
-    """Rows against as many rows for the kernel sums."""
+    """Number of rows on each side of the kernel sums."""
     blocks: tuple[int, ...]
-    """Rows of the plain products that are tried."""
+    """Block sizes to try for the plain products, in rows."""
     frechet_rounds: int
     kernel_rounds: int
     arms: int = 5
@@ -48,7 +48,7 @@ SIZES: dict[Size, Parameters] = {
 
 
 def run(size: Size = "full", device: str | None = None) -> Report:
-    """On ``device``, or on the first CUDA device."""
+    """Run on ``device``, by default on the first CUDA device."""
     try:
         import torch
     except ImportError:
@@ -68,7 +68,7 @@ def run(size: Size = "full", device: str | None = None) -> Report:
             Claim(f"{kind}, warm re-solve, s", warm.cost, WARM, at_least=False),
         ]
     share = sums.ratio(sums.rows[1])
-    claims.append(Claim("kernel sums at this share of the matmul rate", share, 0.5))
+    claims.append(Claim("rate of the kernel sums over the matmul rate", share, 0.5))
     return Report(
         f"{TITLE}: {bench.name}",
         size,
@@ -76,11 +76,11 @@ def run(size: Size = "full", device: str | None = None) -> Report:
         [*solves, sums, *online],
         claims,
         [
-            "a solve: the loss from the statistics and its minimum, both on the clock; medians after "
-            "a warm-up, the device synchronised before and after; warm: from the mixture of a "
-            "hundredth fewer samples",
-            "the plain product is of the same shape in the same precision, in the best block",
-            "online: only ask and tell on the clock",
+            "a solve forms the loss from the statistics and minimizes it, and both are timed; medians "
+            "after a warm-up, with the device synchronized before and after; warm solves start from the "
+            "mixture of 1% fewer samples",
+            "the plain product has the same shape and precision, with the best block size",
+            "online: only ask and tell are timed",
         ],
         {"device": bench.name, "peak_device_memory_mib": bench.peak_mebibytes()},
     )
@@ -110,17 +110,17 @@ class Bench:
         return self._torch.cuda.max_memory_allocated(self._device) / 2**20 if self._cuda else 0.0
 
     def _timed(self, action: Callable[[], Any], repeats: int) -> tuple[Any, float]:
-        """What the action returns and its median seconds, after one to warm up."""
+        """The result of the action and its median seconds, after one warm-up."""
         taken = []
         for _ in range(repeats + 1):
-            self._synchronise()
+            self._synchronize()
             begin = perf_counter()
             found = action()
-            self._synchronise()
+            self._synchronize()
             taken.append(perf_counter() - begin)
         return found, float(np.median(taken[1:]))
 
-    def _synchronise(self) -> None:
+    def _synchronize(self) -> None:
         if self._cuda:
             self._torch.cuda.synchronize(self._device)
 
@@ -131,7 +131,7 @@ class Bench:
 
     def solves(self, kind: str) -> Table:
         rows = []
-        for where, place in (("device", self.tensor), ("processor", np.asarray)):
+        for where, place in (("device", self.tensor), ("CPU", np.asarray)):
             objective = self._objective(kind, place)
             drawn = samples(self._world, self._at.each)
             now, before = (
@@ -152,7 +152,7 @@ class Bench:
         return [
             Row(f"{where}, cold", taken, cold.loss, cold.gap, f"{cold.iterations} steps"),
             Row(f"{where}, warm", again, warm.loss, warm.gap, f"{warm.iterations} steps"),
-            Row(f"{where}, the loss alone", made),
+            Row(f"{where}, forming the loss only", made),
         ]
 
     def kernel_sums(self) -> Table:
@@ -180,7 +180,7 @@ class Bench:
         )
 
     def _product_seconds(self, x: Any, y: Any, block: int) -> float:
-        """Of the whole product, from some blocks of rows."""
+        """Seconds of the whole product, scaled from one block of rows."""
         block = min(block, len(x))
         room = self._torch.empty(block, len(y), device=self._device, dtype=x.dtype)
         _, taken = self._timed(lambda: self._torch.mm(x[:block], y.T, out=room), 5)
@@ -189,7 +189,7 @@ class Bench:
     def online(self, kind: str) -> Table:
         rounds = self._at.frechet_rounds if kind == "FD" else self._at.kernel_rounds
         rows = []
-        for where, place in (("device", self.tensor), ("processor", np.asarray)):
+        for where, place in (("device", self.tensor), ("CPU", np.asarray)):
             run = drive(self._world, self._objective(kind, place), rounds, place=place, keep=False)
             how = f"{len(run.resolves)} re-solves"
             rows.append(Row(where, run.per_round, gap=run.selector.gap, how=how))

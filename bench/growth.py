@@ -1,4 +1,4 @@
-"""How costs grow: time and memory with the samples of a long run, re-solves with d, m and n."""
+"""How costs grow: time and memory of a long run with its samples, re-solves with d, m and n."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Parameters:
     shorter: int
     longer: int
     many: tuple[int, int]
-    """Arms and dimensions of the world of many arms."""
+    """Arms and dimensions of the world with many arms."""
     each: tuple[int, ...]
-    """Samples of each of the many arms."""
+    """Samples per arm in that world."""
     dimensions: tuple[int, ...]
     arms: tuple[int, ...]
     counts: tuple[int, ...]
-    """Samples an arm."""
+    """Samples per arm."""
     base: tuple[int, int, int]
-    """Dimensions, arms and samples an arm where another of them varies."""
+    """Dimensions, arms and samples per arm, where they do not vary."""
 
 
 SIZES: dict[Size, Parameters] = {
@@ -88,30 +88,34 @@ def run(size: Size = "full") -> Report:
     many = Table(
         f"one warm re-solve, {arms} arms in {d} dimensions",
         "s",
-        [resolve(kind, d, arms, each, f"{each} an arm") for kind in OBJECTIVES for each in at.each],
+        [
+            resolve(kind, d, arms, each, f"{each} per arm")
+            for kind in OBJECTIVES
+            for each in at.each
+        ],
     )
     every_sample, _, every_solve = (table.ratio(table.rows[1]) for table in long_run)
     return Report(
-        "growth with samples, dimensions and arms",
+        "scaling with samples, dimensions and arms",
         size,
         asdict(at),
         [*long_run, many, *_sweeps(at)],
         [
             Claim(
-                "a sample of the longer run over the shorter's", every_sample, 1.3, at_least=False
+                "time per sample, longer run over shorter run", every_sample, 1.3, at_least=False
             ),
             Claim(
-                "a re-solve of the longer run over the shorter's", every_solve, 1.3, at_least=False
+                "time per re-solve, longer run over shorter run", every_solve, 1.3, at_least=False
             ),
-            Claim("slowest re-solve of many arms, s", max(r.cost for r in many.rows), 1, False),
+            Claim("slowest re-solve with many arms, s", max(r.cost for r in many.rows), 1, False),
         ],
         [
             f"long run: Vendi with {2 * at.features} random Fourier columns, 5 arms, default selector, "
-            "timed over the last tenth; samples are drawn in blocks and thrown away",
+            "timed over the last tenth; samples are drawn in blocks and discarded",
             f"peak memory of the long run: {memory[0]:.0f} MiB up to {at.shorter} samples, "
-            f"{memory[1]:.0f} MiB up to {at.longer} (a process of its own, all included)",
-            "a warm re-solve: a hundredth more samples into the statistics, the loss from them, the "
-            "solve from the last mixture; median of 3",
+            f"{memory[1]:.0f} MiB up to {at.longer} (the whole process)",
+            "a warm re-solve adds 1% more samples to the statistics, forms the loss, and solves from the "
+            "last mixture; median of 3",
         ],
         {"memory_mib": memory},
     )
@@ -121,9 +125,9 @@ def _long_run(at: Parameters) -> tuple[list[Table], list[float]]:
     lengths = (at.shorter, at.longer)
     found = in_child("bench.growth:feed", at.d, at.features, lengths).value
     titles = {
-        "sample": "a long run, ask and tell",
-        "plain": "a long run, a round without a re-solve",
-        "solve": "a long run, a round with a re-solve",
+        "sample": "a long run: ask and tell",
+        "plain": "a long run: round without a re-solve",
+        "solve": "a long run: round with a re-solve",
     }
     tables = [
         Table(
@@ -140,7 +144,7 @@ def _long_run(at: Parameters) -> tuple[list[Table], list[float]]:
 
 
 def feed(d: int, features: int, lengths: list[int]) -> list[dict[str, float]]:
-    """For a process of its own: a run, timed over the last tenth up to each of some lengths."""
+    """Runs in its own process: a run that is timed over the last tenth before each length."""
     world = clouds(5, d)
     objective = gx.Vendi(kernel=gx.Gaussian(4.0, features=features))
     selector = gx.Selector(names(world), objective, seed=0)
@@ -167,7 +171,7 @@ def feed(d: int, features: int, lengths: list[int]) -> list[dict[str, float]]:
 def _rounds(
     selector: gx.Selector, streams: dict[str, Stream], count: int
 ) -> dict[bool, list[float]]:
-    """Seconds of ask and tell in each round, by whether it solved."""
+    """Seconds of ask and tell per round, by whether the round re-solved."""
     rounds: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(count):
         begin, gap = perf_counter(), selector.gap
@@ -181,16 +185,16 @@ def _rounds(
 
 
 def _sweeps(at: Parameters) -> list[Table]:
-    """Warm re-solves with one of dimensions, arms and samples an arm varied at a time."""
+    """Warm re-solves that vary dimensions, arms or samples per arm, one at a time."""
     d, arms, each = at.base
     ways = {
-        f"d, at {arms} arms with {each} samples each": [(n, arms, each) for n in at.dimensions],
-        f"arms, at d {d} with {each} samples each": [(d, n, each) for n in at.arms],
-        f"samples an arm, at d {d} with {arms} arms": [(d, arms, n) for n in at.counts],
+        f"d, with {arms} arms and {each} samples each": [(n, arms, each) for n in at.dimensions],
+        f"arms, with d {d} and {each} samples each": [(d, n, each) for n in at.arms],
+        f"samples per arm, with d {d} and {arms} arms": [(d, arms, n) for n in at.counts],
     }
     return [
         Table(
-            f"one warm {kind} re-solve against {what}",
+            f"one warm {kind} re-solve by {what}",
             "s",
             [resolve(kind, *where, str(where[axis])) for where in settings],
         )
@@ -200,7 +204,7 @@ def _sweeps(at: Parameters) -> list[Table]:
 
 
 def resolve(kind: str, d: int, arms: int, each: int, who: str) -> Row:
-    """A re-solve after a hundredth more samples, shared out over the arms."""
+    """A re-solve after 1% more samples, distributed over the arms."""
     world = clouds(arms, d)
     more = max(1, arms * each // 100)
     shares = [more // arms + (arm < more % arms) for arm in range(arms)]

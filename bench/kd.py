@@ -1,4 +1,4 @@
-"""A whole online run under the kernel distance, against pairwise differences and CVXPY."""
+"""A whole online run with the kernel distance, against pairwise differences and CVXPY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a timing depends on: processor, threads, versions, date."""
+"""What timings depend on: processor, threads, versions, date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("genmix", "numpy", "scipy", "cvxpy", "torch", "daqp", "vendi-score")
 
 
 def machine() -> dict[str, Any]:
-    """The facts that go with every figure."""
+    """The environment that is stored with every report."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -39,7 +39,7 @@ def _processor() -> str:
 
 
 def _blas() -> list[dict[str, Any]] | str:
-    """Libraries and their threads; without threadpoolctl, what numpy was built with."""
+    """Libraries and their threads; without threadpoolctl, the BLAS that numpy was built with."""
     try:
         from threadpoolctl import threadpool_info
     except ImportError:

@@ -1,4 +1,4 @@
-"""A whole run of a selector on clouds, with only asking and telling on the clock."""
+"""A whole run of a selector on clouds, in which only ask and tell are timed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ WARM_START = 10
 
 @dataclass(frozen=True)
 class Run:
-    """What a run took and what it drew."""
+    """The times and samples of a run."""
 
     seconds: float
-    """In ask and tell alone: drawing samples is not counted."""
+    """Time in ask and tell, without drawing samples."""
     certifying: float
     """Seconds for the gap of every re-solve, which is computed when it is read."""
     order: list[int]
     """The arm of every round."""
     resolves: list[int]
-    """Numbers of samples at which the mixture was solved for."""
+    """The sample counts at which the mixture was re-solved."""
     drawn: list[list[Rows]]
     selector: gx.Selector
 
@@ -61,7 +61,7 @@ class Run:
 
 
 def accepted_gap(found: gx.Solution) -> float:
-    """The gap at which our solver stops: its tolerance, or what it reached where that is more."""
+    """The gap at which our solver stops: its tolerance, or the gap it reached if that is larger."""
     return max(found.gap, gx.Newton().tolerance * abs(found.loss))
 
 
@@ -73,9 +73,9 @@ def drive(
     place: Callable[[Rows], Any] = lambda row: row,
     keep: bool = True,
 ) -> Run:
-    """A selector with default options over ``rounds`` samples, the warm start among them.
+    """Run a selector with default options for ``rounds`` samples, including the warm start.
 
-    ``place`` brings a sample to where the run is to happen; the samples are kept if ``keep``.
+    ``place`` moves a sample to the device of the run; the samples are stored if ``keep``.
     """
     selector = gx.Selector(names(world), objective, warm_start=WARM_START, seed=seed)
     streams = [Stream(cloud, seed, i) for i, cloud in enumerate(world)]
@@ -96,7 +96,7 @@ def drive(
         if keep:
             run.drawn[arm].append(row)
         begin = perf_counter()
-        changed = selector.gap != gap  # every solve leaves a gap of its own
+        changed = selector.gap != gap  # every solve has a different gap
         certifying += perf_counter() - begin
         if changed:
             run.resolves.append(count)

@@ -1,4 +1,4 @@
-"""Where the time of the Fréchet run goes: eigendecompositions, products, the solver, ask and tell."""
+"""Where the time of a run goes: eigendecompositions, products, the solver, ask and tell."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bench.table import Report, Row, Size, Table
 MOST_ROUNDS = 2500
 
 Function = tuple[str, int, str]
-"""File, line and name, as pstats has them."""
+"""File, line and name, as in pstats."""
 
-FACTORISATIONS = ("eigh", "eigvalsh", "svd", "svdvals", "cholesky", "qr")
+FACTORIZATIONS = ("eigh", "eigvalsh", "svd", "svdvals", "cholesky", "qr")
 
 ROOMS = {
     "objectives": "products and losses",
@@ -26,7 +26,7 @@ ROOMS = {
     "policies": "solver",
     "daqp": "solver",
 }
-"""What the work of a file or folder is called; the rest of genmix is asking and telling."""
+"""The part of the run that a file or folder belongs to; the rest of genmix is ask and tell."""
 
 
 def run(size: Size = "full") -> Report:
@@ -47,7 +47,7 @@ def run(size: Size = "full") -> Report:
             for part, part_seconds in sorted(parts.items(), key=lambda item: -item[1])
         ]
         title = f"{name}: {plain.seconds:.4g} s, {len(plain.resolves)} re-solves"
-        tables.append(Table(title, "s", [Row("ask and tell in all", plain.seconds), *rows]))
+        tables.append(Table(title, "s", [Row("ask and tell, total", plain.seconds), *rows]))
         figures[name] = parts
     return Report(
         "where the time of a run goes",
@@ -55,14 +55,14 @@ def run(size: Size = "full") -> Report:
         asdict(at),
         tables,
         notes=[
-            "shares from cProfile, which makes small calls look dearer; seconds from a run without"
+            "shares are from cProfile, which overstates small calls; seconds are from a run without it"
         ],
         figures=figures,
     )
 
 
 def shares(stats: dict[Function, Any]) -> dict[str, float]:
-    """Profiled seconds of each part; what is no part of its own goes to those who called it."""
+    """Profiled seconds of each part; functions outside all parts count toward their callers."""
     parts: dict[str, float] = {}
     for function, (_, _, own, _, callers) in stats.items():
         for part, share in _owners(function, callers, stats, ()).items():
@@ -72,13 +72,13 @@ def shares(stats: dict[Function, Any]) -> dict[str, float]:
 
 
 OUTSIDE = "outside"
-"""Drawing samples and the benchmark itself."""
+"""Drawing samples, and the benchmark itself."""
 
 
 def _owners(
     function: Function, callers: Any, stats: dict[Function, Any], path: tuple[Function, ...]
 ) -> dict[str, float]:
-    """Which parts a function works for, in shares that sum to 1."""
+    """The parts that a function works for, in shares that sum to 1."""
     known = _part(function)
     if known is not None or not callers or len(path) > 8 or function in path:
         return {known or OUTSIDE: 1.0}
@@ -92,11 +92,11 @@ def _owners(
 
 
 def _part(function: Function) -> str | None:
-    """The part that a function belongs to by itself; None for a helper that works for its caller."""
+    """The part that a function belongs to; None for a helper that counts toward its callers."""
     file, _, name = function
     places = PurePath(file).parts
-    if name in FACTORISATIONS:
-        return "eigendecompositions and other factorisations"
+    if name in FACTORIZATIONS:
+        return "eigendecompositions and other factorizations"
     if "genmix" in places:
         below = places[places.index("genmix") + 1 :]
         found = next((ROOMS[place] for place in below if place in ROOMS), None)

@@ -1,9 +1,9 @@
-"""A whole online run under RKE or the kernel distance with an exact Gaussian kernel.
+"""A whole online run with RKE or the kernel distance and an exact Gaussian kernel.
 
-The opponent is the published loop: in every round the new sample's kernel values by pairwise
-differences, then one CVXPY solve; once as the script does it, and once without its waste, in the fastest
-form that we found for it. Both are measured in a few rounds at several lengths of the run, each on the
-samples and sums that our run had there, and added up over all rounds.
+The opponent is the published loop: in every round, the kernel values of the new sample by pairwise
+differences, then one CVXPY solve. It runs as in the published script, and in the fastest optimized form
+that we found. Both are measured in a few rounds at several lengths of the run, on the samples and sums
+that our run had there, and summed over all rounds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Parameters:
     rounds: int
     reference: int
     lengths: int
-    """At how many lengths of the run the opponents are measured."""
+    """Number of lengths of the run at which the opponents are measured."""
     measured: int
-    """Rounds of the opponents that are measured at each."""
+    """Measured rounds of the opponents at each length."""
     repeats: int = 3
-    """Runs of ours, of which the median counts."""
+    """Number of our runs, of which the median counts."""
     arms: int = 5
 
 
@@ -47,7 +47,7 @@ SIZES: dict[Size, Parameters] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """An objective of this family: how it is made, the power of its kernel, its target."""
+    """An objective of this family: its constructor, the power of its kernel, its target."""
 
     title: str
     objective: Callable[[Rows, gx.Gaussian], gx.Objective]
@@ -68,16 +68,16 @@ def measure(kind: Kind, size: Size) -> Report:
     theirs = TheirRun(kind, run, real if kind.has_reference else None, float(kernel.bandwidth), at)
     published, tuned = (final.expand(mixture) for mixture in theirs.mixtures)
     table = Table(
-        "the whole run; loss and gap of a last solve on all samples",
+        "the whole run, with loss and gap of a final solve on all samples",
         "s/round",
         [
             Row("genmix, default selector", run.per_round, ours.loss, ours.gap),
             Row("published loop", theirs.published, published.value, published.gap, "scaled"),
-            Row("published loop, samples in float32", theirs.single, how="scaled"),
-            Row("published loop without waste", theirs.tuned, tuned.value, tuned.gap, "scaled"),
-            Row("  of which kernel rows", theirs.rows, how=f"scaled, {theirs.differences}"),
-            Row("  of which CVXPY", theirs.solves, how=f"scaled, {theirs.solver}"),
-            Row("statistics anew and Newton", _anew(run, theirs.at) / at.rounds, how="scaled"),
+            Row("published loop, float32 samples", theirs.single, how="scaled"),
+            Row("published loop, optimized", theirs.tuned, tuned.value, tuned.gap, "scaled"),
+            Row("  kernel rows only", theirs.rows, how=f"scaled, {theirs.differences}"),
+            Row("  CVXPY only", theirs.solves, how=f"scaled, {theirs.solver}"),
+            Row("statistics from scratch, Newton", _anew(run, theirs.at) / at.rounds, how="scaled"),
         ],
     )
     return Report(
@@ -87,27 +87,27 @@ def measure(kind: Kind, size: Size) -> Report:
         [table],
         [
             Claim(
-                "rounds per second over the published loop's",
+                "rounds per second over those of the published loop",
                 table.ratio(table.rows[1]),
                 kind.target,
             )
         ],
         [
             f"{run.seconds:.4g} s in ask and tell over {at.rounds} rounds, {len(run.resolves)} "
-            f"re-solves, the median of {at.repeats} runs; drawing samples is not counted",
-            f"opponents: the median of {at.measured} rounds after rounds "
-            f"{', '.join(map(str, theirs.at))}, linear between these",
-            "published loop: turns the same samples to float32 in every round, or is given them so; "
-            "the reference once for every arm, CVXPY written anew",
-            "without waste: float64 as ours, the reference once, buffers reused, CVXPY written once "
-            "with parameters; the fastest of its libraries, block shapes and solvers",
+            f"re-solves, median of {at.repeats} runs; drawing samples is not timed",
+            f"opponents: median of {at.measured} rounds after rounds "
+            f"{', '.join(map(str, theirs.at))}, interpolated linearly",
+            "published loop: converts the samples to float32 in every round, or gets float32 samples; "
+            "evaluates the reference once per arm, and builds the CVXPY problem in every round",
+            "optimized: float64 like ours, the reference once, reused buffers, one CVXPY problem with "
+            "parameters; the fastest of its libraries, block shapes and solvers",
         ],
         {"run_seconds": run.seconds, "resolves": len(run.resolves), **theirs.figures},
     )
 
 
 class TheirRun:
-    """Seconds a round of the published loop and of its form without waste, and their last mixtures."""
+    """Seconds per round of the published loop and of its optimized form, and their last mixtures."""
 
     def __init__(
         self, kind: Kind, run: Run, real: Rows | None, sigma: float, at: Parameters
@@ -138,8 +138,8 @@ class TheirRun:
         }
 
     def _rounds(self, count: int) -> list[float]:
-        """Median seconds of a published round with samples in float64 and in float32, and of kernel
-        rows and a solve without its waste."""
+        """Median seconds of a published round with float64 and float32 samples, and of the kernel
+        rows and the solve of the optimized form."""
         double, single, tuned = self._loops(count)
         later = list(self._run.first(count + self._measured).values())
         taken = []
@@ -154,7 +154,7 @@ class TheirRun:
         return [float(median) for median in np.median(np.array(taken), axis=0)]
 
     def _loops(self, count: int) -> tuple[PublishedLoop, PublishedLoop, naive_kernels.PairSums]:
-        """The loops with the samples and sums that they would have after ``count`` rounds."""
+        """The loops with the samples and sums after ``count`` rounds."""
         loss: Any = self._run.loss(count)
         arms = list(self._run.first(count).values())
         counts = np.array([len(rows) for rows in arms])

@@ -1,4 +1,4 @@
-"""The benchmarks by name: the module that runs each, and what it shows in one line."""
+"""The benchmarks by name, each with its module and a one-line description."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ BENCHMARKS = {
     "rke": ("bench.rke", "a whole RKE run against pairwise differences and CVXPY"),
     "kd": ("bench.kd", "a whole kernel distance run against pairwise differences and CVXPY"),
     "kernel-sums": ("bench.kernel_sums", "exact kernel sums against pairwise differences"),
-    "growth": ("bench.growth", "time and memory against samples, dimensions and arms"),
-    "score": ("bench.score", "scores against vendi-score and the textbook's matrix root"),
+    "growth": ("bench.growth", "time and memory by samples, dimensions and arms"),
+    "score": ("bench.score", "scores against vendi-score and the textbook matrix root"),
     "solvers": ("bench.solvers", "Newton, EG, SLSQP and CVXPY on the same static losses"),
-    "studies": ("bench.studies", "what a whole study costs a sample beside generating"),
+    "studies": ("bench.studies", "the overhead of a whole study per sample, without generation"),
     "startup": ("bench.startup", "import genmix against import numpy"),
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
     "gpu": ("bench.gpu", "solves, kernel sums and runs on a CUDA device"),
 }
-"""Modules are named, not imported: each needs packages that the others do not."""
+"""Modules are given by name, not imported, because each needs different packages."""
 
 
 def benchmark(name: str) -> Callable[[Size], Report]:

@@ -1,4 +1,4 @@
-"""A whole online run under RKE, exact Gaussian kernel, against pairwise differences and CVXPY."""
+"""A whole online run with RKE and an exact Gaussian kernel, against pairwise differences and CVXPY."""
 
 from __future__ import annotations
 

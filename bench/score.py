@@ -1,4 +1,4 @@
-"""Reading a score: pooled Vendi against the vendi-score package, FD against the textbook's sqrtm."""
+"""Computing a score: pooled Vendi against the vendi-score package, FD against textbook sqrtm."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from genmix.objectives.pool import Pool
 class Parameters:
     d: int
     few: int
-    """Samples in all, fewer than dimensions."""
+    """Total samples, fewer than dimensions."""
     many: int
     gram: int
-    """Samples in all under an exact Gaussian kernel."""
+    """Total samples with an exact Gaussian kernel."""
     repeats: int
     arms: int = 5
 
@@ -66,20 +66,20 @@ def run(size: Size = "full") -> Report:
     )
     apart = max(_apart(table) for table in tables)
     return Report(
-        "scores of samples in hand",
+        "scores of existing samples",
         size,
         asdict(at),
         tables,
-        [Claim("scores apart, relative", apart, 1e-6, at_least=False)],
+        [Claim("relative difference of the scores", apart, 1e-6, at_least=False)],
         [
-            "from samples: statistics and score; from statistics: the score alone, as a run reads it",
-            "every arm has the same number of samples; a pooled score is that of all as one set",
+            "from samples: statistics and score; from statistics: only the score, as in a run",
+            "every arm has the same number of samples; a pooled score is that of all samples as one set",
         ],
     )
 
 
 def _apart(table: Table) -> float:
-    """How far the first and the last row's scores are apart, relative."""
+    """The relative difference between the scores of the first and the last row."""
     ours, theirs = (table.rows[i].loss or np.nan for i in (0, -1))
     return abs(ours / theirs - 1)
 
@@ -115,7 +115,7 @@ def _compare(
 
 
 def _gaussian(rows: Rows, sigma: float) -> Rows:
-    """The kernel matrix, by one matrix product: the package takes it ready made."""
+    """The kernel matrix by one matrix product; the package expects it as input."""
     squares = np.sum(rows * rows, axis=1)
     apart = squares[:, None] + squares - 2 * rows @ rows.T
     kernel: Rows = np.exp(-np.maximum(apart, 0.0) / (2 * sigma**2))

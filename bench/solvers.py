@@ -20,9 +20,9 @@ from genmix.solvers.loss import Loss, QuadraticLoss
 class Parameters:
     d: int
     each: int
-    """Samples of every arm."""
+    """Samples per arm."""
     steps: int
-    """Of exponentiated gradient."""
+    """Steps of exponentiated gradient."""
     tuning_steps: int
     factors: tuple[float, ...]
     repeats: int
@@ -36,13 +36,13 @@ SIZES: dict[Size, Parameters] = {
 }
 
 ALIKE = 0.95
-"""Share of their spread that arms have in common in the harder worlds."""
+"""Fraction of their variance that arms have in common in the harder worlds."""
 
 
 def run(size: Size = "full") -> Report:
     at = SIZES[size]
     tables = []
-    for told, alike in (("arms apart", 0.0), ("arms alike", ALIKE)):
+    for told, alike in (("distinct arms", 0.0), ("similar arms", ALIKE)):
         world = clouds(at.arms, at.d, alike=alike)
         arms, real = samples(world, at.each), reference(world, 2 * at.d)
         kernel = gx.Gaussian().fix_bandwidths([*arms.values(), real])
@@ -62,9 +62,9 @@ def run(size: Size = "full") -> Report:
         asdict(at) | {"alike": ALIKE},
         tables,
         notes=[
-            f"EG: {at.steps} steps at the step size that is best of {len(at.factors)} after "
-            f"{at.tuning_steps} steps, tuning not counted, on the paper's own statistics",
-            "statistics, and the loss that is made from them, are not counted",
+            f"EG: {at.steps} steps with the best of {len(at.factors)} step sizes after "
+            f"{at.tuning_steps} steps, on the paper's own statistics; tuning is not timed",
+            "computing the statistics and forming the loss are not timed",
         ],
     )
 
@@ -88,14 +88,18 @@ def _table(title: str, pool: Pool, problem: paper.Problem, at: Parameters) -> Ta
     fresh = partial(pool.tally.loss, range(at.arms))
     judge: Any = fresh()
     start = paper.uniform(problem)
-    losses = [fresh() for _ in range(2 * at.repeats)]  # a loss may remember what it was asked
+    losses = [fresh() for _ in range(2 * at.repeats)]  # a loss may cache earlier results
     ours, taken = timed(at.repeats, lambda: gx.solve(losses.pop()))
     rows = [Row("genmix, Newton", taken, ours.loss, ours.gap, f"{ours.iterations} steps")]
 
     step = paper.tuned_step(problem, at.tuning_steps, at.factors)
     (mixture, gaps), taken = timed(1, paper.descend, problem, start, step, at.steps)
     early = paper.steps_until(gaps, accepted_gap(ours))
-    how = "never at our tolerance" if early is None else f"at our tolerance after {early} steps"
+    how = (
+        "does not reach our tolerance"
+        if early is None
+        else f"reaches our tolerance after {early} steps"
+    )
     rows.append(_judged("EG, tuned", taken, judge, mixture, how))
 
     mixture, taken = timed(at.repeats, lambda: slsqp.solve(losses.pop(), start))

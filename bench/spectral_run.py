@@ -1,6 +1,6 @@
-"""A whole online run under the Fréchet distance or log-Vendi, against the paper's procedure.
+"""A whole online run with the Fréchet distance or log-Vendi, against the paper's procedure.
 
-The paper's costs are measured at a few rounds, on the samples that our run drew, and added up over all
+The paper's costs are measured in a few rounds, on the samples that our run drew, and summed over all
 rounds. Mixtures are compared on the statistics of the last round.
 """
 
@@ -23,7 +23,7 @@ from bench.table import Claim, Report, Row, Size, Table
 from bench.timing import median_seconds, over_rounds, seconds, timed
 
 MakeProblem = Callable[[Rows, int, int, paper.Eigh], paper.Statistics]
-"""From reference, arms, number of samples and eigendecomposition to the paper's statistics."""
+"""Makes the paper's statistics from reference, arms, number of samples and eigendecomposition."""
 
 OBJECTIVES: dict[str, Callable[[Rows], gx.Objective]] = {
     "frechet": lambda real: gx.FrechetDistance(real),
@@ -37,7 +37,7 @@ class Parameters:
     rounds: int
     reference: int
     timed_steps: int
-    """Steps of the paper's that are timed at each of the rounds looked at."""
+    """Steps of the paper's procedure that are timed in each measured round."""
     tuning_steps: int
     factors: tuple[float, ...]
     """Step sizes to try."""
@@ -64,13 +64,13 @@ def measure(name: str, title: str, make_problem: MakeProblem, size: Size) -> Rep
         contest.claims(),
         [
             f"{run.seconds:.4g} s in ask and tell over {at.rounds} rounds, {len(run.resolves)} "
-            "re-solves; drawing samples is not counted",
+            "re-solves; drawing samples is not timed",
             f"memory: {memory['extra']:.0f} MiB above the {memory['before']:.0f} MiB before the run "
-            "(peak resident; the same run once more in a process of its own)",
-            f"paper: {paper.STEPS} steps a round; the median of {at.timed_steps} steps after rounds "
-            f"{', '.join(map(str, theirs.at))}, times {paper.STEPS}, linear between these; its "
-            f"eigendecomposition is the fastest here, {theirs.eigh}",
-            f"paper's mixture: {at.final_steps} steps from uniform on the last statistics; step size "
+            "(peak resident memory of a repetition in its own process)",
+            f"paper: {paper.STEPS} steps per round; median of {at.timed_steps} steps after rounds "
+            f"{', '.join(map(str, theirs.at))}, times {paper.STEPS}, interpolated linearly; with the "
+            f"fastest eigendecomposition on this machine, {theirs.eigh}",
+            f"paper's mixture: {at.final_steps} steps from uniform weights on the last statistics; step size "
             f"{theirs.step:.3g}, the best of {len(at.factors)} after {at.tuning_steps} steps each",
         ],
         {
@@ -84,7 +84,7 @@ def measure(name: str, title: str, make_problem: MakeProblem, size: Size) -> Rep
 
 
 def memory(name: str, size: Size) -> dict[str, float]:
-    """For a process of its own: peak memory before and by the whole run, in MiB."""
+    """Runs in its own process: memory before the run, and what the run adds to the peak, in MiB."""
     world, _, objective = world_of(name, size)
     before = fresh_peak_mebibytes()
     run = drive(world, objective, SIZES[size].rounds, keep=False)
@@ -98,12 +98,12 @@ def world_of(name: str, size: Size) -> tuple[list[Cloud], Rows, gx.Objective]:
 
 
 class PaperRun:
-    """The paper's costs along a run of ours, and its mixture at the end."""
+    """The paper's costs along our run, and its mixture at the end."""
 
     def __init__(self, run: Run, real: Rows, at: Parameters, make_problem: MakeProblem) -> None:
         self.eigh, self._eighs = paper.fastest_eigh(at.d)
         begin = WARM_START * at.arms
-        # Round d is where the paper's Vendi changes its form.
+        # The paper's Vendi changes its form in round d.
         inside = (at.d // 2, at.d - 1, at.d, (at.d + at.rounds) // 2)
         self.at = sorted({begin, *(t for t in inside if begin < t < at.rounds), at.rounds})
         self._steps: list[float] = []
@@ -123,7 +123,7 @@ class PaperRun:
         self.mixture, self.gaps = paper.descend(problem, start, self.step, at.final_steps)
 
     def seconds_of(self, rounds: Sequence[int]) -> float:
-        """Of rounds that begin with these numbers of samples."""
+        """Seconds of the rounds that begin with these numbers of samples."""
         each = paper.STEPS * np.array(self._steps) + self._updates
         return over_rounds(self.at, list(each), rounds)
 
@@ -138,7 +138,7 @@ class PaperRun:
 
 
 class Contest:
-    """Our run, and everybody's costs and mixtures on its samples."""
+    """Our run, and the costs and mixtures of all opponents on its samples."""
 
     def __init__(self, name: str, size: Size, make_problem: MakeProblem) -> None:
         self.at = SIZES[size]
@@ -149,15 +149,19 @@ class Contest:
         self.ours = gx.solve(self.final, self.run.weights)
         self.reached = self.final.expand(self.theirs.mixture)
         self.early = paper.steps_until(self.theirs.gaps, accepted_gap(self.ours))
-        """Steps from uniform after which the paper is where our solver would stop."""
+        """Steps from uniform weights after which the paper reaches the gap at which our solver stops."""
 
     def claims(self) -> list[Claim]:
         every, schedule = self.whole_run.rows[2:4]
         excess = (self.ours.loss - self.reached.value) / abs(self.reached.value)
         return [
-            Claim("paper over ours, both as they are", self.whole_run.ratio(every), 5000),
-            Claim("paper over ours, at equal re-solves", self.whole_run.ratio(schedule), 100),
-            Claim("our last loss above the paper's, relative", excess, 1e-6, at_least=False),
+            Claim("paper over genmix, both unchanged", self.whole_run.ratio(every), 5000),
+            Claim(
+                "paper over genmix, with the same re-solves", self.whole_run.ratio(schedule), 100
+            ),
+            Claim(
+                "relative excess of our last loss over the paper's", excess, 1e-6, at_least=False
+            ),
         ]
 
     @cached_property
@@ -168,8 +172,8 @@ class Contest:
         here, package = self.reached, self.one_solve.rows[-1]
         rows = [
             Row("genmix, default selector", run.per_round, self.ours.loss, self.ours.gap),
-            Row("the same, and its gap read at every re-solve", run.certified / rounds),
-            Row("paper, every round", every, here.value, here.gap, "scaled"),
+            Row("the same, with the gap read after every re-solve", run.certified / rounds),
+            Row("paper, in every round", every, here.value, here.gap, "scaled"),
             Row("paper, at our re-solves", schedule, how="scaled"),
         ]
         if self.early is not None:
@@ -178,14 +182,20 @@ class Contest:
             rows.append(Row("paper, at our re-solves, to our tolerance", cost, how=how))
         solves = over_rounds(theirs.at, self._package_seconds(), run.resolves) / rounds
         rows += [
-            Row("statistics anew and Newton, every round", self._anew() / rounds, how="scaled"),
+            Row(
+                "statistics from scratch and Newton, in every round",
+                self._anew() / rounds,
+                how="scaled",
+            ),
             Row("SLSQP, at our re-solves", solves, package.loss, package.gap, "scaled"),
         ]
-        return Table("the whole run; loss and gap of a last solve on all samples", "s/round", rows)
+        return Table(
+            "the whole run, with loss and gap of a final solve on all samples", "s/round", rows
+        )
 
     @cached_property
     def one_solve(self) -> Table:
-        """The loss from the last statistics, then a solve; the paper needs no such loss."""
+        """Forming the loss from the last statistics and solving; the paper does not form such a loss."""
         tally, arms = self.run.tally(self.at.rounds), range(self.at.arms)
         before = gx.solve(self.run.loss(int(self.at.rounds / 1.01)))
         ours, taken = timed(
@@ -199,15 +209,15 @@ class Contest:
             Row("paper", paper.STEPS * per_step, here.value, here.gap, "scaled from its steps"),
         ]
         if self.early is not None:
-            how = f"scaled, {self.early} steps from uniform at the tuned step size"
+            how = f"scaled, {self.early} steps from uniform with the tuned step size"
             cost = self.early * per_step
             rows.append(Row("paper, to our tolerance", cost, gap=gaps[self.early], how=how))
         rows.append(Row("SLSQP", package_taken, there.value, there.gap))
-        title = "one solve on the last statistics, from the mixture of a hundredth fewer samples"
+        title = "one solve on the last statistics, from the mixture of 1% fewer samples"
         return Table(title, "s/solve", rows)
 
     def _package_seconds(self) -> list[float]:
-        """Of SLSQP on our loss, each time from the mixture of a hundredth fewer samples."""
+        """Seconds of SLSQP on our loss, always from the mixture of 1% fewer samples."""
         taken = []
         for count in self.theirs.at:
             loss, before = self.run.loss(count), gx.solve(self.run.loss(int(count / 1.01)))

@@ -1,4 +1,4 @@
-"""Seconds that ``import genmix`` takes, against ``import numpy``."""
+"""Seconds of ``import genmix``, against ``import numpy``."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ MODULES = ("genmix", "numpy")
 def run(size: Size = "full") -> Report:
     at = SIZES[size]
     for module in MODULES:
-        probe(module)  # brings the files into memory
+        probe(module)  # loads the files into the cache
     taken = np.array([[probe(module) for module in MODULES] for _ in range(at.repeats)])
     inside, whole = np.moveaxis(np.median(taken, axis=0), 1, 0)
     tables = [
         Table(title, "s", [Row(f"import {name}", float(cost[i])) for i, name in enumerate(MODULES)])
-        for title, cost in (("the import alone", inside), ("the whole process", whole))
+        for title, cost in (("only the import", inside), ("the whole process", whole))
     ]
     ratio = float(inside[0] / inside[1])
     return Report(
-        "start of a process",
+        "startup",
         size,
         asdict(at),
         tables,
         [Claim("import genmix over import numpy", ratio, 3, at_least=False)],
-        ["medians of fresh processes in turn, files in the system's cache"],
+        ["medians over new processes, alternating, with files in the cache of the system"],
         {"seconds": taken},
     )
 
 
 def probe(module: str) -> tuple[float, float]:
-    """Seconds of the import itself, and of the whole process."""
+    """Seconds of the import, and of the whole process."""
     begin = perf_counter()
     command = [sys.executable, "-c", PROBE.format(module=module)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A study of recorded arms: what the controller costs a sample, journal included, and its memory."""
+"""A study of recorded arms: overhead per sample, including the journal, and memory."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def run(size: Size) -> Report:
         ],
     )
     return Report(
-        "A whole study",
+        "a whole study",
         size,
         asdict(at),
         [table],
         [
-            Claim("milliseconds a sample", 1000 * each, 3.0, at_least=False),
-            Claim("peak memory, all samples over a fifth of them", growth, 1.2, at_least=False),
+            Claim("milliseconds per sample", 1000 * each, 3.0, at_least=False),
+            Claim("peak memory, all samples over one fifth of them", growth, 1.2, at_least=False),
         ],
         [
             f"peak resident memory {whole['peak']:.0f} MiB after {at.samples} samples, "
@@ -63,7 +63,7 @@ def run(size: Size) -> Report:
 
 
 def play(size: Size, samples: int) -> dict[str, Any]:
-    """For a process of its own: one study."""
+    """Runs in its own process: one study."""
     at = SIZES[size]
     import genmix as gx
 

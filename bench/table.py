@@ -1,4 +1,4 @@
-"""What a benchmark found: tables of costs with ratios, claims with targets, as text and as JSON."""
+"""The results of a benchmark: tables of costs with ratios, claims with targets, as text and JSON."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Size = Literal["full", "quick", "tiny"]
 
 @dataclass(frozen=True)
 class Row:
-    """One way of doing the job: its cost in the table's unit, and what it reached."""
+    """One contestant: its cost in the unit of the table, and the loss and gap it reached."""
 
     who: str
     cost: float
     loss: float | None = None
     gap: float | None = None
     how: str = "measured"
-    """How the cost was found: measured, or what was scaled from what."""
+    """How the cost was determined, e.g. measured or scaled."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Ways of doing one job; the first row is the one that ratios are relative to."""
+    """Contestants in one task; ratios are relative to the first row."""
 
     title: str
     unit: str
     rows: Sequence[Row]
     reached: str = "loss"
-    """What the rows' losses are, where they are not losses."""
+    """Heading of the losses, if they are something else."""
 
     def ratio(self, row: Row) -> float:
         return row.cost / self.rows[0].cost
@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A number and the target that it is held against at full size."""
+    """A number and its target, which applies at full size."""
 
     what: str
     value: float
@@ -70,7 +70,7 @@ class Claim:
 
     @property
     def at_small_size(self) -> str:
-        """Without a verdict, which the target is not made for."""
+        """The claim without a verdict, since the target is for the full size."""
         return f"{self.what}: {_brief(self.value)} (at full size {self._bound})"
 
     @property
@@ -80,7 +80,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Report:
-    """All that one benchmark has to say."""
+    """The complete output of a benchmark."""
 
     title: str
     size: Size
@@ -89,7 +89,7 @@ class Report:
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers beside those of the tables, for the JSON."""
+    """Further numbers for the JSON file."""
 
     def __str__(self) -> str:
         settings = ", ".join(f"{key} {value}" for key, value in self.parameters.items())
@@ -130,7 +130,7 @@ def _brief(value: float | None, digits: int = 4) -> str:
 
 
 def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of columns that are not empty: names and remarks to the left, numbers to the right."""
+    """Lines without empty columns; names and remarks are left-aligned, numbers right-aligned."""
     used = [any(column[1:]) for column in zip(*cells, strict=True)]
     cells = [[cell for cell, use in zip(row, used, strict=True) if use] for row in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -144,7 +144,7 @@ def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):  # arrays and numpy's numbers
+    if hasattr(value, "tolist"):  # arrays and numpy scalars
         return _jsonable(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_jsonable(item) for item in value]

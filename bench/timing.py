@@ -1,4 +1,4 @@
-"""Seconds of an action, and of a run of rounds of which only some were measured."""
+"""Time actions, and runs of which only some rounds were measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def timed(repeats: int, action: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-    """What the action returns and the median of its seconds."""
+    """The result of the action and its median seconds."""
     taken = []
     for _ in range(repeats):
         begin = perf_counter()
@@ -30,5 +30,5 @@ def median_seconds(repeats: int, action: Callable[..., Any], *arguments: Any) ->
 
 
 def over_rounds(at: Sequence[int], cost: Sequence[float], rounds: Sequence[int]) -> float:
-    """The cost of all ``rounds``, from its measurement ``at`` some of them, linear between."""
+    """The cost of all ``rounds``, interpolated linearly from measurements ``at`` some of them."""
     return float(np.sum(np.interp(rounds, at, cost)))

@@ -1,4 +1,4 @@
-"""A whole online run under log-Vendi with the cosine kernel, against the paper's procedure."""
+"""A whole online run with log-Vendi and the cosine kernel, against the paper's procedure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds whose best mixture has weight on every arm, and runs in them with all of their regret."""
+"""Worlds whose best mixture has weight on every arm, and simulated runs with their regret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MakeObjective = Callable[[Rows], gx.Objective]
 
 @dataclass(frozen=True)
 class World:
-    """Arms' pools, a reference pool, and the best mixture under one objective."""
+    """The pools of the arms, and the best mixture for one objective."""
 
     arms: dict[str, Rows]
     best: Mixture
@@ -51,10 +51,10 @@ def interior_worlds(
 
 @dataclass(frozen=True)
 class Run:
-    """One simulated run: regret of the mixtures over the rounds, what is in hand at the end."""
+    """A simulated run: the regret of its mixtures, and its final score and counts."""
 
     regret: Rows
-    """``L(α_t) − L(α*)`` at each round after the warm start."""
+    """``L(α_t) − L(α*)`` in each round after the warm start."""
     pooled: float
     counts: dict[str, int]
 
@@ -62,7 +62,7 @@ class Run:
 def simulate(
     world: World, policy: gx.Policy, rounds: int, seed: int, warm_start: int = 20, **options: object
 ) -> Run:
-    """``rounds`` samples in all, the warm start among them; arms' streams are the same for every policy."""
+    """Run ``rounds`` samples, including the warm start; every policy sees the same streams of samples."""
     selector = gx.Selector(
         list(world.arms),
         world.best.objective,

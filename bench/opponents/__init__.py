@@ -1,1 +1,1 @@
-"""What genmix is compared with: each written plainly and without waste."""
+"""The opponents of genmix, each in a plain and efficient implementation."""

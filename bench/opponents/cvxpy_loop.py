@@ -1,4 +1,4 @@
-"""One CVXPY solve a round of ``αᵀKα − 2 b·α`` over the simplex, as published code does it."""
+"""One CVXPY solve per round of ``αᵀKα − 2 b·α`` over the simplex, as in published code."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SOLVERS = ("OSQP", "CLARABEL", "DAQP", "SCS")
 
 
 def rebuilt(matrix: Array, linear: Array) -> Array:
-    """The problem written anew in every round, for the solver that CVXPY chooses."""
+    """Builds the problem in every round, for the solver that CVXPY chooses."""
     alpha = cp.Variable(len(linear), nonneg=True)
     form = cp.quad_form(alpha, cp.psd_wrap(matrix)) - 2 * linear @ alpha
     cp.Problem(cp.Minimize(form), [cp.sum(alpha) == 1]).solve()
     return _feasible(alpha.value)
 
 
-class Parametrised:
-    """The problem written once, with a root of K and with b as parameters."""
+class Parametrized:
+    """The problem built once, with a root of K and b as parameters."""
 
     def __init__(self, arms: int, solver: str) -> None:
         self._alpha = cp.Variable(arms, nonneg=True)
@@ -44,11 +44,11 @@ class Parametrised:
 
 
 def fastest(matrix: Array, linear: Array, repeats: int) -> tuple[str, dict[str, float], Solve]:
-    """The fastest way here among those that solve the problem, and the seconds of all."""
+    """The fastest variant that solves the problem on this machine, and the seconds of all."""
     ways: dict[str, Solve] = {"rebuilt": rebuilt}
     for solver in SOLVERS:
         if solver in cp.installed_solvers():
-            ways[f"parametrised, {solver}"] = Parametrised(len(linear), solver)
+            ways[f"parametrized, {solver}"] = Parametrized(len(linear), solver)
     losses = {name: _loss(matrix, linear, solve(matrix, linear)) for name, solve in ways.items()}
     least = min(losses.values())
     scale = abs(least) + float(np.max(np.abs(matrix)))

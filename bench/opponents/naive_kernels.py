@@ -1,8 +1,8 @@
-"""Gaussian kernels by pairwise differences in a three-dimensional block, as published code has them.
+"""Gaussian kernels by pairwise differences in a three-dimensional block, as in published code.
 
-``(x[:, None, :] − y[None, :, :])²`` summed over the last axis, in a block that is reused. The
-published code is torch in float32; numpy and torch in float64 are here beside it, and the shape of the
-block is the fastest of a few.
+``(x[:, None, :] − y[None, :, :])²`` is summed over the last axis, in a reused block. The published
+code uses torch in float32; this module also has numpy and torch in float64, with the fastest of several
+block shapes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Array = NDArray[np.float64]
 Sum = Callable[[Array, Array], float]
 
 SHAPES = ((1, 32), (1, 128), (1, 512), (8, 8), (8, 32), (32, 32), (64, 64))
-"""Rows against rows of a block."""
+"""Block shapes: rows of x and rows of y."""
 
 
 class BlockSum(ABC):
-    """``Σ_ab k(x_a, y_b)^power``, a block of pairs at a time."""
+    """``Σ_ab k(x_a, y_b)^power``, one block of pairs at a time."""
 
     def __init__(self, shape: tuple[int, int], sigma: float, power: int) -> None:
         self._shape, self._rate = shape, -power / (2 * sigma**2)
@@ -43,7 +43,7 @@ class BlockSum(ABC):
 
 
 class PlainSum(BlockSum):
-    """The formula as one writes it."""
+    """The straightforward formula."""
 
     def _part(self, x: Any, y: Any) -> float:
         apart = x[:, None, :] - y[None, :, :]
@@ -62,19 +62,19 @@ class NumpySum(BlockSum):
 
 
 class TorchSum(BlockSum):
-    """On all cores, where numpy's differences are taken on one."""
+    """Uses all cores, unlike numpy's differences, which use one."""
 
     def __init__(
         self, d: int, shape: tuple[int, int], sigma: float, power: int, dtype: str = "float64"
     ) -> None:
-        import torch  # here, so that a process which only measures memory need not hold it
+        import torch  # imported here, so that processes that only measure memory do not load it
 
         super().__init__(shape, sigma, power)
         self._torch: Any = torch
         self._room = torch.empty(shape[0] * shape[1] * d, dtype=getattr(torch, dtype))
 
     def __call__(self, x: Any, y: Any) -> float:
-        """Of arrays of its own type, which it then shares."""
+        """Arrays of the same type are shared, not copied."""
         return super().__call__(self._torch.as_tensor(x), self._torch.as_tensor(y))
 
     def _part(self, x: Any, y: Any) -> float:
@@ -84,7 +84,7 @@ class TorchSum(BlockSum):
 
 
 def plain(x: Array, y: Array, sigma: float, power: int, repeats: int) -> tuple[str, Sum]:
-    """The formula as one writes it, in the fastest of the block shapes."""
+    """The straightforward formula, with the fastest of the block shapes."""
     ways: dict[str, Sum] = {f"{r}×{c}": PlainSum((r, c), sigma, power) for r, c in SHAPES}
     best = min(ways, key=lambda name: median_seconds(repeats, ways[name], x, y))
     return best, ways[best]
@@ -108,7 +108,7 @@ def fastest(
 
 
 class PairSums:
-    """Sums over all pairs of every two arms, and with a reference, a row at a time."""
+    """Sums over all pairs of samples, by pair of arms, and with a reference; updated row by row."""
 
     def __init__(
         self,
@@ -119,14 +119,14 @@ class PairSums:
         reference: Array | None,
         sum_of: Sum,
     ) -> None:
-        """Goes on from samples and sums in hand, with room for some more samples of each arm."""
+        """Starts from existing samples and sums, with room for some more samples of each arm."""
         self.counts = [len(rows) for rows in arms]
         self._kept = [np.concatenate([rows, np.empty((room, rows.shape[1]))]) for rows in arms]
         self.pairs, self.cross = pairs.copy(), cross.copy()
         self._reference, self._sum = reference, sum_of
 
     def add(self, arm: int, row: Array) -> None:
-        """The new sample against all earlier ones and the reference; with itself it counts once."""
+        """Adds the pairs of a new sample with all earlier ones, itself (once) and the reference."""
         x = row[None, :]
         for other, count in enumerate(self.counts):
             total = self._sum(x, self._kept[other][:count])

@@ -1,8 +1,8 @@
-"""The paper's procedure: exponentiated gradient, one eigendecomposition a step, many steps a round.
+"""The paper's procedure: exponentiated gradient with one eigendecomposition per step, many steps per round.
 
-Moments follow each sample by a rank-one update. They are kept where the steps need them: for the
+Each sample is a rank-one update of the moments. They are stored in the form that the steps need: for the
 Fréchet distance as ``Fᵀ S_i F`` with ``F Fᵀ = Σ_0``, so that nothing has to be formed in a round.
-A step mixes the m matrices, takes one symmetric eigendecomposition, forms the matrix function by one
+A step mixes the m matrices, computes one symmetric eigendecomposition, forms the matrix function as one
 product of a matrix with its own transpose, and takes m inner products with it, all in place.
 """
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 Eigh = Callable[[Array], tuple[Array, Array]]
 
 STEPS = 1000
-"""Steps a round, as the paper says."""
+"""Steps per round, as in the paper."""
 
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Step sizes to try, in units of the inverse spread of the first gradient."""
@@ -43,13 +43,13 @@ class Problem(Protocol):
 
 
 class Statistics(Problem, Protocol):
-    """A loss that follows the samples."""
+    """A loss that is updated with each sample."""
 
     def add(self, arm: int, rows: Array) -> None: ...
 
 
 class Moments:
-    """Sums of ``x`` and ``x xᵀ`` of every arm, and room for one mixture of them."""
+    """Sums of ``x`` and ``x xᵀ`` for every arm, and buffers for one mixture of them."""
 
     def __init__(self, arms: int, columns: int, eigh: Eigh = EIGHS["numpy"]) -> None:
         self.arms = arms
@@ -71,18 +71,18 @@ class Moments:
         return self._mixed
 
     def decompose(self, matrix: Array) -> tuple[Array, Array]:
-        """Eigenvalues, those at the level of rounding lifted to it, and eigenvectors."""
+        """Eigenvalues, bounded below by the rounding level, and eigenvectors."""
         values, basis = self._eigh(matrix)
         floor = max(len(values) * np.finfo(float).eps * values[-1], 1e-300)
         return np.maximum(values, floor), basis
 
     def function(self, basis: Array, values: Array) -> Array:
-        """``U diag(values) Uᵀ`` for positive values, by one product; ``basis`` is used up."""
+        """``U diag(values) Uᵀ`` for positive values, by one product; overwrites ``basis``."""
         basis *= np.sqrt(values)
         return np.dot(basis, basis.T, out=self._function)
 
     def inner(self, matrix: Array) -> Array:
-        """``⟨matrix, E x xᵀ⟩`` of every arm."""
+        """``⟨matrix, E x xᵀ⟩`` for every arm."""
         products: Array = self.second.reshape(self.arms, -1) @ matrix.reshape(-1)
         return products / self.counts
 
@@ -128,12 +128,12 @@ class Vendi(Moments):
         values, basis = self.decompose(self.mix(alpha))
         logs = np.log(values)
         value = float(values @ logs)
-        # The trace is 1, so that no eigenvalue is above 1 and −log C is positive.
+        # The trace is 1, so no eigenvalue exceeds 1 and −log C is positive.
         return value, 1 - self.inner(self.function(basis, np.maximum(-logs, 0.0)))
 
 
 class VendiGram:
-    """The same on the kernel matrix of the samples: the paper's form for fewer samples than columns."""
+    """The same with the kernel matrix of the samples: the paper's form for fewer samples than columns."""
 
     def __init__(self, arms: int, columns: int, most: int, eigh: Eigh = EIGHS["numpy"]) -> None:
         self.arms = arms
@@ -158,7 +158,7 @@ class VendiGram:
         values, basis = self._eigh(roots[:, None] * self._gram[:now, :now] * roots)
         values = np.maximum(values, now * np.finfo(float).eps * values[-1])
         logs = np.log(values)
-        # ⟨log ρ + I, ∂ρ/∂q_j⟩ = ((log ρ + I) ρ)_jj / q_j, of which only the diagonal is needed.
+        # ⟨log ρ + I, ∂ρ/∂q_j⟩ = ((log ρ + I) ρ)_jj / q_j, so only the diagonal is needed.
         diagonal = np.square(basis, out=basis) @ (values * (logs + 1))
         return float(values @ logs), np.bincount(arm, diagonal, self.arms) / alpha
 
@@ -183,14 +183,14 @@ def descend(problem: Problem, alpha: Array, step: float, steps: int) -> tuple[Ar
         gaps.append(float(slope @ alpha - slope.min()))
         logs -= step * slope
         logs -= logs.max()
-        np.maximum(logs, -300, out=logs)  # no weight vanishes for good
+        np.maximum(logs, -300, out=logs)  # no weight vanishes permanently
         alpha = np.exp(logs)
         alpha /= alpha.sum()
     return alpha, gaps
 
 
 def tuned_step(problem: Problem, steps: int, factors: tuple[float, ...] = FACTORS) -> float:
-    """The step size with the least loss after ``steps`` steps from the uniform mixture."""
+    """The step size with the smallest loss after ``steps`` steps from the uniform mixture."""
     alpha = uniform(problem)
     unit = 1 / float(np.ptp(problem.expand(alpha)[1]))
     tried = [factor * unit for factor in factors]
@@ -199,7 +199,7 @@ def tuned_step(problem: Problem, steps: int, factors: tuple[float, ...] = FACTOR
 
 
 def steps_until(gaps: list[float], gap: float) -> int | None:
-    """After how many steps the gap was as small as this, if it ever was."""
+    """The number of steps after which the gap was at most ``gap``, or None."""
     return next((step for step, reached in enumerate(gaps) if reached <= gap), None)
 
 
@@ -208,7 +208,7 @@ def uniform(problem: Problem) -> Array:
 
 
 def fastest_eigh(columns: int, repeats: int = 2) -> tuple[str, dict[str, float]]:
-    """Which eigendecomposition is the fastest here, and the seconds of all."""
+    """The fastest eigendecomposition on this machine, and the seconds of all."""
     rows = np.random.default_rng(0).standard_normal((2 * columns, columns))
     matrix = rows.T @ rows / len(rows)
     taken = {name: median_seconds(repeats, eigh, matrix) for name, eigh in EIGHS.items()}

@@ -1,9 +1,10 @@
-"""A round of the published Mixture-UCB script, as that does it.
+"""A round of the published Mixture-UCB script, implemented as in that script.
 
-Samples are stacked anew and turned to float32 anew; kernel values come from plain differences in blocks
-of 800 rows, those with the reference once for every arm although they are the same, and they are kept in
-lists of which means are taken for the problem and for the score; the problem is written for CVXPY anew,
-in terms of its own. Its exploration bonus is set to 0, so that it looks for the same mixture as we do.
+In every round, samples are stacked and converted to float32 again. Kernel values come from plain
+differences in blocks of 800 rows; those with the reference are computed once per arm, although they are
+the same. They are kept in lists, whose means enter the problem and the score. The CVXPY problem is built
+from separate terms in every round. The exploration bonus is set to 0, so that the script looks for the
+same mixture as genmix.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ BLOCK = 800
 
 
 def kernel_total(x: Any, y: Any, sigma: float, power: int) -> float:
-    """``Σ k(x_a, y_b)^power`` by differences, a block of 800 by 800 rows at a time."""
-    import torch  # here, so that a process which only measures memory need not hold it
+    """``Σ k(x_a, y_b)^power`` by differences, in blocks of 800 by 800 rows."""
+    import torch  # imported here, so that processes that only measure memory do not load it
 
     x, y = torch.Tensor(x), torch.Tensor(y)
     total = 0.0
@@ -35,7 +36,7 @@ def kernel_total(x: Any, y: Any, sigma: float, power: int) -> float:
 
 
 class PublishedLoop:
-    """Goes on from samples and sums in hand, a sample and a solve at a time."""
+    """Starts from existing samples and sums; each round adds one sample and solves."""
 
     def __init__(
         self,
@@ -73,13 +74,11 @@ class PublishedLoop:
             if self._reference is not None:
                 with_reference = kernel_total(new, self._reference, *self._kernel)
                 self._linear[arm].append(with_reference / len(self._reference))
-        self.pairs[arm, arm] += (
-            1.0  # the script counts a sample with itself twice, which is no work
-        )
+        self.pairs[arm, arm] += 1.0  # the script counts a sample with itself twice, at no cost
         self._arms[arm] = np.concatenate([self._arms[arm], new])
 
     def score(self) -> float:
-        """Of all samples as one set, up to the reference's own term."""
+        """The score of all samples as one set, up to the reference's own term."""
         loss = float(self.pairs.sum()) / sum(self.counts) ** 2
         if self._reference is None:
             return 1 / loss
@@ -90,12 +89,12 @@ class PublishedLoop:
         counts = np.array(self.counts, dtype=float)
         quadratic = self.pairs / np.outer(counts, counts)
         if self._reference is None:
-            return minimiser(quadratic, None)
-        return minimiser(quadratic, 2 * np.array([np.mean(values) for values in self._linear]))
+            return minimizer(quadratic, None)
+        return minimizer(quadratic, 2 * np.array([np.mean(values) for values in self._linear]))
 
 
-def minimiser(quadratic: Array, linear: Array | None) -> Array:
-    """``argmin αᵀ quadratic α − linear·α`` over the simplex, every term an expression of its own."""
+def minimizer(quadratic: Array, linear: Array | None) -> Array:
+    """``argmin αᵀ quadratic α − linear·α`` over the simplex, with one expression per term."""
     size = len(quadratic)
     alpha, bonus = cp.Variable(size, nonneg=True), np.zeros(size)
     weights: Any = sum(alpha[arm] * corner for arm, corner in enumerate(np.eye(size)))

@@ -1,4 +1,4 @@
-"""Statistics from scratch in every round, then our own solver: what streaming statistics save."""
+"""Statistics from scratch in every round, then our solver: shows what streaming statistics save."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class Recompute:
-    """A round that reads all samples again; what depends on the reference alone is kept."""
+    """A round that reads all samples again; quantities that depend only on the reference are kept."""
 
     def __init__(self, objective: gx.Objective, arms: int, d: int) -> None:
         self._empty = objective.tally(arms, np.empty((0, d)))

@@ -1,4 +1,4 @@
-"""scipy's SLSQP on our own loss and gradient: what one takes from the shelf for a smooth program."""
+"""SciPy's SLSQP on our loss and gradient: the off-the-shelf solver for a smooth problem."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Array = NDArray[np.float64]
 
 
 def solve(loss: Loss, start: Array, tolerance: float = 1e-14, steps: int = 200) -> Array:
-    """The mixture that SLSQP ends at.
+    """The mixture that SLSQP finds.
 
-    The loss is scaled to the size of its tolerance's unit, and the plane's values at the vertices
-    serve as gradient: on the simplex they are the gradient up to a constant.
+    The loss is divided by its magnitude, so that the tolerance is relative. The values of the tangent
+    plane at the vertices serve as the gradient; on the simplex, they equal it up to a constant.
     """
     unit = loss.expand(start).magnitude or 1.0
 

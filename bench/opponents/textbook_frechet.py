@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 
 def distance(rows: Array, mean: Array, covariance: Array) -> float:
-    """``‖μ−μ_0‖² + Tr(Σ + Σ_0 − 2 (Σ Σ_0)^½)`` with covariances normalised by 1/n."""
+    """``‖μ−μ_0‖² + Tr(Σ + Σ_0 − 2 (Σ Σ_0)^½)`` with covariances normalized by 1/n."""
     own_mean, own = rows.mean(axis=0), np.cov(rows, rowvar=False, bias=True)
     root = scipy.linalg.sqrtm(own @ covariance)
     apart = own_mean - mean

@@ -1,4 +1,4 @@
-"""The ``vendi-score`` package, in its form for the shape of the samples."""
+"""The ``vendi-score`` package, in the form that suits the shape of the samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 
 def score(rows: Array) -> float:
-    """The Vendi score under the cosine kernel: by ``score_dual`` where rows outnumber columns."""
+    """The Vendi score with the cosine kernel, by ``score_dual`` if there are more rows than columns."""
     form = vendi.score_dual if rows.shape[0] > rows.shape[1] else vendi.score_X
     return float(form(rows))
 

@@ -1,4 +1,4 @@
-"""The benchmarks' opponents are right, their reports say what was found, and each of them runs."""
+"""The opponents in the benchmarks are correct, reports contain the results, and every benchmark runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bench.timing import over_rounds
 
 import genmix as gx
 from bench import gpu
-from genmix.objectives.base import Batch
+from genmix.objectives import Batch
 from genmix.solvers.loss import Loss, QuadraticLoss
 from tests.support import helpers
 from tests.support.helpers import safe_dirichlet
@@ -63,7 +63,7 @@ CASES = {
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[Loss, paper.Statistics]:
-    """Our loss and the paper's statistics of the same samples, told one by one."""
+    """Our loss and the paper's statistics of the same samples, added one by one."""
     objective, make, each = CASES[request.param]
     problem = make()
     for arm, rows in enumerate(samples(WORLD, each).values()):
@@ -80,7 +80,7 @@ def test_the_papers_loss_and_gradient_are_ours(case: tuple[Loss, paper.Statistic
         here = loss.expand(alpha)
         value, slope = problem.expand(alpha)
         assert value == pytest.approx(here.value, rel=1e-9)
-        # On the simplex a gradient is known up to a constant.
+        # On the simplex, a gradient is determined up to a constant.
         ours = here.gradient - here.gradient @ alpha
         assert slope - slope @ alpha == pytest.approx(ours, rel=1e-9, abs=1e-9)
 
@@ -93,7 +93,7 @@ def test_the_papers_steps_end_at_our_optimum(case: tuple[Loss, paper.Statistics]
     there = loss.expand(mixture)
     assert there.value == pytest.approx(ours.loss, abs=1e-8)
     assert there.gap <= 1e-6
-    # Its own gap is the certificate's, less what rounding adds to that.
+    # Its gap equals the certificate's, except for what rounding adds to that.
     assert gaps[0] == pytest.approx(loss.expand(paper.uniform(problem)).gap, rel=1e-6)
     reached = paper.steps_until(gaps, 1e-3)
     assert reached is not None
@@ -144,7 +144,7 @@ def test_naive_kernel_sums_are_ours(make: Any, shape: tuple[int, int], power: in
 def test_sums_row_by_row_are_those_of_our_tally(
     objective: gx.Objective, power: int, real: Any
 ) -> None:
-    """From sums in hand over new rows, with a sample's pair with itself counted once."""
+    """Existing sums plus new rows, where the pair of a sample with itself counts once."""
     drawn = list(samples(WORLD, 12).values())
     arms = [rows[:10] for rows in drawn]
     before, after = (helpers.loss_of(objective, rows) for rows in (arms, drawn))
@@ -170,7 +170,7 @@ def test_statistics_anew_are_the_streaming_ones(objective: gx.Objective) -> None
             tally.add(arm, Batch(row[None, :]))
     streaming = tally.loss(range(ARMS))
     engine = Recompute(objective, ARMS, D)
-    for _ in range(2):  # the second round starts from nothing, too
+    for _ in range(2):  # the second round also starts from scratch
         anew = engine.loss(arms)
         for alpha in np.random.default_rng(1).dirichlet(np.ones(ARMS), 5):
             assert anew.value(alpha) == pytest.approx(streaming.value(alpha), rel=1e-10)
@@ -194,7 +194,7 @@ def test_a_run_knows_what_it_drew() -> None:
     assert counts == run.selector.counts
     assert sum(map(len, run.first(50).values())) == 50
     assert run.resolves[0] == 10 * ARMS
-    assert run.resolves == list(range(10 * ARMS, 91))  # below 100 samples, each is a hundredth
+    assert run.resolves == list(range(10 * ARMS, 91))  # below 100 samples, each adds more than 1%
     last = gx.solve(run.loss(90))
     assert run.weights == pytest.approx(last.weights, abs=1e-3)
 
@@ -247,7 +247,7 @@ def test_a_child_tells_its_own_memory_and_not_that_of_its_parent() -> None:
 
 
 def test_profiled_time_goes_to_the_part_that_asked_for_it() -> None:
-    """Helpers' seconds are those of their callers, in the shares in which they were called."""
+    """The seconds of a helper are split among its callers in proportion to the time of their calls."""
     solver, tell = (
         ("src/genmix/solvers/simplex.py", 1, "solve"),
         ("src/genmix/selector/selector.py", 1, "tell"),
@@ -289,7 +289,7 @@ def test_without_a_cuda_device_the_gpu_benchmark_says_so(monkeypatch: pytest.Mon
 
 
 def test_the_gpu_benchmark_needs_torch_alone() -> None:
-    """Beside numpy and what genmix itself needs."""
+    """Apart from numpy and the dependencies of genmix."""
     code = "import sys, bench.__main__, bench.gpu; print(*{n.split('.')[0] for n in sys.modules})"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
