@@ -63,7 +63,9 @@ def run(size: Size = "full") -> Report:
         mebibytes: in_child("bench.kernel_sums:memory", size, mebibytes).value
         for mebibytes in at.block_mebibytes
     }
-    told = ", ".join(f"{extra:.1f} MiB with blocks of {size} MiB" for size, extra in used.items())
+    described = ", ".join(
+        f"{extra:.1f} MiB with blocks of {size} MiB" for size, extra in used.items()
+    )
     return Report(
         "kernel sums, exact Gaussian",
         size,
@@ -79,7 +81,7 @@ def run(size: Size = "full") -> Report:
             "and is scaled to all pairs",
             "straightforward differences: the plain formula in float64, with the fastest block shape; "
             "optimized: in place, with reused buffers, on all cores, with the fastest library and shape",
-            f"peak memory in addition to the samples: {told} (each in its own process)",
+            f"peak memory in addition to the samples: {described} (each in its own process)",
         ],
         {"sampled_seconds": sampled.ways, "memory_mib": used},
     )

@@ -42,7 +42,7 @@ ALIKE = 0.95
 def run(size: Size = "full") -> Report:
     at = SIZES[size]
     tables = []
-    for told, alike in (("distinct arms", 0.0), ("similar arms", ALIKE)):
+    for label, alike in (("distinct arms", 0.0), ("similar arms", ALIKE)):
         world = clouds(at.arms, at.d, alike=alike)
         arms, real = samples(world, at.each), reference(world, 2 * at.d)
         kernel = gx.Gaussian().fix_bandwidths([*arms.values(), real])
@@ -53,7 +53,9 @@ def run(size: Size = "full") -> Report:
             "RKE": gx.RKE(kernel),
         }
         tables += [
-            _table(f"{name}, {told}", Pool.of(arms, objective), _problem(name, objective, arms), at)
+            _table(
+                f"{name}, {label}", Pool.of(arms, objective), _problem(name, objective, arms), at
+            )
             for name, objective in objectives.items()
         ]
     return Report(

@@ -42,18 +42,18 @@ def main() -> int:
     folder = unused(Path("runs"), "city-demo")
     with serving(FREE) as addresses:
         study = study_at(addresses)
-        learnt = watched(study, folder / "mixture")
-        if learnt.status == "finished":
+        learned = watched(study, folder / "mixture")
+        if learned.status == "finished":
             print(
                 f"\n{FRESH} fresh sentences per arm, to evaluate the mixture:",
                 file=sys.stderr,
             )
             fresh = watched(evenly(study), folder / "fresh")
             if fresh.status == "finished":
-                show(learnt, compare(embeddings(fresh), learnt.weights))
+                show(learned, compare(embeddings(fresh), learned.weights))
                 return 0
-            learnt = fresh
-    return stopped(learnt, addresses)
+            learned = fresh
+    return stopped(learned, addresses)
 
 
 def unused(parent: Path, name: str) -> Path:

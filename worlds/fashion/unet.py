@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 WIDTH = (48, 96, 128)  # channels at 28, 14 and 7 pixels
-TOLD = 128
+EMBEDDING = 128
 
 
 class Block(nn.Module):
@@ -20,12 +20,12 @@ class Block(nn.Module):
             nn.GroupNorm(8, inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1)
         )
         self.norm = nn.GroupNorm(8, outputs)
-        self.told = nn.Linear(TOLD, 2 * outputs)
+        self.modulation = nn.Linear(EMBEDDING, 2 * outputs)
         self.second = nn.Sequential(nn.SiLU(), nn.Conv2d(outputs, outputs, 3, padding=1))
         self.shortcut = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
 
-    def forward(self, images: Tensor, told: Tensor) -> Tensor:
-        scale, shift = self.told(told)[:, :, None, None].chunk(2, 1)
+    def forward(self, images: Tensor, condition: Tensor) -> Tensor:
+        scale, shift = self.modulation(condition)[:, :, None, None].chunk(2, 1)
         between = self.norm(self.first(images)) * (1 + scale) + shift
         return self.shortcut(images) + self.second(between)
 
@@ -49,9 +49,9 @@ class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         fine, middle, coarse = WIDTH
-        self.classes = nn.Embedding(10, TOLD)
-        self.tell = nn.Sequential(
-            nn.Linear(TOLD, TOLD), nn.SiLU(), nn.Linear(TOLD, TOLD), nn.SiLU()
+        self.classes = nn.Embedding(10, EMBEDDING)
+        self.condition = nn.Sequential(
+            nn.Linear(EMBEDDING, EMBEDDING), nn.SiLU(), nn.Linear(EMBEDDING, EMBEDDING), nn.SiLU()
         )
         self.enter = nn.Conv2d(1, fine, 3, padding=1)
         self.down_fine = Block(fine, fine)
@@ -70,17 +70,17 @@ class UNet(nn.Module):
 
     def forward(self, images: Tensor, time: Tensor, labels: Tensor) -> Tensor:
         """``time`` runs from 0 (an image) to 1 (noise)."""
-        told = self.tell(waves(time) + self.classes(labels))
-        fine = self.down_fine(self.enter(images), told)
-        middle = self.down_middle(self.to_middle(fine), told)
-        coarse = self.attention(self.down_coarse(self.to_coarse(middle), told))
-        up = self.twice(self.up_coarse(coarse, told))
-        up = self.twice(self.up_middle(torch.cat([up, middle], 1), told))
-        return self.leave(self.up_fine(torch.cat([up, fine], 1), told))
+        condition = self.condition(waves(time) + self.classes(labels))
+        fine = self.down_fine(self.enter(images), condition)
+        middle = self.down_middle(self.to_middle(fine), condition)
+        coarse = self.attention(self.down_coarse(self.to_coarse(middle), condition))
+        up = self.twice(self.up_coarse(coarse, condition))
+        up = self.twice(self.up_middle(torch.cat([up, middle], 1), condition))
+        return self.leave(self.up_fine(torch.cat([up, fine], 1), condition))
 
 
 def waves(time: Tensor) -> Tensor:
     """The time as sines and cosines of frequencies from 1 to 1000."""
-    powers = torch.linspace(0, math.log(1000), TOLD // 2, device=time.device)
+    powers = torch.linspace(0, math.log(1000), EMBEDDING // 2, device=time.device)
     angles = time[:, None] * powers.exp()
     return torch.cat([angles.sin(), angles.cos()], 1)
