@@ -210,7 +210,7 @@ class Comparison:
         Returns
         -------
         Paired
-            The mean difference with its 95 % interval, and the p-values of a paired t-test and a
+            The mean difference with its 95% interval, and the p-values of a paired t-test and a
             Wilcoxon signed-rank test.
 
         Raises
@@ -234,7 +234,7 @@ class Comparison:
         Returns
         -------
         bool or None
-            None if the 95 % interval of the difference contains zero.
+            None if the 95% interval of the difference contains zero.
         """
         found = self.against(policy, other, t).difference
         return (found.mean > 0) == self.maximise if found.excludes_zero else None
@@ -290,7 +290,7 @@ class Comparison:
         return rows
 
     def band_rows(self, what: str = "pooled", policies: Sequence[str] | None = None) -> Table:
-        """Means with 95 % bands of a curve, for a chart.
+        """Means with 95% bands of a curve, for a chart.
 
         Rows start at the end of the warm start, before which all policies do the same.
 

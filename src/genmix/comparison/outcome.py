@@ -46,9 +46,9 @@ class Outcome:
     locked_out: float | None
     """Fraction of repeats in which an arm of the optimum got no sample in the second half."""
     reached: dict[str, float]
-    """Median time after which the population score stays within 1 % or 5 % of the best score.
+    """Median time after which the population score stays within 1% or 5% of the best score.
 
-    The loss of a sum of objectives has no zero; there it is 1 % or 5 % of the loss at stake.
+    The loss of a sum of objectives has no zero; there it is 1% or 5% of the loss at stake.
     """
     shares: dict[str, float]
     """Mean share of each arm in the samples."""

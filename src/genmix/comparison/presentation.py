@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 HEADINGS = (
     "policy",
     "score at T",
-    "± 95 %",
+    "± 95%",
     "mixture",
     "regret",
     "exponent",
     "least share",
     "locked out",
-    "within 1 %",
-    "within 5 %",
+    "within 1%",
+    "within 5%",
 )
 VERDICTS = {True: "better", False: "worse", None: "no significant difference"}
 

@@ -18,7 +18,7 @@ LEAST_TIMES = 5
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % confidence interval (Student's t)."""
+    """A mean with its 95% confidence interval (Student's t)."""
 
     mean: float
     low: float
@@ -52,7 +52,7 @@ def bands(
 
 
 def student(degrees: int) -> float:
-    """The two-sided 95 % quantile of Student's t."""
+    """The two-sided 95% quantile of Student's t."""
     stats = require("scipy.stats", "paper", "a confidence interval")
     return float(stats.t.ppf(0.5 + LEVEL / 2, degrees))
 
@@ -108,7 +108,7 @@ def cumulative(
 
 @dataclass(frozen=True)
 class Exponent:
-    """The slope of log regret against log t, with its 95 % interval (jackknife, Student's t)."""
+    """The slope of log regret against log t, with its 95% interval (jackknife, Student's t)."""
 
     slope: float
     low: float

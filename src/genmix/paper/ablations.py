@@ -105,7 +105,7 @@ ITEMS = (
         "breeds and city",
         "The paper names neither its two datasets nor the bandwidth; we use dogs and city at the median "
         "distance. It solves in every round; here the weights are solved for again after the samples "
-        f"have grown by {100 * FEATURE_GROWTH:g} %.",
+        f"have grown by {100 * FEATURE_GROWTH:g}%.",
         random_features,
     ),
     Item(

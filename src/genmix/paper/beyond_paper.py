@@ -116,7 +116,7 @@ def _gains_output(gains: Sequence[PairedGain], found: Sequence[Comparison]) -> I
         groups.setdefault(f"{each.policy} against {each.other}, {when}", []).append(each)
     counts = [f"{title}: {verdict_counts(group)}\n" for title, group in groups.items()]
     final = [each for each in gains if each.t == last[each.world]]
-    text = "\n".join([*counts, "", gain_table(gains), _locked_out_table(found)])
+    text = "\n".join([*counts, "", gain_table(gains), "", _locked_out_table(found)])
     return ItemOutput({"duels": [each.row() for each in gains]}, {"duels": gain_chart(final)}, text)
 
 
@@ -142,7 +142,7 @@ def _unbiased_variants(objective: Any) -> dict[str, Variant]:
 
 
 GROWTH = {
-    "re-solved at 1 % growth": Variant(resolve_growth=0.01),
+    "re-solved at 1% growth": Variant(resolve_growth=0.01),
     "re-solved every round": Variant(resolve_growth=0.0),
 }
 WARM = {f"warm start {m}": Variant(warm_start=m) for m in (2, 5, 10, 20)}
@@ -276,8 +276,8 @@ ITEMS = (
     ),
     _item(
         "beyond-growth",
-        "Re-solving at 1 % growth or in every round",
-        _compare_options(GROWTH, [("re-solved at 1 % growth", "re-solved every round")]),
+        "Re-solving at 1% growth or in every round",
+        _compare_options(GROWTH, [("re-solved at 1% growth", "re-solved every round")]),
     ),
     _item(
         "beyond-warm",

@@ -160,7 +160,7 @@ def paired_gain(
 
 def gain_table(gains: Sequence[PairedGain]) -> str:
     """One line per gain."""
-    headings = ["world", "objective", "", "against", "t", "gain in % (95 %)", ""]
+    headings = ["world", "objective", "", "against", "t", "gain in % (95%)", ""]
     rows = [
         [
             each.world,

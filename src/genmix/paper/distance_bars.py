@@ -27,7 +27,7 @@ from genmix.paper.subsamples import Arms, halves, over_subsamples
 MIXTURE, EVEN = "best mixture", "even mixture"
 
 WHISKER = 1.96
-"""In standard deviations, so that whiskers cover 95 % of the splits."""
+"""In standard deviations, so that whiskers cover 95% of the splits."""
 
 
 def make_bars(settings: Settings) -> ItemOutput:

@@ -53,7 +53,7 @@ def fidelity(settings: Settings) -> ItemOutput:
     ]
     text = (
         "The loss is L(α) − w θ·α, where θ is the precision or density of the samples against real ones "
-        "(k = 5). Scores are those of all samples at T, mean ± half of the 95 % interval.\n\n"
+        "(k = 5). Scores are those of all samples at T, mean ± half of the 95% interval.\n\n"
     )
     return ItemOutput(
         {"sweep": rows}, {"sweep": charts.sweep(panels)}, text + table(headings, lines)

@@ -35,7 +35,7 @@ def spread(mean: float | None, std: float | None) -> str:
 
 
 def plus_minus(interval: Interval) -> str:
-    """A mean and half the width of its 95 % interval, to the digits that matter."""
+    """A mean and half the width of its 95% interval, to the digits that matter."""
     half = (interval.high - interval.low) / 2
     if math.isnan(half) or half <= 1e-12 * abs(interval.mean):  # one repeat, or no randomness
         return f"{interval.mean:.4g}"
@@ -55,7 +55,7 @@ def data_line(world: World) -> str:
     if world.reference is not None:
         parts.append(f"{len(world.reference)} reference samples")
     parts.append(f"encoder {world.encoder or 'unknown'}")
-    return ", ".join(parts) + (f" ({world.note})." if world.note else ".")
+    return ", ".join(parts) + (f" ({world.note.rstrip('.')})." if world.note else ".")
 
 
 def _pool_sizes(world: World) -> str:
@@ -69,7 +69,7 @@ def _pool_sizes(world: World) -> str:
 def settings_line(found: Comparison) -> str:
     options, world = found.plan.options, found.plan.world
     growth = options.resolve_growth
-    solved = f"at {100 * growth:g} % growth" if growth else "in every round"
+    solved = f"at {100 * growth:g}% growth" if growth else "in every round"
     drawn = "" if options.draw == "iid" else f", drawn by {options.draw}"
     return (
         f"{found.repeats} paired repeats, T = {options.rounds}, warm start {options.warm_start}, "
@@ -88,7 +88,7 @@ def outcome_table(found: Comparison) -> str:
         "exponent",
         "least share",
         "locked out",
-        "within 1 % / 5 % after",
+        "within 1% / 5% after",
     ]
     lines = [settings_line(found)]
     if found.plan.options.population:
@@ -120,5 +120,5 @@ def tests_table(found: Comparison) -> str:
         ]
         for row in found.test_table()
     ]
-    headings = ["paired difference at T", "95 %", "p (t)", "p (Wilcoxon)", ""]
+    headings = ["paired difference at T", "95%", "p (t)", "p (Wilcoxon)", ""]
     return table(headings, rows) + "\n" if rows else ""

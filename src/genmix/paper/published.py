@@ -277,7 +277,7 @@ CHOICES = {
     ),
     "growth": (
         "The paper solves in every round; here the weights are solved for again after the samples have grown "
-        "by 1 %, a choice that beyond-growth tests."
+        "by 1%, a choice that beyond-growth tests."
     ),
     "convex": (
         "The text calls log-Vendi convex in the weights; it is concave, and its negative is minimized."

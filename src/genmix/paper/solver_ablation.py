@@ -348,7 +348,7 @@ def _run_table(compared: Rows) -> str:
 
 
 def _percent(row: dict[str, Any]) -> str:
-    return f"{row['percent']:+.2f} % [{row['percent_low']:+.2f}, {row['percent_high']:+.2f}]"
+    return f"{row['percent']:+.2f}% [{row['percent_low']:+.2f}, {row['percent_high']:+.2f}]"
 
 
 ITEMS = (

@@ -48,7 +48,7 @@ class Run:
     counts : dict of str to int
         The number of samples, by arm.
     timeline : list of dict
-        Weights and scores over the run; the number of samples grows by 2 % from row to row.
+        Weights and scores over the run; the number of samples grows by 2% from row to row.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Run:
 
     @property
     def timeline(self) -> list[dict[str, Any]]:
-        """Weights and scores over the run; the number of samples grows by 2 % from row to row."""
+        """Weights and scores over the run; the number of samples grows by 2% from row to row."""
         with JournalReader.open(self.folder) as journal:
             return journal.timeline()
 

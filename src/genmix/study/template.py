@@ -68,7 +68,7 @@ budget:                       # the run ends at the first limit it reaches
 #  time: 30m
 
 # draw: iid                   # or tracking
-# resolve_growth: 0.01        # recompute the mixture each time there are 1 % more samples
+# resolve_growth: 0.01        # recompute the mixture each time there are 1% more samples
 # in_flight: 8                # concurrent samples over all arms
 # retries: {attempts: 5, first_wait: 1.0, longest_wait: 60.0, timeout: 300.0}
 # stop_when: {weights_within: 0.01, over: 100}

@@ -77,7 +77,7 @@ export function score(value) {
 
 export function percent(value) {
   if (value === null || value === undefined) return "–";
-  return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
+  return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`;
 }
 
 export function duration(seconds) {
