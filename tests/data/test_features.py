@@ -259,7 +259,10 @@ BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "torch, complex": (tensor(torch.ones((2, 2), dtype=torch.complex64)), ("complex64",)),
     "torch, a module": (tensor(torch.nn.Linear(2, 2)), ("not a plain tensor", "torch.save")),
     "torch map, nothing known": (tensor({"a": torch.ones(2, 2)}), ("contains a", "key=")),
-    "torch map, no tensor": (tensor({"features": "text"}), ("x.pt (features)", "not a dense tensor")),
+    "torch map, no tensor": (
+        tensor({"features": "text"}),
+        ("x.pt (features)", "not a dense tensor"),
+    ),
     "jsonl of texts": (jsonl({"text": "a city"}), ("embed the texts", "'embedding'")),
     "jsonl, nothing there": (jsonl({"x": 1}), ("line 1", "'embedding' is not a list of numbers")),
     "jsonl, later texts": (jsonl(FIRST, {"text": "b"}), ("line 2", "encoder")),
@@ -402,4 +405,6 @@ def test_a_missing_package_names_the_fix(
         "except gx.InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.search(rf"needs the package {module}; .*pip install {module} .*genmix\[{extra}\]", done.stdout)
+    assert re.search(
+        rf"needs the package {module}; .*pip install {module} .*genmix\[{extra}\]", done.stdout
+    )
