@@ -108,7 +108,7 @@ def test_another_run_in_the_folder_is_left_alone(finished: tuple[Path, dict[str,
     folder, _ = finished
     other = CliRunner().invoke(app, ["demo", "--seed", "7", "--out", str(folder)])
     assert other.exit_code == 2
-    assert "has another run; pass another folder with --out" in other.stderr
+    assert "contains another run; pass another folder with --out" in other.stderr
 
 
 def test_vendi_needs_no_reference(tmp_path: Path) -> None:

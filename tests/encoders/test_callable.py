@@ -112,10 +112,10 @@ def test_what_a_function_does_wrong_is_said(body: str, part: str, tmp_path: Path
 
 def test_the_dimension_may_not_change(tmp_path: Path) -> None:
     code = "def embed(c): return [[0.0] * len(c)] * len(c)"
-    with pytest.raises(EncodingError, match="dimensions") as caught:
+    with pytest.raises(EncodingError, match="dimension") as caught:
         built(tmp_path, code, batch=3).encode(TEXTS)  # 3, then 2
     one_sentence(caught.value)
-    with pytest.raises(EncodingError, match="5 dimensions after 4"):
+    with pytest.raises(EncodingError, match="dimension 5 after vectors of dimension 4"):
         built(tmp_path, code, dimension=4).encode(TEXTS)
     assert built(tmp_path, code, dimension=4).dimension == 4
 

@@ -196,13 +196,13 @@ def test_without_the_hub_what_is_here_loads_and_the_rest_is_said_in_a_sentence(
     said = in_a_process_with(home, LOAD, **environment)
     assert said[::2] == NAMES
     assert said[1] == said[3] == "loaded"
-    assert "the hub cannot be reached" in one_sentence(InputError(said[5]))
+    assert "the Hub cannot be reached" in one_sentence(InputError(said[5]))
 
 
 def test_a_model_that_the_hub_does_not_have(home: Path, empty_hub: str) -> None:
     said = in_a_process_with(home, LOAD, HF_ENDPOINT=empty_hub)
     assert said[1] == "loaded"
-    assert "the hub has no model" in one_sentence(InputError(said[5]))
+    assert "the Hub has no model" in one_sentence(InputError(said[5]))
 
 
 def test_a_short_name_is_the_library_s_own(tmp_path: Path) -> None:

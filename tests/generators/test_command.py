@@ -159,13 +159,16 @@ def test_a_faulty_sample_is_one_failure_of_the_same_process(
 @pytest.mark.parametrize(
     "line, said",
     [
-        ("print('loading the model', flush=True)", "'loading the model', which is not a reply"),
-        ("print('[1]', flush=True)", "which is not a reply"),
-        ("say({'level': 'info'})", "which is not a reply"),
+        (
+            "print('loading the model', flush=True)",
+            "'loading the model', which is not a valid reply",
+        ),
+        ("print('[1]', flush=True)", "which is not a valid reply"),
+        ("say({'level': 'info'})", "which is not a valid reply"),
         ("say({'text': 'a', 'index': 7})", "answered request 7 instead of 0"),
-        ("print('x' * 100, end='', flush=True); sys.exit(0)", "exited before it answered"),
+        ("print('x' * 100, end='', flush=True); sys.exit(0)", "exited without a reply"),
         ("sys.exit('no weights: key-123456 refused')", "(stderr: no weights: *** refused)"),
-        ("os.close(0); os.close(1); time.sleep(60)", "exited before it answered"),
+        ("os.close(0); os.close(1); time.sleep(60)", "exited without a reply"),
     ],
 )
 def test_after_a_line_that_is_no_reply_the_program_is_started_anew(

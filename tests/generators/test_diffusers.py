@@ -160,7 +160,7 @@ def test_arms_with_the_same_pipeline_share_it(study: Path) -> None:
 
 
 def test_pipelines_that_are_not_there(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"it has no model_index.json"):
+    with pytest.raises(InputError, match=r"model_index.json is missing"):
         arm_of(study, "./none")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "model_index.json").write_text("{}")

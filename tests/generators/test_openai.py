@@ -286,7 +286,10 @@ def test_an_empty_text_was_paid_for(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     "choice, said",
     [
-        ({"message": {"content": None}, "finish_reason": "length"}, "empty text; raise max_tokens"),
+        (
+            {"message": {"content": None}, "finish_reason": "length"},
+            "empty text; increase max_tokens",
+        ),
         ({"message": {"content": "half a"}, "finish_reason": "content_filter"}, "filter"),
     ],
 )
@@ -331,7 +334,7 @@ def test_odd_waits(header: str, seconds: float | None, endpoint: Endpoint) -> No
         (400, "rejects the request (400: no); correct the settings of the arm"),
         (422, "rejects the request (422: no)"),
         (405, "rejects the request (405: no)"),
-        (404, "does not know the model 'tiny', or the address is wrong (404: no)"),
+        (404, "does not know the model 'tiny', or the URL is wrong (404: no)"),
         (401, "requires a key (401: no); set api_key_env"),
         (403, "requires a key (403: no)"),
     ],
@@ -486,12 +489,12 @@ def test_a_refused_key_is_found_before_it_costs(
         ({"base_url": "http://me:pw@host/v1"}, "contains a password"),
         ({"base_url": "http://host/v1?key=1"}, "contains a password or a query"),
         ({"base_url": None}, "set base_url, or api_key_env"),
-        ({"mode": "completion", "system": "s"}, "put them into the prompt"),
-        ({"mode": "completion", "examples": [{"user": "a", "assistant": "b"}]}, "into the prompt"),
+        ({"mode": "completion", "system": "s"}, "put them in the prompt"),
+        ({"mode": "completion", "examples": [{"user": "a", "assistant": "b"}]}, "in the prompt"),
         ({"examples": [{"user": "a"}]}, "assistant"),
         ({"extra_body": {"n": 3}}, "which genmix sets"),
         ({"extra_body": {"stream": True}}, "which genmix sets"),
-        ({"extra_body": {"temperature": 1}}, "make it a setting"),
+        ({"extra_body": {"temperature": 1}}, "use the arm's setting instead"),
         ({"price": {"input": 1}}, "output"),
         ({"price": {"input": -1, "output": 1}}, "greater than or equal to 0"),
         ({"temperature": -1}, "greater than or equal to 0"),

@@ -225,7 +225,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(kind: str, tmp_path: Pat
     Image.new("RGB", (2, 2)).save(outside / "secret.png")
     target = {"file": outside / "secret.png", "folder": outside, "dangling": tmp_path / "no.png"}
     (folder / "b.png").symlink_to(target[kind])
-    refused(tmp_path, "images", "b.png is a link out of")
+    refused(tmp_path, "images", "b.png is a link to a place outside")
 
 
 def test_a_file_that_turns_into_a_link_is_not_read(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_file_that_turns_into_a_link_is_not_read(tmp_path: Path) -> None:
     (folder / "a.png").symlink_to(tmp_path / "secret.png")
     (outcome,) = all_of(generator)
     assert isinstance(outcome, GenerationError)
-    assert "is a link out of the folder" in str(outcome)
+    assert "is a link to a place outside the folder" in str(outcome)
 
 
 def test_the_folder_itself_may_be_a_link_and_so_may_what_stays_inside(tmp_path: Path) -> None:

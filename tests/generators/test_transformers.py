@@ -273,7 +273,7 @@ def test_models_may_be_loaded_at_the_same_time(study: Path, tmp_path: Path) -> N
 
 
 def test_models_that_cannot_be_loaded(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no model in .*none \(it has no config.json\)"):
+    with pytest.raises(InputError, match=r"there is no model in .*none \(config.json is missing\)"):
         arm_of(study, "./none")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="there is no model in"):

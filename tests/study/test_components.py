@@ -119,7 +119,7 @@ BAD_TERMS: list[tuple[str, str]] = [
         "policy: [uniform]",
         "policy is a list; use a name such as mixture-greedy, or {mixture-greedy: {parameters}}.",
     ),
-    ("policy: {fixed: {}}", "fixed has no 'weights'; add it (share of each arm, by label)."),
+    ("policy: {fixed: {}}", "fixed has no 'weights'; add it (weight of each arm by label)."),
     (
         "policy: {fixed: {weight: 1}}",
         "unknown key 'weight' in fixed; did you mean 'weights'?",

@@ -24,12 +24,12 @@ WHOLE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"objective": "precision"},
-        "objective: precision needs a reference; add 'reference:' with a features file, a text "
+        "objective: precision needs a reference; add 'reference:' with a feature file, a text "
         "file or a folder of images.",
     ),
     (
         {"objective": ["vendi", "frechet-distance"]},
-        "objective[1]: frechet-distance needs a reference; add 'reference:' with a features file, a "
+        "objective[1]: frechet-distance needs a reference; add 'reference:' with a feature file, a "
         "text file or a folder of images.",
     ),
     (
@@ -70,12 +70,12 @@ WHOLE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"arms": {"a": {"kind": "openai", "model": "m", "base_url": "http://x/v1", "prompt": "p"}}},
-        "encoder: the study has no 'encoder', and the samples of arm 'a' are not vectors; add one, "
+        "encoder: the study has no 'encoder', but the samples of arm 'a' are not vectors; add one, "
         "e.g. 'encoder: {kind: sentence-transformers, model: …}'.",
     ),
     (
         {"arms": {"a": {"kind": "recorded", "path": "x.jsonl"}}},
-        "encoder: the study has no 'encoder', and the samples of arm 'a' are not vectors; add one, "
+        "encoder: the study has no 'encoder', but the samples of arm 'a' are not vectors; add one, "
         "e.g. 'encoder: {kind: sentence-transformers, model: …}'.",
     ),
 ]

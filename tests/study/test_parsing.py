@@ -147,7 +147,7 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
             "study.yaml, line 3: the key true is not text; put it in quotes: 'true'.",
             "study.yaml, line 4: a key is a list; use text.",
             "study.yaml, line 6: a key is a mapping; use text.",
-            "study.yaml, line 8: a key is empty; write it before the colon.",
+            "study.yaml, line 8: a key is empty; write a key before the colon.",
         ],
     ),
     "numbers out of range": (
@@ -164,11 +164,15 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
     "a merge bomb": (MERGES, [f"study.yaml, line 128: {TOO_LARGE}"]),
     "an alias inside its own list": (
         "arms: &a [*a]\n",
-        ["study.yaml, line 1: *a refers to no &a above it; define it, or put the text in quotes."],
+        [
+            "study.yaml, line 1: *a is used, but &a is not defined above it; define it, or quote the text."
+        ],
     ),
     "an alias of its own mapping": (
         "arms: &a {x: {y: *a}}\n",
-        ["study.yaml, line 1: *a refers to no &a above it; define it, or put the text in quotes."],
+        [
+            "study.yaml, line 1: *a is used, but &a is not defined above it; define it, or quote the text."
+        ],
     ),
     "an unknown alias": (
         "prompt: *bold* text\n",
@@ -179,7 +183,7 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "a merge of a number": (
         "a: &a 5\nb: {<<: *a}\n",
-        ["study.yaml, line 2: << needs a mapping; write *name of one."],
+        ["study.yaml, line 2: << needs a mapping; write an alias of one, e.g. *name."],
     ),
     "too deep": (
         "a: " + "[" * 60 + "]" * 60,
@@ -192,7 +196,8 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
     "two documents": (
         "seed: 1\n---\nseed: 2\n",
         [
-            "study.yaml, line 2: a second document begins here; a study is one document, so remove the '---'."
+            "study.yaml, line 2: a second document begins here, but a study is a single document; "
+            "remove the '---'."
         ],
     ),
     "a colon in a text": (
@@ -227,14 +232,14 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
         "a:\n    b: 1\n  c: 2\n",
         [
             "study.yaml, line 3: this is not valid YAML (expected <block end>, but found '<block "
-            "mapping start>'); indent it like the other lines of its block."
+            "mapping start>'); indent the line like the other lines of its block."
         ],
     ),
     "a reserved character": (
         "name: @city\n",
         [
             "study.yaml, line 1: this is not valid YAML (found character '@' that cannot start any "
-            "token); put text that begins with it in quotes."
+            "token); put text that begins with this character in quotes."
         ],
     ),
     "an unknown escape": (
@@ -247,8 +252,8 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
     "an impossible escape": (
         'a: "\\U0001F600"\nb: "\\UFFFFFFFF"\n',
         [
-            "study.yaml, line 2: an escaped character does not exist; correct what follows the "
-            "backslash."
+            "study.yaml, line 2: an escape sequence is not a valid character; correct the text after "
+            "the backslash."
         ],
     ),
     "a control character": (
@@ -300,6 +305,6 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> Non
 def test_characters_that_no_file_can_hold_are_rejected(tmp_path: Path) -> None:
     arms = 'arms: {a: {kind: recorded, path: "x\\0"}, b: {kind: recorded, path: "\\ud800"}}'
     assert problems_in(tmp_path, with_line(arms)) == [
-        "study.yaml, line 3: path of arm 'a' contains a character that no file can hold; remove it.",
-        "study.yaml, line 3: path of arm 'b' contains a character that no file can hold; remove it.",
+        "study.yaml, line 3: path of arm 'a' contains a character that a file cannot contain; remove it.",
+        "study.yaml, line 3: path of arm 'b' contains a character that a file cannot contain; remove it.",
     ]

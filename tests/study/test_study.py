@@ -240,7 +240,7 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     ("retries: {give_up: -5}", "retries.give_up is -5; use a number above 0."),
     (
         "retries: {first_wait: 2m}",
-        "retries: longest_wait (60) is below first_wait (120); raise it.",
+        "retries: longest_wait (60) is below first_wait (120); increase it.",
     ),
     (ARM % "temperature: hot", "temperature of arm 'smol' is 'hot'; use a number of at least 0."),
     (ARM % "temperature: -1", "temperature of arm 'smol' is -1; use a number of at least 0."),
@@ -253,7 +253,7 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     (ARM % "mode: talk", "mode of arm 'smol' is 'talk'; use 'chat' or 'completion'."),
     (
         ARM % "examples: [{user: a}]",
-        "examples[0] of arm 'smol' has no 'assistant'; add it (the ideal answer of the model).",
+        "examples[0] of arm 'smol' has no 'assistant'; add it (the model's ideal answer).",
     ),
     (
         "arms: {a: {kind: callable, function: make}}",
@@ -315,8 +315,8 @@ def test_every_missing_section_is_reported(tmp_path: Path) -> None:
     assert problems_in(tmp_path, "seed: 1\n") == [
         "study.yaml, line 1: the study has no 'arms'; add it (the generators: a mapping from label to "
         "settings).",
-        "study.yaml, line 1: the study has no 'budget'; add it (what the run may spend: samples, cost "
-        "or time).",
+        "study.yaml, line 1: the study has no 'budget'; add it (limits of the run: samples, cost or "
+        "time).",
         "study.yaml, line 1: the study has no 'objective'; add it (what to optimize).",
     ]
 

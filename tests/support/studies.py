@@ -102,11 +102,11 @@ KEYS = {
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
 ADVICE = "put it in an environment variable and set api_key_env to the variable's name."
 NO_NAME = (
-    "is not the name of an environment variable; write the NAME of the variable that holds the "
+    "is not the name of an environment variable; write the NAME of the variable that contains the "
     "secret, e.g. OPENAI_API_KEY."
 )
 NO_SECRETS = f"a secret does not belong in a study; {ADVICE}"
-CONTAINS_SECRET = f"contains what looks like a secret, which does not belong in a study; {ADVICE}"
+CONTAINS_SECRET = f"seems to contain a secret, which does not belong in a study; {ADVICE}"
 LOOKS_LIKE_SECRET = f"looks like a secret, which does not belong in a study; {ADVICE}"
 
 

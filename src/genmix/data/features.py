@@ -140,7 +140,7 @@ def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> st
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
         raise InputError(
-            f"{path} contains {', '.join(names) or 'no arrays'}; select the features with "
+            f"{path} contains {', '.join(names) or 'no arrays'}; choose the features with "
             f"read_features(path, key=...) or --key, or {otherwise}."
         )
     return found[0]
@@ -211,7 +211,7 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == EMBEDDING] or floats
     if len(found) != 1:
         raise InputError(
-            f"{path} has the columns {', '.join(schema.names) or '(none)'}; select the embeddings "
+            f"{path} has the columns {', '.join(schema.names) or '(none)'}; choose the embeddings "
             f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
         )
     return found[0]
@@ -276,7 +276,7 @@ def _embedding_in(line: str, field: str, path: Path, number: int) -> list[float]
         )
     value = record.get(field)
     if not isinstance(value, list) or not all(type(entry) in (int, float) for entry in value):
-        raise InputError(f"{path}, line {number}: {field!r} is not a list of numbers; correct it.")
+        raise InputError(f"{path}, line {number}: {field!r} is not a list of numbers; write one.")
     return value
 
 

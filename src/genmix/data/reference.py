@@ -57,7 +57,7 @@ def samples_of(reference: object) -> Samples:
     found = _read(reference)
     if isinstance(found, Moments):
         raise InputError(
-            "the reference consists of moments, but this objective needs samples; "
+            "the reference contains only moments, but this objective needs samples; "
             "pass the reference samples."
         )
     return found

@@ -1,4 +1,4 @@
-"""The demo: a bundled study that runs like any other and leaves a run folder with its report."""
+"""The demo: a bundled study that runs like any other and creates a run folder with a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STUDY = Path(str(resources.files("genmix.demo"))) / "study.yaml"
 
 
 def demo_study(samples: int, seed: int, objective: str) -> dict[str, Any]:
-    """The bundled study with these settings; the objective is ``fd`` or ``vendi``."""
+    """Return the bundled study with these settings; ``objective`` is ``fd`` or ``vendi``."""
     study: dict[str, Any] = yaml.safe_load(STUDY.read_text("utf-8"))
     study |= {"seed": seed, "budget": {"samples": samples}}
     if objective == "fd":
@@ -30,7 +30,7 @@ def demo_study(samples: int, seed: int, objective: str) -> dict[str, Any]:
 
 
 def run_demo(folder: Path, samples: int, seed: int, objective: str, options: Options) -> Run:
-    """Start the demo, or continue it if the folder has the same demo already."""
+    """Start the demo, or continue it if the folder already contains the same demo."""
     from genmix.runs.journal_reader import JournalReader
     from genmix.runs.journal_schema import JOURNAL
     from genmix.runs.prepare import Plan
@@ -42,5 +42,5 @@ def run_demo(folder: Path, samples: int, seed: int, objective: str, options: Opt
     with JournalReader.open(folder) as journal:
         is_same = journal.meta("study") == plan.study.plain()
     if not is_same:
-        raise InputError(f"{folder} has another run; pass another folder with --out.")
+        raise InputError(f"{folder} contains another run; pass another folder with --out.")
     return continue_run(folder, options)

@@ -1,6 +1,7 @@
-"""Five generators of handwritten digits and an encoder, as plain functions that a study can name.
+"""Five generators of handwritten digits and an encoder, as plain functions for a study.
 
-``worlds/digits/make.py`` fitted them to half of scikit-learn's digits. Two of them know only some digits.
+``worlds/digits/make.py`` fitted them to half of scikit-learn's digits. Two generators know only some of
+the digits.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ GIBBS_STEPS = 100
 SIDE = 8
 """Pixels along one side of a digit."""
 ZOOM = 4
-"""Every pixel is drawn as a square of this side, so that a report shows the digits at a readable size."""
+"""Side length of the square that represents one pixel, so that digits are readable in a report."""
 
 
 @cache
 def _parameters() -> dict[str, dict[str, Any]]:
-    """The fitted arrays by model and name."""
+    """Load the fitted arrays by model and name."""
     found: dict[str, dict[str, Any]] = {}
     with resources.files("genmix.demo").joinpath("models.npz").open("rb") as file:
         for key, array in np.load(file, allow_pickle=False).items():
@@ -32,28 +33,30 @@ def _parameters() -> dict[str, dict[str, Any]]:
 
 
 def draw(seeds: Sequence[int], model: str) -> list[Any]:
-    """One image per seed, as unsigned bytes of shape ``(32, 32)``."""
+    """Return one image per seed, as uint8 pixels of shape ``(32, 32)``."""
     sample = _from_boltzmann_machine if model == "rbm" else _from_gaussians
     return [_picture(sample(_parameters()[model], np.random.default_rng(seed))) for seed in seeds]
 
 
 def embed(images: Sequence[bytes]) -> Any:
-    """The hidden layer of a digit classifier ``(n, 64)``, as FID uses that of an image classifier."""
+    """Return hidden-layer activations ``(n, 64)`` of a digit classifier, like the features of FID."""
     encoder = _parameters()["encoder"]
     pixels = np.stack([_pixels(image) for image in images])
     return np.tanh(pixels @ encoder["matrix"] + encoder["intercepts"])
 
 
 def _from_gaussians(model: dict[str, Any], rng: np.random.Generator) -> Any:
-    """A draw from a mixture of Gaussians in the leading principal components."""
+    """Draw from a mixture of Gaussians in the leading principal components."""
     component = rng.choice(len(model["means"]), p=model["weights"] / model["weights"].sum())
-    root = model["roots"][component % len(model["roots"])]  # kernel densities share one width
+    root = model["roots"][
+        component % len(model["roots"])
+    ]  # kernel density estimates have one bandwidth
     point = model["means"][component] + root @ rng.standard_normal(len(root))
     return point @ model["components"] + model["center"]
 
 
 def _from_boltzmann_machine(model: dict[str, Any], rng: np.random.Generator) -> Any:
-    """The end of a Gibbs chain of its own."""
+    """Draw from a restricted Boltzmann machine with a separate Gibbs chain."""
     weights, start = model["components"], model["start"]
     visible = (rng.random(len(start)) < start).astype(float)
     for _ in range(GIBBS_STEPS):
@@ -74,7 +77,7 @@ def _picture(pixels: Any) -> Any:
 
 
 def _pixels(image: bytes) -> Any:
-    """The 64 pixels of a picture, from 0 to 1."""
+    """Decode an image to its 64 pixels, from 0 to 1."""
     from PIL import Image
 
     picture = np.asarray(Image.open(io.BytesIO(image)).convert("L"), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The encoder protocol, the settings of every kind, and the base class of encoders that batch."""
+"""The encoder protocol, and base classes for encoders and their settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from genmix.errors import InputError
 Rows = NDArray[np.float32]
 
 DEEP_MODES = ("I", "F")
-"""Prefixes of Pillow modes with more than 8 bits per channel, which convert() would clip."""
+"""Prefixes of Pillow modes with more than 8 bits per channel; convert() would clip them."""
 
 
 class EncodingError(Exception):
@@ -32,22 +32,22 @@ class Encoder(Protocol):
     """Embeds samples. Its methods block; the run loop calls them in a thread."""
 
     name: str
-    """Kind, model and post-processing. It is printed with every score and is part of cache keys."""
+    """Kind, model and post-processing. Shown with every score and part of cache keys."""
 
     @property
     def dimension(self) -> int | None:
-        """Dimension of the embeddings, or None while it is unknown."""
+        """Dimension of the embeddings, or None if not known yet."""
         ...
 
     def encode(self, samples: Sequence[Sample]) -> NDArray[Any]:
-        """Return embeddings ``(n, d)``, float32 or float64.
+        """Return float32 or float64 embeddings of shape ``(n, d)``.
 
-        A row must not depend on the other samples of the batch.
+        A row must not depend on the other samples in the batch.
         """
         ...
 
     def load(self) -> None:
-        """Load what :meth:`encode` needs, so that errors appear before a sample is paid for."""
+        """Load models and check connections, so that errors appear before any sample is paid for."""
         ...
 
     def close(self) -> None:
@@ -56,24 +56,24 @@ class Encoder(Protocol):
 
 
 class EncoderSettings(BaseModel):
-    """Settings of an encoder. A subclass has a literal ``kind``, which names it in study files."""
+    """Settings of an encoder. Each subclass has a literal ``kind``, its name in study files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """Modules that this kind imports beyond the dependencies of genmix."""
+    """Optional modules that this kind imports."""
     extra: ClassVar[str] = ""
-    """The extra of genmix that installs them."""
+    """The extra of genmix that installs these modules."""
 
     normalise: bool = Field(False, description="Scale every embedding to unit length.")
 
     @abstractmethod
     def build(self, folder: Path) -> Encoder:
-        """Build the encoder; paths are relative to ``folder``; invalid settings raise InputError."""
+        """Build the encoder, with paths relative to ``folder``; raise InputError on invalid settings."""
 
 
 class BatchEncoder(ABC):
-    """Embeds batch by batch, checks the rows and normalizes them; subclasses write ``embed``."""
+    """Embeds samples in batches, then validates and normalizes rows. Subclasses define ``embed``."""
 
     def __init__(
         self, name: str, *, batch: int, normalise: bool, dimension: int | None = None
@@ -93,7 +93,7 @@ class BatchEncoder(ABC):
         widths = sorted({part.shape[1] for part in parts})
         if len(widths) > 1 or self.dimension not in (None, widths[0]):
             raise EncodingError(
-                f"{self.name} returned vectors of {widths[-1]} dimensions after "
+                f"{self.name} returned vectors of dimension {widths[-1]} after vectors of dimension "
                 f"{self.dimension or widths[0]}; use an encoder with a fixed dimension."
             )
         self.dimension = widths[0]
@@ -113,16 +113,16 @@ class BatchEncoder(ABC):
 
     @abstractmethod
     def embed(self, samples: Sequence[Sample]) -> Any:
-        """Return the embeddings of one batch, ``(n, d)``, of any real dtype."""
+        """Return the embeddings ``(n, d)`` of one batch, with any real dtype."""
 
     def load(self) -> None:  # noqa: B027 - not every encoder has a model
-        """Load the model now, so that errors appear before a sample is paid for."""
+        """Load the model now, so that errors appear before any sample is paid for."""
 
     def close(self) -> None:  # noqa: B027
         """Release the model."""
 
     def _checked(self, rows: Any, start: int) -> Rows:
-        with np.errstate(over="ignore"):  # what float32 cannot represent becomes infinite
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite
             matrix = np.asarray(rows, np.float32)
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if bad.size:
@@ -143,12 +143,12 @@ class BatchEncoder(ABC):
 
 
 def texts_of(samples: Sequence[Sample], encoder: str) -> list[str]:
-    """Return the texts of the samples; samples of another modality raise EncodingError."""
+    """Return the texts of the samples; raise EncodingError for samples of another modality."""
     return [_content(sample, "text", encoder) for sample in samples]
 
 
 def images_of(samples: Sequence[Sample], encoder: str) -> list[Any]:
-    """Return the images decoded as RGB; samples of another modality raise EncodingError."""
+    """Return the images as RGB; raise EncodingError for samples of another modality."""
     return [open_image(_content(sample, "image", encoder)) for sample in samples]
 
 
@@ -171,18 +171,16 @@ def _content(sample: Sample, modality: str, encoder: str) -> Any:
 
 
 def open_image(content: bytes) -> Any:
-    """Decode a PNG, JPEG or WebP as a Pillow image in RGB; transparency is dropped."""
+    """Decode a PNG, JPEG or WebP image to a Pillow image in RGB; transparency is dropped."""
     image_module = require("PIL.Image", extra="images", what="an image encoder")
     try:
         image = image_module.open(io.BytesIO(content), formats=FORMATS)
         image.load()
-    except Exception as error:  # Pillow raises many types: unknown, truncated, too large
+    except Exception as error:  # Pillow raises many types of exceptions
         raise EncodingError(
             f"an image of {len(content)} bytes cannot be read ({type(error).__name__}); "
-            "pass a complete PNG, JPEG or WebP."
+            "pass a complete PNG, JPEG or WebP image."
         ) from error
     if image.mode.startswith(DEEP_MODES):
-        raise EncodingError(
-            f"an image has pixels of mode {image.mode}; save it with 8 bits per channel."
-        )
+        raise EncodingError(f"an image has the mode {image.mode}; save it with 8 bits per channel.")
     return image.convert("RGB")

@@ -1,4 +1,4 @@
-"""A cache of embeddings by content, so that nothing is encoded twice."""
+"""A cache of embeddings by content, so that no sample is encoded twice."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS encoders (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL)",
 )
 KEYS_PER_QUERY = 500
-"""Below the parameter limit of every SQLite version."""
+"""Number of keys per query, below the parameter limit of all SQLite versions."""
 BUSY_SECONDS = 30.0
-"""Time to wait for another process that is writing."""
+"""Time to wait while another process is writing."""
 FORMAT = np.dtype("<f4")
 
 
 def cache_folder() -> Path:
-    """Return ``$GENMIX_CACHE``, else ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Return ``$GENMIX_CACHE``, or ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     if named := os.environ.get("GENMIX_CACHE"):
         return Path(named).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -38,9 +38,10 @@ def cache_folder() -> Path:
 
 
 class CachedEncoder:
-    """Looks samples up by encoder name and content before it calls the encoder.
+    """Wraps an encoder and looks up samples by encoder name and content first.
 
-    Several processes may share a folder. If the cache fails, the run gets one warning and continues.
+    Several processes can share a folder. If the cache fails, there is one warning, and encoding
+    continues without it.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class CachedEncoder:
             return None if store is None else store.dimension(self.name)
 
     def encode(self, samples: Sequence[Sample]) -> Rows:
-        """Return float32 embeddings ``(n, d)``; repeated samples are encoded once."""
+        """Return float32 embeddings of shape ``(n, d)``; repeated samples are encoded once."""
         if any(modality_of(sample) == "vector" for sample in samples):
             return np.asarray(self._encoder.encode(samples), np.float32)
         keys = [_key(self.name, sample) for sample in samples]
@@ -68,7 +69,7 @@ class CachedEncoder:
         cached = self._read(list(contents))
         new = self._encode({key: contents[key] for key in contents if key not in cached})
         if len({row.size for row in (cached | new).values()}) > 1:
-            new = self._encode(contents)  # the encoder has changed but kept its name
+            new = self._encode(contents)  # the encoder changed but kept its name
         rows = cached | new
         if not samples:
             return np.empty((0, self.dimension or 0), np.float32)
@@ -100,7 +101,7 @@ class CachedEncoder:
 
     @contextlib.contextmanager
     def _guarded_store(self) -> Iterator[_Store | None]:
-        """Yield the store, or None after it has failed; a failed store is not used again."""
+        """Yield the store, or None after a failure; a failed store is not used again."""
         try:
             yield self._store
         except (sqlite3.Error, OSError) as error:
@@ -164,7 +165,7 @@ class _Store:
             try:
                 return self._connect()
             except sqlite3.OperationalError as error:
-                # SQLite itself does not wait if two processes create the file at once.
+                # SQLite does not wait if two processes create the file at the same time.
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
             time.sleep(0.02)
@@ -194,7 +195,7 @@ def _key(name: str, sample: Sample) -> bytes:
 
 
 def _vector(blob: bytes) -> Rows:
-    """Decode a stored vector; a corrupt one becomes empty."""
+    """Decode a stored vector; return an empty vector if it is corrupt."""
     whole = blob if isinstance(blob, bytes) and len(blob) % FORMAT.itemsize == 0 else b""
     return np.frombuffer(whole, FORMAT).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""A Python function of the user as an encoder."""
+"""Encoders that call a Python function written by the user."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from genmix.errors import InputError
 
 
 class CallableSettings(EncoderSettings):
-    """``function(contents, **arguments)`` takes texts (str) or images (PNG bytes), returns ``(n, d)``."""
+    """Settings of an encoder whose ``function(contents, **arguments)`` returns an array ``(n, d)``.
+
+    Contents are texts (str) or images (PNG bytes).
+    """
 
     kind: Literal["callable"]
     function: str = Field(
         pattern=FUNCTION_NAME,
-        description="module:function; the module is next to the study file, or installed.",
+        description="module:function; the module is next to the study file or installed.",
     )
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict, description="Keyword arguments for every call."
     )
     batch: int = Field(32, ge=1, description="Maximum number of samples per call.")
-    dimension: int | None = Field(
-        None, ge=1, description="Dimension of the embeddings, if it is known."
-    )
+    dimension: int | None = Field(None, ge=1, description="Dimension of the embeddings, if known.")
 
     def build(self, folder: Path) -> CallableEncoder:
         return CallableEncoder(self, folder)
 
 
 class CallableEncoder(BatchEncoder):
-    """Calls the function. The name includes a hash of the source, because it is part of cache keys."""
+    """Calls a user function. The name contains a hash of its source, because it is a cache key."""
 
     def __init__(self, settings: CallableSettings, folder: Path) -> None:
         self._function_name = settings.function
@@ -96,14 +97,14 @@ def _describe(settings: CallableSettings, folder: Path) -> str:
 
 
 def _find(module: str, folder: Path, name: str) -> Path:
-    """Return the file of a module next to the study or installed, without importing it."""
+    """Find the source file of a module, next to the study or installed, without importing it."""
     local = folder.resolve().joinpath(*module.split("."))
     for file in (local.with_suffix(".py"), local / "__init__.py"):
         if file.is_file():
             return file
     try:
         spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # a missing parent, or a module without a spec
+    except (ImportError, ValueError):  # the parent is missing, or the module has no spec
         spec = None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise InputError(

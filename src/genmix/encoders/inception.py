@@ -1,4 +1,4 @@
-"""Inception features of images, as FID uses them, from a TorchScript file."""
+"""Inception features of images, as used for FID, from a TorchScript file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ EXTRA = "inception"
 
 
 class InceptionSettings(EncoderSettings):
-    """The file ``inception-2015-12-05.pt``, which StyleGAN and clean-fid use."""
+    """Settings of an encoder that uses ``inception-2015-12-05.pt``, like StyleGAN and clean-fid."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "PIL")
     extra: ClassVar[str] = EXTRA
 
     kind: Literal["inception"]
     path: str = Field(
-        min_length=1, description="Path of the TorchScript file inception-2015-12-05.pt."
+        min_length=1, description="Path to the TorchScript file inception-2015-12-05.pt."
     )
-    device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 …")
+    device: str = Field("auto", description="auto (a GPU if available), cpu, cuda, cuda:1 …")
     batch: int = Field(32, ge=1, description="Images per forward pass.")
 
     def build(self, folder: Path) -> InceptionEncoder:
@@ -38,7 +38,7 @@ class InceptionSettings(EncoderSettings):
 
 
 class InceptionEncoder(BatchEncoder):
-    """Calls the script as StyleGAN does: with uint8 images of any size, which the script resizes."""
+    """Calls the script like StyleGAN: with uint8 images of any size, which the script resizes."""
 
     def __init__(self, settings: InceptionSettings, folder: Path) -> None:
         self._device = settings.device

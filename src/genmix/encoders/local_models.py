@@ -1,4 +1,4 @@
-"""Models that encoders run in this process: finding them, loading them, choosing a device."""
+"""Find and load models that encoders run in this process, and choose a device."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from genmix.encoders.base import EncoderSettings
 from genmix.errors import InputError
 
 HASHED = (".json", ".txt", ".model", ".safetensors", ".bin")
-"""Suffixes of the files that determine what a model computes."""
+"""Suffixes of the files that determine the output of a model."""
 PACKAGE = "package:"
 HUB_SECONDS = 10.0
-"""Time to wait for an answer of the hub."""
+"""Time to wait for a reply from the Hub."""
 
 
 class ModelSettings(EncoderSettings):
@@ -31,39 +31,37 @@ class ModelSettings(EncoderSettings):
 
     model: str = Field(
         min_length=1,
-        description="A name on the Hugging Face hub, a folder, or package:MODULE/FOLDER for a folder "
-        "of an installed package.",
+        description="A name on the Hugging Face Hub, a folder, or package:MODULE/FOLDER for a folder in "
+        "an installed package.",
     )
     revision: str | None = Field(
         None,
-        description="Commit, tag or branch on the hub; a commit makes the embeddings reproducible.",
+        description="Commit, tag or branch on the Hub; a commit makes the embeddings reproducible.",
     )
-    device: str = Field(
-        "auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1, mps …"
-    )
+    device: str = Field("auto", description="auto (a GPU if available), cpu, cuda, cuda:1, mps …")
     dtype: Literal["float32", "float16", "bfloat16"] = Field(
         "float32", description="Precision of the model; the embeddings are float32."
     )
     batch: int = Field(32, ge=1, description="Samples per forward pass.")
 
     def describe(self, source: ModelSource) -> str:
-        """Return kind, model and dtype, for the encoder's name."""
+        """Return kind, model and dtype for the encoder's name."""
         kind: str = getattr(self, "kind")  # noqa: B009 - subclasses define it
         return f"{kind} {source.label}" + ("" if self.dtype == "float32" else f", {self.dtype}")
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model's folder, or its name on the hub."""
+    """The location of a model: a folder, or a name on the Hub."""
 
     where: str
     revision: str | None
     on_hub: bool
     label: str
-    """A hub name with its revision, or a folder name with a hash of its contents."""
+    """A Hub name with its revision, or a folder name with a hash of the contents."""
 
     def load(self, load: Callable[..., Any]) -> Any:
-        """Call ``load(where, …)``, offline if the model is cached. Code of the model is never run."""
+        """Call ``load(where, …)``, offline if the model is cached. Never run code from the model."""
         options = {"revision": self.revision, "trust_remote_code": False}
         try:
             with _no_progress_bars(), loading():
@@ -85,25 +83,25 @@ class ModelSource:
             ) from error
 
     def _reach_hub(self) -> None:
-        """Fail in seconds if the hub cannot deliver the model; the libraries would try for minutes."""
+        """Fail within seconds if the Hub is unavailable; the libraries would retry for minutes."""
         hub = require("huggingface_hub", extra="transformers", what="a model from the hub")
         try:
             hub.model_info(self.where, revision=self.revision, timeout=HUB_SECONDS)
         except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError) as error:
             raise InputError(
-                f"the hub has no model {self.label} that you can access; check name and revision."
+                f"the Hub has no model {self.label} that you can access; check its name and revision."
             ) from error
         except Exception as error:
             raise InputError(
-                f"the model {self.label} is not on this machine and the hub cannot be reached "
-                f"({type(error).__name__}); download it first, or set the path of its folder."
+                f"the model {self.label} is not on this machine, and the Hub cannot be reached "
+                f"({type(error).__name__}); download it first, or set the path to its folder."
             ) from error
 
 
 def find_model(settings: ModelSettings, folder: Path, owner: str = "") -> ModelSource:
-    """Find the model: a folder if there is one, else a name on the hub.
+    """Find the model in a folder or, if there is no such folder, by its name on the Hub.
 
-    ``owner`` is prepended to a hub name that has none.
+    ``owner`` is prepended to a Hub name without an owner.
     """
     model, revision = settings.model, settings.revision
     if model.startswith(PACKAGE):
@@ -118,7 +116,7 @@ def find_model(settings: ModelSettings, folder: Path, owner: str = "") -> ModelS
         return ModelSource(full, revision, True, full + (f"@{revision}" if revision else ""))
     if revision is not None:
         raise InputError(
-            f"the model {model} is a folder and has no revision {revision}; remove 'revision'."
+            f"the model {model} is a folder, which has no revisions; remove 'revision'."
         )
     return ModelSource(str(place), None, False, f"{label} #{fingerprint(place)}")
 
@@ -141,7 +139,7 @@ def _in_package(model: str) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash the weights, configuration and vocabulary in a folder, regardless of its path."""
+    """Hash the weights, configuration and vocabulary in a folder, independent of its path."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix in HASHED and file.is_file():
@@ -160,7 +158,7 @@ def pick_device(torch: Any, device: str) -> Any:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(1, device=device).device
-    except Exception as error:  # torch raises many types
+    except Exception as error:  # torch raises many types of exceptions
         raise InputError(
             f"torch cannot use the device {device!r} on this machine; use 'device: cpu'."
         ) from error

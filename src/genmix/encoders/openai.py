@@ -1,4 +1,4 @@
-"""Text embeddings from an OpenAI-compatible endpoint; retries busy servers."""
+"""Encoders that get text embeddings from an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ WHAT = "the openai encoder"
 EXTRA = "openai"
 OPENAI_KEY = "OPENAI_API_KEY"
 WAITS = (0.5, 1.0, 2.0)
-"""Seconds between attempts, if the server sends no Retry-After."""
+"""Seconds between attempts if the server sends no Retry-After header."""
 LONGEST_WAIT = 60.0
 NOT_RETRYABLE = {
     401: "rejects the key",
     403: "denies access",
-    404: "has no such model or address",
+    404: "has no such model or URL",
 }
-"""HTTP statuses that will not change on a retry, and what they mean."""
+"""HTTP status codes for which a retry does not help, and their meaning."""
 
 
 class OpenAISettings(EncoderSettings):
-    """Embeddings from OpenAI or any compatible server."""
+    """Settings of an encoder that uses OpenAI or any compatible server."""
 
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = EXTRA
 
     kind: Literal["openai"]
     model: str = Field(min_length=1, description="Name of the model at the endpoint.")
-    base_url: str = Field(OPENAI_URL, description="Address of the endpoint, including /v1.")
+    base_url: str = Field(OPENAI_URL, description="URL of the endpoint, including /v1.")
     api_key_env: str | None = Field(
         None,
-        description="NAME of the environment variable that holds the key; by default OPENAI_API_KEY "
-        "for OpenAI, and no key for another base_url.",
+        description="NAME of the environment variable that contains the key; by default OPENAI_API_KEY "
+        "for OpenAI, and no key for any other base_url.",
     )
     dimensions: int | None = Field(
-        None, ge=1, description="Length of the embeddings, if the model supports shorter ones."
+        None, ge=1, description="Dimension of the embeddings, if the model supports shorter ones."
     )
     batch: int = Field(64, ge=1, le=2048, description="Texts per request.")
     timeout: float = Field(60.0, gt=0, description="Seconds to wait for a reply.")
@@ -71,7 +71,7 @@ class OpenAISettings(EncoderSettings):
 
 
 class OpenAIEncoder(BatchEncoder):
-    """Sends one request per batch and retries a few times if the server is busy or fails."""
+    """Sends one request per batch; retries a few times if the server is busy or fails."""
 
     def __init__(self, settings: OpenAISettings) -> None:
         self._settings = settings
@@ -90,7 +90,7 @@ class OpenAIEncoder(BatchEncoder):
         )
 
     def load(self) -> None:
-        """Check at no cost that the endpoint can be reached and accepts the key."""
+        """Check for free that the endpoint can be reached and accepts the key."""
         self._open()
         try:
             self._client.models.list()
@@ -143,7 +143,7 @@ class OpenAIEncoder(BatchEncoder):
             raise _RetryableError(f"{self.name} cannot be reached") from None
         except self._library.APIStatusError as error:
             raise self._explain(error) from None  # the reply may contain the key
-        except Exception as error:  # a truncated body, no JSON, JSON of another shape
+        except Exception as error:  # e.g. a truncated body or invalid JSON
             raise _RetryableError(
                 f"{self.name} sent a malformed reply ({type(error).__name__})"
             ) from None
@@ -154,7 +154,7 @@ class OpenAIEncoder(BatchEncoder):
         if status in NOT_RETRYABLE:
             return InputError(
                 f"{self.name} {NOT_RETRYABLE[status]} (HTTP {status}); "
-                "check model, base_url and the variable that api_key_env names."
+                "check model, base_url and the key."
             )
         if status in (408, 409, 429) or status >= 500:
             return _RetryableError(
@@ -173,7 +173,7 @@ class OpenAIEncoder(BatchEncoder):
 
 
 class _RetryableError(Exception):
-    """A request that may succeed later."""
+    """A request failed but may succeed later."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
         super().__init__(message)
@@ -187,8 +187,8 @@ def _key(settings: OpenAISettings) -> str:
     key = os.environ.get(name, "").strip()
     if not key:
         raise InputError(
-            f"{WHAT} needs a key; put it into the environment variable {name}, or set api_key_env to "
-            "the name of another."
+            f"{WHAT} needs a key; put it in the environment variable {name}, or set api_key_env to "
+            "the name of another variable."
         )
     return key
 

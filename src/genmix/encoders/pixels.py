@@ -1,4 +1,4 @@
-"""Raw pixels of a downscaled image as its embedding."""
+"""Encoders that use the pixels of a resized image as its embedding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = 256
 
 
 class PixelsSettings(EncoderSettings):
-    """Pixels in [0, 1] after resizing to a square."""
+    """Settings of an encoder that returns pixels in [0, 1] of images resized to a square."""
 
     needs: ClassVar[tuple[str, ...]] = ("PIL",)
     extra: ClassVar[str] = "images"

@@ -1,4 +1,4 @@
-"""Samples that already have vectors."""
+"""The encoder for samples that are already vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 4096
 
 
 class PrecomputedSettings(EncoderSettings):
-    """For studies whose samples are all vectors; nothing is embedded."""
+    """Settings of the encoder for studies whose samples are all vectors."""
 
     kind: Literal["precomputed"]
     normalise: bool = Field(False, description="Must be false: vectors are used unchanged.")
@@ -27,7 +27,7 @@ class PrecomputedSettings(EncoderSettings):
         if value:
             raise ValueError(
                 "precomputed vectors are used unchanged; remove 'normalise', and normalize the files "
-                "or use a cosine kernel"
+                "or use the cosine kernel"
             )
         return value
 
@@ -36,7 +36,7 @@ class PrecomputedSettings(EncoderSettings):
 
 
 class PrecomputedEncoder(BatchEncoder):
-    """Returns the samples' own vectors."""
+    """Returns the vectors of the samples unchanged."""
 
     def __init__(self) -> None:
         super().__init__("precomputed", batch=BATCH, normalise=False)
@@ -45,7 +45,7 @@ class PrecomputedEncoder(BatchEncoder):
         vectors = [_vector(sample) for sample in samples]
         if len({vector.shape for vector in vectors}) > 1:
             raise EncodingError(
-                "the samples have vectors of different dimensions; use features of one encoder for all."
+                "the samples have vectors of different dimensions; use features of the same encoder."
             )
         return np.stack(vectors)
 
@@ -53,8 +53,8 @@ class PrecomputedEncoder(BatchEncoder):
 def _vector(sample: Sample) -> Any:
     if sample.vector is None:
         raise EncodingError(
-            f"the precomputed encoder received a sample with {modality_of(sample)} and no vector; "
-            "use an encoder that embeds it, or record features."
+            f"the precomputed encoder received a sample without a vector ({modality_of(sample)}); "
+            f"use an encoder for {modality_of(sample)}s, or record features."
         )
     vector = np.asarray(sample.vector)
     if vector.ndim != 1 or not vector.size or vector.dtype.kind not in "fiub":

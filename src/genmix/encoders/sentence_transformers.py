@@ -1,4 +1,4 @@
-"""Text embeddings from a model of the sentence-transformers library (SBERT)."""
+"""Encoders that embed texts with the sentence-transformers library (SBERT)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRA = "sentence-transformers"
 
 
 class SentenceTransformersSettings(ModelSettings):
-    """Sentence embeddings, of unit length by default."""
+    """Settings of a sentence-transformers encoder, with unit-length embeddings by default."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
     extra: ClassVar[str] = EXTRA
@@ -32,7 +32,7 @@ class SentenceTransformersSettings(ModelSettings):
 
 
 class SentenceTransformersEncoder(BatchEncoder):
-    """Texts beyond the model's maximum length (256 word pieces for MiniLM) are truncated."""
+    """Embeds texts; truncates them to the model's maximum length (256 word pieces for MiniLM)."""
 
     def __init__(self, settings: SentenceTransformersSettings, folder: Path) -> None:
         self._settings = settings

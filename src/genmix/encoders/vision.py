@@ -1,4 +1,4 @@
-"""DINOv2 features of images, and CLIP features of images and texts."""
+"""Encoders for DINOv2 features of images, and CLIP features of images and texts."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class VisionSettings(ModelSettings):
 
     crop: bool = Field(
         True,
-        description="Resize and center-crop as the model's processor does; false: squeeze the whole "
-        "image into the model's square, as dgm-eval does.",
+        description="Resize and center-crop like the model's processor; if false, resize the whole image "
+        "to the model's square like dgm-eval.",
     )
 
 
 class DinoV2Settings(VisionSettings):
-    """The class token of DINOv2 after the last layer norm."""
+    """Settings of an encoder that returns DINOv2's class token after the last layer norm."""
 
     kind: Literal["dinov2"]
     model: str = Field(
         "facebook/dinov2-large",  # ViT-L/14
         min_length=1,
-        description="A DINOv2 model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
+        description="A DINOv2 model: a name on the Hugging Face Hub, a folder, or package:MODULE/FOLDER.",
     )
 
     def build(self, folder: Path) -> DinoV2Encoder:
@@ -48,13 +48,13 @@ class DinoV2Settings(VisionSettings):
 
 
 class ClipSettings(VisionSettings):
-    """The projected features of CLIP, which embed images and texts in one space."""
+    """Settings of an encoder that returns CLIP's projected features of images and texts."""
 
     kind: Literal["clip"]
     model: str = Field(
         "openai/clip-vit-large-patch14",
         min_length=1,
-        description="A CLIP model: a name on the Hugging Face hub, a folder, or package:MODULE/FOLDER.",
+        description="A CLIP model: a name on the Hugging Face Hub, a folder, or package:MODULE/FOLDER.",
     )
 
     def build(self, folder: Path) -> ClipEncoder:
@@ -62,7 +62,7 @@ class ClipSettings(VisionSettings):
 
 
 class VisionModel(BatchEncoder):
-    """A model and its Pillow image processor, which does not need torchvision."""
+    """Base class of vision encoders. Uses the Pillow image processor, which needs no torchvision."""
 
     what: ClassVar[str]
     types: ClassVar[tuple[str, ...]]
@@ -92,7 +92,8 @@ class VisionModel(BatchEncoder):
         found = self._source.load(self._library.AutoConfig.from_pretrained).model_type
         if found not in self.types:
             raise InputError(
-                f"the model {self._source.label} is of type {found}; {self.what} needs {self.types[0]}."
+                f"the model {self._source.label} is of type {found}; use a model of type {self.types[0]} "
+                f"with {self.what}."
             )
 
     def _load_processors(self) -> None:
@@ -130,7 +131,7 @@ class VisionModel(BatchEncoder):
 
 
 class DinoV2Encoder(VisionModel):
-    """Embeds images."""
+    """Embeds images with DINOv2."""
 
     what = "the dinov2 encoder"
     types = ("dinov2", "dinov2_with_registers")
@@ -140,7 +141,7 @@ class DinoV2Encoder(VisionModel):
 
 
 class ClipEncoder(VisionModel):
-    """Embeds images and texts; texts beyond 77 tokens are truncated."""
+    """Embeds images and texts with CLIP; truncates texts to 77 tokens."""
 
     what = "the clip encoder"
     types = ("clip",)

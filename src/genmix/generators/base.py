@@ -1,4 +1,4 @@
-"""The generator protocol, its error, and the settings that every kind of arm shares."""
+"""The generator protocol, its error, and the settings that all kinds of arms share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class GenerationError(Exception):
     message : str
         What went wrong and what to do.
     retryable : bool, default True
-        Whether the same request may succeed later. If not, no request to this arm will.
+        Whether the same request may succeed later. False means that no request to this arm can
+        succeed.
     retry_after : float, optional
-        Seconds that the server asked us to wait.
+        Number of seconds that the server asked to wait before the next request.
     cost : float, optional
-        What was charged although no usable sample arrived.
+        Amount charged even though no usable sample was returned.
     input_tokens, output_tokens : int, optional
-        Tokens that were used although no usable sample arrived.
+        Tokens used even though no usable sample was returned.
     """
 
     def __init__(
@@ -49,26 +50,26 @@ class GenerationError(Exception):
 
 
 Outcome = Sample | GenerationError
-"""What became of one request."""
+"""Result of one request: a sample or an error."""
 
 Outcomes = AsyncGenerator[tuple[int, Outcome], None]
 """Outcomes of a batch as they arrive, each with the position of its request in the batch."""
 
 
 class Generator(Protocol):
-    """Generates samples. Blocking work belongs in a thread, so that other arms keep running."""
+    """Generates samples. Run blocking work in a thread, so that other arms can continue."""
 
     @abstractmethod
     def generate(self, requests: Sequence[Request]) -> Outcomes:
-        """Yield ``(position, outcome)`` for each request, as soon as its outcome is known.
+        """Yield ``(position, outcome)`` for each request as soon as its outcome is known.
 
-        Write it as an ``async def`` with ``yield``. Positions count from 0 within ``requests`` and may
-        come in any order. A request whose position is never yielded has failed; a GenerationError
-        that is raised stands for all requests that have no outcome yet.
+        Implement it as an ``async def`` with ``yield``. Positions are indices into ``requests`` and can
+        be yielded in any order. A request whose position is never yielded has failed. Raising a
+        GenerationError fails all requests that have no outcome yet.
         """
 
     async def ping(self) -> None:
-        """Raise GenerationError if a free test shows that no request would succeed."""
+        """Raise GenerationError if a free check shows that no request can succeed."""
         return
 
     def most_cost(self) -> float | None:
@@ -76,7 +77,7 @@ class Generator(Protocol):
         return None
 
     def available(self) -> int | None:
-        """Return how many samples there are, or None if their number is unlimited."""
+        """Return the number of available samples, or None if it is unlimited."""
         return None
 
     async def close(self) -> None:
@@ -96,30 +97,30 @@ async def collect(generator: Generator, requests: Sequence[Request]) -> list[Out
 
 @dataclass(frozen=True)
 class Context:
-    """What an arm is built with: the folder of the study, the study's seed, the arm's label."""
+    """Information for building an arm: the study's folder and seed, and the arm's label."""
 
     folder: Path
     seed: int
     arm: str
 
     def path(self, name: str | Path) -> Path:
-        """Resolve a path of the settings, which is relative to the study's folder."""
+        """Resolve a path from the settings relative to the study's folder."""
         return (self.folder / Path(name).expanduser()).resolve()
 
 
 class ArmSettings(BaseModel):
-    """Settings of one arm. A subclass has a literal ``kind``, which names it in study files."""
+    """Settings of one arm. Each subclass has a literal ``kind``, its name in study files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """Modules that this kind imports beyond the dependencies of genmix."""
+    """Optional modules that this kind imports."""
     extra: ClassVar[str] = ""
-    """The extra of genmix that installs them."""
+    """The extra of genmix that installs these modules."""
 
-    concurrency: int = Field(1, ge=1, description="Calls of this arm that may run concurrently.")
+    concurrency: int = Field(1, ge=1, description="Maximum number of concurrent calls of this arm.")
     batch: int = Field(1, ge=1, description="Maximum number of samples per call.")
 
     @abstractmethod
     def build(self, context: Context) -> Generator:
-        """Build the generator; invalid settings raise InputError."""
+        """Build the generator; raise InputError if the settings are invalid."""

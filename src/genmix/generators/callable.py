@@ -1,4 +1,4 @@
-"""A Python function of the user as an arm."""
+"""Arms that call a Python function written by the user."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from genmix.generators.base import (
 
 
 class CallableArm(ArmSettings):
-    """``function(seeds, **arguments)`` returns one sample per seed; it may be ``async``."""
+    """Settings of an arm whose ``function(seeds, **arguments)`` returns one sample per seed.
+
+    The function can be ``async``.
+    """
 
     kind: Literal["callable"]
     function: str = Field(
         pattern=FUNCTION_NAME,
-        description="module:function; the module is next to the study file, or installed.",
+        description="module:function; the module is next to the study file or installed.",
     )
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict, description="Keyword arguments for every call."
@@ -40,7 +43,7 @@ class CallableArm(ArmSettings):
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Cost of a sample that reports none, and the upper bound for those that do.",
+        description="Cost of a sample that reports no cost, and the maximum cost of a sample that does.",
     )
 
     def build(self, context: Context) -> CallableGenerator:
@@ -52,13 +55,13 @@ class CallableArm(ArmSettings):
                 f"{self.function} cannot be called with a list of seeds and these arguments "
                 f"({error}); correct the function or 'arguments'."
             ) from error
-        except ValueError:  # compiled functions may have no signature
+        except ValueError:  # some compiled functions have no signature
             pass
         return CallableGenerator(self, function)
 
 
 class CallableGenerator(Generator):
-    """Calls a plain function in a thread, and awaits an ``async`` one."""
+    """Calls a regular function in a thread, and awaits an ``async`` function."""
 
     def __init__(self, settings: CallableArm, function: Callable[..., Any]) -> None:
         self._settings, self._function = settings, function
@@ -104,7 +107,7 @@ class CallableGenerator(Generator):
             return GenerationError(f"a sample of {self._settings.function} {error}.", cost=price)
         if price is not None and sample.cost is not None and sample.cost > price:
             return GenerationError(
-                f"a sample of {self._settings.function} costs {sample.cost:g}, more than its price "
+                f"a sample of {self._settings.function} costs {sample.cost:g}, which is more than the price "
                 f"of {price:g}; correct one of them.",
                 retryable=False,
                 cost=sample.cost,
@@ -116,7 +119,7 @@ class CallableGenerator(Generator):
 
 
 def _fields(result: Any) -> dict[str, Any]:
-    """Return the fields of a result: those it names, or the one that fits its type."""
+    """Convert the result of a user function to named fields."""
     if isinstance(result, Sample):
         given = {name: getattr(result, name) for name in FIELDS}
     elif isinstance(result, Mapping):
@@ -129,7 +132,7 @@ def _fields(result: Any) -> dict[str, Any]:
         given = {"image": result}
     else:
         raise FieldError(
-            f"is of type {type(result).__name__}; return a text, an image, a vector or a dict of "
+            f"is of type {type(result).__name__}; return a text, an image, a vector or a dict with "
             f"{', '.join(FIELDS)}"
         )
     return {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A program of the user as an arm: JSON lines on its stdin and stdout, without a shell."""
+"""Arms that run a program written by the user, with JSON lines on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LONGEST_REPLY = 1 << 27
 """Maximum length of a reply in bytes."""
 
 EXIT_SECONDS = 5.0
-"""Time that a program has to exit after SIGTERM."""
+"""Time that a program gets to exit after SIGTERM."""
 
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
-"""Environment variables that most programs need; none of them contains a secret."""
+"""Environment variables that are always passed; most programs need them, and none is secret."""
 
 STDERR_QUOTED = 300
-"""Characters of a program's stderr in an error message."""
+"""Maximum number of characters of a program's stderr in an error message."""
 
 CONTENT = ("text", "image_base64", "vector")
 METADATA = ("index", "prompt", "quality")
@@ -39,20 +39,20 @@ USAGE = ("cost", "input_tokens", "output_tokens")
 
 
 class CommandArm(PromptSettings):
-    """``command`` starts once and answers each JSON line with one JSON line."""
+    """Settings of an arm whose ``command`` starts once and answers each JSON line with one line."""
 
     kind: Literal["command"]
     command: tuple[str, ...] = Field(
-        min_length=1, description="The program and its arguments, as a list."
+        min_length=1, description="The program and its arguments as a list."
     )
     env: tuple[str, ...] = Field(
-        (), description="Names of the environment variables that the program may see."
+        (), description="Names of further environment variables to pass to the program."
     )
     price: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Cost of a sample that reports none, and the upper bound for those that do.",
+        description="Cost of a sample that reports no cost, and the maximum cost of a sample that does.",
     )
 
     @field_validator("command", mode="before")
@@ -77,7 +77,7 @@ class CommandArm(PromptSettings):
 
 
 class CommandGenerator(Generator):
-    """Talks to one process, one request at a time; restarts it when it exited or is out of step."""
+    """Sends requests to a process one at a time; restarts it after it exits or misbehaves."""
 
     def __init__(self, settings: CommandArm, context: Context) -> None:
         self._settings, self._folder = settings, context.folder
@@ -104,7 +104,7 @@ class CommandGenerator(Generator):
             return error
         except _BrokenError as error:
             return await self._stop_broken(str(error))
-        except BaseException:  # cancelled: a late reply must not answer the next request
+        except BaseException:  # canceled: a late reply must not answer the next request
             self._kill()
             raise
 
@@ -129,7 +129,7 @@ class CommandGenerator(Generator):
         )
 
     async def _stop_broken(self, problem: str) -> GenerationError:
-        """Stop a process that cannot be trusted with the next request, and return the error."""
+        """Stop a process whose replies are no longer reliable, and return the error."""
         assert self._process is not None
         process, self._process = self._process, None
         stderr = await process.end(at_once=True)
@@ -142,7 +142,7 @@ class CommandGenerator(Generator):
         return GenerationError(f"the program {program!r} {message}.", retryable=retryable, **usage)
 
     def _sample(self, line: bytes, request: Request, prompt: str | None) -> Sample:
-        """Parse a reply; an error that the program reports is raised."""
+        """Parse a reply; raise the error if the program reports one."""
         reply = _parse(line, request.index)
         price = self._settings.price
         try:
@@ -156,7 +156,7 @@ class CommandGenerator(Generator):
             raise self._error(f"returned a sample that {error}", cost=price) from None
         if price is not None and sample.cost is not None and sample.cost > price:
             wrong = (
-                f"charges {sample.cost:g} for a sample, more than its price of {price:g}; "
+                f"charges {sample.cost:g} for a sample, which is more than the price of {price:g}; "
                 "correct one of them"
             )
             raise self._error(wrong, retryable=False, **usage)
@@ -183,11 +183,11 @@ class CommandGenerator(Generator):
 
 
 class _BrokenError(Exception):
-    """The process sent no valid reply. The message is a phrase whose subject is the program."""
+    """The process sent no valid reply. The message is a predicate, e.g. ``exited early``."""
 
 
 class _Process:
-    """A running program, in a session of its own so that Ctrl-C does not reach it."""
+    """A running program, in a separate session so that Ctrl-C does not interrupt it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -213,7 +213,7 @@ class _Process:
         )
 
     async def ask(self, line: str) -> bytes:
-        """Write one line and read one line."""
+        """Write one line and return the line that the program answers."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -222,11 +222,11 @@ class _Process:
             await stdin.drain()
             reply = await stdout.readline()
         except (ConnectionError, OSError) as error:
-            raise _BrokenError("exited before it answered") from error
+            raise _BrokenError("exited without a reply") from error
         except ValueError as error:
             raise _BrokenError(f"wrote a line of more than {LONGEST_REPLY} bytes") from error
         if not reply.endswith(b"\n"):
-            raise _BrokenError("exited before it answered")
+            raise _BrokenError("exited without a reply")
         return reply
 
     async def _read_stderr(self) -> None:
@@ -236,15 +236,15 @@ class _Process:
             self._stderr = (self._stderr + chunk)[-4096:]
 
     async def end(self, at_once: bool = False) -> str:
-        """Terminate the program, kill it if it does not exit, and return the end of its stderr."""
+        """Terminate the program, kill it if necessary, and return the end of its stderr."""
         try:
             if not at_once:
                 self._signal(signal.SIGTERM)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
-            else:  # let the last of its stderr arrive
+            else:  # wait for the rest of stderr
                 await asyncio.wait({self._reader}, timeout=0.2)
-        finally:  # also if the wait is cancelled
+        finally:  # also if the wait is canceled
             self.kill()
         await self._process.wait()
         await asyncio.wait({self._reader}, timeout=0.2)
@@ -255,9 +255,9 @@ class _Process:
         self._signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Signal the program and all its child processes."""
+        """Send a signal to the program and all its child processes."""
         if self._process.returncode is not None:
-            return  # the system may have given its id to another process
+            return  # another process may have its ID by now
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, number)
@@ -273,7 +273,7 @@ def _parse(line: bytes, index: int) -> dict[str, Any]:
     if not isinstance(reply, dict) or not set(reply) & {*CONTENT, "error"}:
         shown = quotable(line[:400].decode(errors="replace"), most=80)
         raise _BrokenError(
-            f"answered {shown!r}, which is not a reply; write a JSON object with one of "
+            f"answered {shown!r}, which is not a valid reply; write a JSON object with one of "
             f"{', '.join(CONTENT)}"
         )
     if reply.get("index", index) != index:
@@ -282,7 +282,7 @@ def _parse(line: bytes, index: int) -> dict[str, Any]:
 
 
 def _content(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the sample in a reply, except for cost and tokens."""
+    """Return the fields of the sample in a reply, except cost and tokens."""
     unknown = sorted(set(reply) - {*CONTENT, *METADATA, *USAGE})
     if unknown:
         known = ", ".join((*CONTENT, *METADATA, *USAGE))

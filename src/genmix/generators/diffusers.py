@@ -1,4 +1,4 @@
-"""An image pipeline of Hugging Face ``diffusers`` as an arm."""
+"""Arms that run an image pipeline of Hugging Face ``diffusers``."""
 
 from __future__ import annotations
 
@@ -32,22 +32,31 @@ PIPELINE_NAMES = {
     "width": "width",
     "negative_prompt": "negative_prompt",
 }
-"""Settings of the arm and the names of the corresponding pipeline arguments."""
+"""Names of pipeline arguments by the arm's settings."""
 
 
 class DiffusersArm(LocalModelSettings):
-    """A diffusion pipeline in this process, with or without prompts; arms share equal pipelines."""
+    """Settings of an arm that runs a diffusion pipeline; arms with equal settings share one."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "diffusers", "PIL")
     extra: ClassVar[str] = "diffusers"
 
     kind: Literal["diffusers"]
-    steps: int | None = Field(None, ge=1, description="Denoising steps; the pipeline's by default.")
-    guidance: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Guidance scale; the pipeline's by default."
+    steps: int | None = Field(
+        None, ge=1, description="Denoising steps; the pipeline's default if not set."
     )
-    height: int | None = Field(None, ge=1, description="In pixels; the pipeline's by default.")
-    width: int | None = Field(None, ge=1, description="In pixels; the pipeline's by default.")
+    guidance: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Guidance scale; the pipeline's default if not set.",
+    )
+    height: int | None = Field(
+        None, ge=1, description="Height in pixels; the pipeline's default if not set."
+    )
+    width: int | None = Field(
+        None, ge=1, description="Width in pixels; the pipeline's default if not set."
+    )
     negative_prompt: str | None = Field(None, description="What the image should not show.")
 
     @model_validator(mode="after")
@@ -87,7 +96,7 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> Any:
 
 
 class DiffusersGenerator(LocalGenerator[Any]):
-    """Draws the noise of each image on the CPU, so that it is the same on every device."""
+    """Generates one image at a time, with CPU noise so that all devices start from the same noise."""
 
     settings: DiffusersArm
 
@@ -113,7 +122,7 @@ class DiffusersGenerator(LocalGenerator[Any]):
         return Sample(image=as_png(made.images[0]), prompt=prompt, cost=self.settings.price)
 
     def _arguments(self, pipeline: Any, prompt: str | None, stop: Event) -> dict[str, Any]:
-        """Return the settings as arguments of the pipeline; an argument that it lacks is an error."""
+        """Return the arguments for the pipeline; raise an error if it does not support a setting."""
         known = inspect.signature(pipeline.__call__).parameters
         given = {name: getattr(self.settings, ours) for ours, name in PIPELINE_NAMES.items()}
         given["prompt"] = prompt
@@ -137,7 +146,7 @@ class DiffusersGenerator(LocalGenerator[Any]):
 
 
 class _Stopper:
-    """Called after each step; leaves the pipeline if the request was abandoned."""
+    """Callback after each step that stops the pipeline if the request was abandoned."""
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop

@@ -1,4 +1,4 @@
-"""Arms that run a model in this process: settings, models that arms share, one sample at a time."""
+"""Base classes of arms that run a model in this process, and models shared between arms."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ T = TypeVar("T")
 
 
 class LocalModelSettings(PromptSettings):
-    """Settings of an arm whose model comes from a folder or from the Hugging Face hub."""
+    """Settings of an arm with a model from a folder or the Hugging Face Hub."""
 
     model: str = Field(
         min_length=1,
-        description="A folder, relative to the study, or a name on the Hugging Face hub.",
+        description="A folder relative to the study, or a name on the Hugging Face Hub.",
     )
-    revision: str | None = Field(None, description="Branch, tag or commit on the hub.")
+    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
-        description="auto (a GPU if there is one), cpu, mps, cuda or cuda:0.",
+        description="auto (a GPU if available), cpu, mps, cuda or cuda:0.",
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
         "auto",
-        description="Precision; auto keeps that of the saved model, and uses float32 for images.",
+        description="Precision; auto uses the precision of the saved model, or float32 for images.",
     )
     price: float = Field(
         0.0, ge=0, allow_inf_nan=False, description="Cost of one sample, e.g. in machine time."
@@ -60,13 +60,13 @@ class LocalModelSettings(PromptSettings):
         return data
 
     def find_model(self, context: Context, marker: str) -> str:
-        """Return the model's folder if it contains ``marker``, else its name on the hub."""
+        """Return the model's folder if it contains ``marker``, else its name on the Hub."""
         folder = context.path(self.model)
         if (folder / marker).is_file():
             return str(folder)
         if folder.is_dir() or Path(self.model).is_absolute() or self.model.startswith((".", "~")):
             raise InputError(
-                f"there is no model in {folder} (it has no {marker}); correct the path."
+                f"there is no model in {folder} ({marker} is missing); correct the path."
             )
         return self.model
 
@@ -82,7 +82,7 @@ def find_device(name: str, what: str) -> str:
 
 
 def hide_progress_bars(*packages: str) -> None:
-    """Disable progress bars, which would be drawn into the terminal's live view."""
+    """Disable progress bars, which would overwrite the live view in the terminal."""
     for name in packages:
         with suppress(ModuleNotFoundError):
             importlib.import_module(f"{name}.utils.logging").disable_progress_bar()
@@ -92,7 +92,7 @@ def hide_progress_bars(*packages: str) -> None:
 
 
 class SharedModel(Generic[T]):
-    """A model that several arms use. Its lock is held while it is loaded and while it is used."""
+    """A model that several arms use. Hold its lock while loading and using it."""
 
     def __init__(self, pool: SharedModels[T], key: Hashable, load: Callable[[], T]) -> None:
         self._pool, self._key, self._load = pool, key, load
@@ -101,7 +101,7 @@ class SharedModel(Generic[T]):
         self._model: T | None = None
 
     def get(self) -> T:
-        """Load the model on first use; a load that failed is tried again."""
+        """Load the model on first use; if loading fails, try again on the next call."""
         with self.lock:
             if self._model is None:
                 with loading():
@@ -109,7 +109,7 @@ class SharedModel(Generic[T]):
             return self._model
 
     def release(self) -> None:
-        """Unregister one user; the last one frees the model."""
+        """Unregister a user; the model is freed when no user is left."""
         with self._pool.lock:
             self.users -= 1
             if not self.users:
@@ -117,7 +117,7 @@ class SharedModel(Generic[T]):
 
 
 class SharedModels(Generic[T]):
-    """Models by key (folder, device, …), each loaded once for all its users."""
+    """Models by key (folder, device, …), each loaded once for all users."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -135,17 +135,17 @@ class SharedModels(Generic[T]):
 
 
 class AbandonedError(GenerationError):
-    """Nobody waits for the sample any more."""
+    """The request was abandoned, so its sample is no longer needed."""
 
     def __init__(self) -> None:
         super().__init__("the request was abandoned.")
 
 
 class LocalGenerator(Generator, Generic[T]):
-    """Generates samples in a thread, one after the other, with a model that arms may share.
+    """Generates samples in a thread, one at a time, with a model that several arms can share.
 
-    One at a time, because rounding depends on what else is in a batch of a model, and a sample must
-    depend on its request alone.
+    A sample must depend only on its request, but rounding depends on the other samples in a model's
+    batch. Therefore samples are not batched.
     """
 
     def __init__(
@@ -157,10 +157,10 @@ class LocalGenerator(Generator, Generic[T]):
 
     @abstractmethod
     def make(self, model: T, requests: Sequence[Request], stop: Event) -> list[Sample]:
-        """Generate the samples; raise AbandonedError soon after ``stop`` is set."""
+        """Generate the samples; raise AbandonedError if ``stop`` is set."""
 
     def groups(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
-        """Split the requests into groups that go through the model together."""
+        """Split the requests into groups that the model processes together."""
         return [[request] for request in requests]
 
     def generate(self, requests: Sequence[Request]) -> Outcomes:

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint as an arm: chat or completions, through the ``openai`` package."""
+"""Arms that call an OpenAI-compatible endpoint (chat or completions)."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from genmix.generators.base import Context, GenerationError, Generator, Outcome,
 from genmix.generators.prompts import PromptSettings, prompt_for
 
 TOKENS_PER_MESSAGE = 16
-"""More than any chat template adds to one message."""
+"""Upper bound on the tokens that a chat template adds to one message."""
 
 TOKENS_PER_CALL = 256
 """Allowance for a system prompt that the server adds."""
 
 RETRYABLE = (408, 409, 425, 429)
-"""HTTP statuses below 500 after which a later attempt may succeed; the run loop retries them."""
+"""HTTP status codes below 500 after which a later attempt may succeed."""
 
 FILTERED = ("content_filter", "content_policy_violation")
-"""Codes for a text that a content filter rejected; another seed may succeed."""
+"""Error codes for texts rejected by a content filter; another seed may succeed."""
 
 PING_SECONDS = 10.0
 
 RESERVED = frozenset({"n", "best_of", "stream", "stream_options", "messages", "model", "prompt"})
-"""Keys of a request that would change what a sample is or costs."""
+"""Request keys that ``extra_body`` must not contain, because genmix sets them."""
 
 SETTINGS = frozenset(
     {"temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"}
 )
-"""Keys of a request that are settings of the arm."""
+"""Request keys that are settings of the arm."""
 
 
 class Price(BaseModel):
-    """Price of tokens."""
+    """Price of input and output tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,18 +55,18 @@ class Price(BaseModel):
 
 
 class Example(BaseModel):
-    """One turn of a conversation that shows the model what to do."""
+    """One example turn of a conversation, which shows the model what to do."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    user: str = Field(description="The message of the user.")
-    assistant: str = Field(description="The ideal answer of the model.")
+    user: str = Field(description="The user's message.")
+    assistant: str = Field(description="The model's ideal answer.")
 
 
 class OpenAIArm(PromptSettings):
-    """A model behind an OpenAI-compatible endpoint."""
+    """Settings of an arm that calls a model at an OpenAI-compatible endpoint."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)  # a key may be where its name should be
+    model_config = ConfigDict(hide_input_in_errors=True)  # it may contain a key
 
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = "openai"
@@ -76,43 +76,47 @@ class OpenAIArm(PromptSettings):
     model: str = Field(min_length=1, description="Name of the model at the endpoint.")
     base_url: str | None = Field(
         None,
-        description="Address of the endpoint, e.g. http://127.0.0.1:8080/v1; OpenAI's by default.",
+        description="URL of the endpoint, e.g. http://127.0.0.1:8080/v1; OpenAI by default.",
     )
     api_key_env: str | None = Field(
         None,
-        description="NAME of the environment variable that holds the key; omit it for local servers.",
+        description="NAME of the environment variable that contains the key; omit it for local servers.",
     )
     mode: Literal["chat", "completion"] = Field(
-        "chat", description="chat for instruction-tuned models, completion to continue the prompt."
+        "chat",
+        description="chat for instruction-tuned models, completion for models that continue a prompt.",
     )
     system: str | None = Field(None, description="System prompt (chat only).")
     examples: tuple[Example, ...] = Field(
-        (), description="Turns before the prompt, each with user and assistant (chat only)."
+        (), description="Example turns before the prompt, each with user and assistant (chat only)."
     )
     temperature: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Sampling temperature; the server's by default.",
+        description="Sampling temperature; the server's default if not set.",
     )
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Nucleus sampling mass; the server's by default."
+        None,
+        gt=0,
+        le=1,
+        description="Probability mass of nucleus sampling; the server's default if not set.",
     )
     max_tokens: int | None = Field(None, ge=1, description="Maximum length of the reply in tokens.")
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens",
-        description="Name of that limit in the request; newer OpenAI models need max_completion_tokens.",
+        description="Request key for max_tokens; newer OpenAI models need max_completion_tokens.",
     )
     stop: str | tuple[str, ...] | None = Field(None, description="Strings that end the text.")
     seed: bool = Field(True, description="Whether to send a seed; some servers reject it.")
     price: Price | None = Field(
-        None, description="Price of 1000 input and 1000 output tokens; without it the arm is free."
+        None, description="Price of 1000 input and 1000 output tokens; if not set, the arm is free."
     )
     timeout: float = Field(
         120.0, gt=0, allow_inf_nan=False, description="Seconds to wait for a reply."
     )
     extra_body: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Additional keys of the request, sent unchanged."
+        default_factory=dict, description="Additional request keys, sent unchanged."
     )
 
     @field_validator("base_url")
@@ -137,7 +141,7 @@ class OpenAIArm(PromptSettings):
             if name in RESERVED:
                 raise ValueError(f"extra_body contains {name!r}, which genmix sets; remove it")
             if name in SETTINGS:
-                raise ValueError(f"extra_body contains {name!r}; make it a setting of the arm")
+                raise ValueError(f"extra_body contains {name!r}; use the arm's setting instead")
         return value
 
     @model_validator(mode="after")
@@ -146,7 +150,7 @@ class OpenAIArm(PromptSettings):
             raise ValueError("there is no endpoint; set base_url, or api_key_env to use OpenAI")
         if self.mode == "completion" and (self.system is not None or self.examples):
             raise ValueError(
-                "completion mode has no system prompt and no examples; put them into the prompt"
+                "completion mode does not support a system prompt or examples; put them in the prompt"
             )
         return self
 
@@ -171,7 +175,7 @@ class OpenAIArm(PromptSettings):
 
 
 class OpenAIGenerator(Generator):
-    """Sends one request per sample, those of a batch concurrently. The run loop retries, not we."""
+    """Sends one request per sample, concurrently within a batch. The run loop does the retries."""
 
     def __init__(
         self, settings: OpenAIArm, prompts: tuple[str, ...], package: Any, key: str | None
@@ -197,14 +201,16 @@ class OpenAIGenerator(Generator):
         finally:
             for call in calls:
                 call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)  # until they have disconnected
+            await asyncio.gather(
+                *calls, return_exceptions=True
+            )  # wait until they have disconnected
 
     async def _outcome(self, position: int, request: Request) -> tuple[int, Outcome]:
         prompt = prompt_for(request.index, self._prompts)
         assert prompt is not None
         try:
             raw = await self._send(prompt, request.seed)
-        except Exception as error:  # the new error is not raised, so it keeps no reference to it
+        except Exception as error:  # return a new error that does not reference this one
             return position, self._explain(error)
         return position, self._read(raw.http_response, prompt)
 
@@ -254,12 +260,12 @@ class OpenAIGenerator(Generator):
                 f"the content filter of {self._where} rejected the text.", **usage
             )
         if not text:
-            why = "; raise max_tokens" if ending == "length" else ""
+            why = "; increase max_tokens" if ending == "length" else ""
             return GenerationError(f"{self._where} returned an empty text{why}.", **usage)
         return Sample(text=text, prompt=prompt, **usage)
 
     def _usage(self, usage: Any) -> dict[str, Any]:
-        """Return cost and tokens; if the server does not count them, assume the maximum cost."""
+        """Return cost and tokens; assume the maximum cost if the server does not report tokens."""
         names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
         usage = usage if isinstance(usage, dict) else {}
         counts = {name: usage.get(theirs) for name, theirs in names.items()}
@@ -303,13 +309,13 @@ class OpenAIGenerator(Generator):
                 f"the content filter of {self._where} rejected the request ({detail}).", cost=0.0
             )
         if code == "insufficient_quota":
-            return _final(f"the quota at {self._where} is used up ({detail}); raise it.")
+            return _final(f"the quota at {self._where} is exhausted ({detail}); increase it.")
         if status in RETRYABLE or status >= 500:
             wait = retry_after(response.headers.get("retry-after"))
             return GenerationError(f"{self._where} cannot answer now ({detail}).", retry_after=wait)
         if status == 404:
             return _final(
-                f"{self._where} does not know the model {self._settings.model!r}, or the address "
+                f"{self._where} does not know the model {self._settings.model!r}, or the URL "
                 f"is wrong ({detail}); correct model or base_url."
             )
         return _final(
@@ -317,7 +323,7 @@ class OpenAIGenerator(Generator):
         )
 
     async def ping(self) -> None:
-        """Request the list of models. Only an unreachable server or a rejected key is an error."""
+        """Request the list of models; fail only if the server is unreachable or rejects the key."""
         found = None
         try:
             await self._client.models.with_raw_response.list(timeout=PING_SECONDS)
@@ -340,7 +346,7 @@ class OpenAIGenerator(Generator):
         return settings.price.cost(longest, settings.max_tokens)
 
     def _most_input_tokens(self, prompt: str) -> int:
-        """Return an upper bound on the tokens of a prompt: each has at least one byte."""
+        """Return an upper bound on the tokens of a prompt; each token has at least one byte."""
         messages = self._messages(prompt)
         size = sum(len(message["content"].encode()) for message in messages)
         return size + TOKENS_PER_MESSAGE * len(messages) + TOKENS_PER_CALL

@@ -1,4 +1,4 @@
-"""Prompts of an arm: one prompt, a list, or a file."""
+"""Prompts of an arm: a single prompt, a list, or a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PromptSettings(ArmSettings):
     prompts_file: str | None = Field(
         None,
         min_length=1,
-        description="A file of prompts, used in turn: one per line, or .jsonl with the key 'prompt'.",
+        description="A file of prompts, used in turn: one per line, or .jsonl with the key prompt.",
     )
 
     @model_validator(mode="after")
@@ -42,7 +42,7 @@ class PromptSettings(ArmSettings):
         return self
 
     def read_prompts(self, context: Context) -> tuple[str, ...]:
-        """Return all prompts; the tuple is empty if the arm has none."""
+        """Return all prompts of the arm."""
         if self.prompts_file is not None:
             return _read_file(context.path(self.prompts_file))
         return (self.prompt,) if self.prompt is not None else self.prompts or ()

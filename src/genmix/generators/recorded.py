@@ -1,4 +1,4 @@
-"""Recorded samples as an arm: features in a file, texts in a JSONL file, images in a folder."""
+"""Arms that replay recorded samples: features, texts in a JSONL file, or images in a folder."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ from genmix.generators.base import (
 )
 
 BLOCK_SIZE = 1 << 20
-"""Numbers of a feature file that are checked at once."""
+"""Number of values of a feature file that are checked in one block."""
 
 METADATA = ("prompt", "quality", "cost", "input_tokens", "output_tokens")
-"""Keys of a JSONL line that describe its text."""
+"""Metadata keys of a line in a JSONL file."""
 
 
 class RecordedArm(ArmSettings):
-    """Replays recorded samples, each once, in an order that depends on the study's seed and the arm."""
+    """Settings of an arm that replays each recorded sample once.
+
+    By default, the order is shuffled with the study's seed and the arm's label.
+    """
 
     kind: Literal["recorded"]
     path: str = Field(
@@ -45,18 +48,18 @@ class RecordedArm(ArmSettings):
     key: str | None = Field(None, description="Name of the feature array in an .npz file.")
     field: str = Field("text", min_length=1, description="Key of the text in a .jsonl file.")
     shuffle: bool = Field(
-        True, description="Whether to shuffle; if not, use the order of the file."
+        True, description="Shuffle the samples; if false, use the order of the file."
     )
     cost: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Cost of a sample that reports none.",
+        description="Cost of a sample for which the file has no cost.",
     )
     exhausted: Literal["refuse", "retire"] = Field(
         "refuse",
-        description="If there may be too few samples for the budget: refuse to start, or continue without "
-        "the arm once it is used up.",
+        description="What to do if there may be too few samples for the budget: refuse to start, or "
+        "retire the arm when it runs out.",
     )
 
     def build(self, context: Context) -> RecordedGenerator:
@@ -78,7 +81,7 @@ class RecordedArm(ArmSettings):
 
 
 class RecordedSamples(Protocol):
-    """Recorded samples by their row in the file."""
+    """Recorded samples, accessed by row."""
 
     most_cost: float
 
@@ -90,7 +93,7 @@ class RecordedSamples(Protocol):
 
 
 class RecordedGenerator(Generator):
-    """Replays the samples in the given order."""
+    """Replays the samples in a fixed order."""
 
     def __init__(self, samples: RecordedSamples, order: Any, name: str) -> None:
         self._samples, self._order, self._name = samples, order, name
@@ -107,7 +110,7 @@ class RecordedGenerator(Generator):
     def _outcome(self, request: Request) -> Outcome:
         if not 0 <= request.index < len(self._order):
             return GenerationError(
-                f"{self._name} has {len(self._order)} samples, and sample {request.index} was requested.",
+                f"{self._name} has {len(self._order)} samples, but sample {request.index} was requested.",
                 retryable=False,
             )
         row = int(self._order[request.index])
@@ -125,7 +128,7 @@ class RecordedGenerator(Generator):
 
 
 class FeatureFile:
-    """Rows of a feature file. An ``.npy`` file stays on disk; an ``.npz`` may have quality and cost."""
+    """Rows of a feature file. ``.npy`` files stay on disk; ``.npz`` files can have quality and cost."""
 
     def __init__(self, path: Path, key: str | None, cost: float) -> None:
         self._rows = _map_rows(path) if path.suffix == ".npy" else _load_rows(path, key)
@@ -145,7 +148,7 @@ class FeatureFile:
 
 
 def _map_rows(path: Path) -> Any:
-    """Memory-map the rows of an ``.npy`` file and check them block by block."""
+    """Memory-map the rows of an ``.npy`` file and validate them in blocks."""
     try:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
@@ -161,7 +164,9 @@ def _map_rows(path: Path) -> Any:
 def _load_rows(path: Path, key: str | None) -> Any:
     found = read_features(path, key)
     if isinstance(found, Moments):
-        raise InputError(f"{path} contains only moments; an arm needs samples.")
+        raise InputError(
+            f"{path} contains moments, but an arm needs samples; use a file of samples."
+        )
     return found.points
 
 
@@ -183,7 +188,7 @@ def _metadata(path: Path, count: int) -> dict[str, Any]:
 
 
 class TextFile:
-    """Texts of a JSONL file, one object per line."""
+    """Texts of a JSONL file with one object per line."""
 
     def __init__(self, path: Path, field: str, cost: float) -> None:
         self._samples = [
@@ -216,7 +221,7 @@ def _read_line(line: str, field: str, cost: float, where: str) -> Sample:
 
 
 class ImageFolder:
-    """Images in a folder and its subfolders, sorted by name; nothing outside the folder is read."""
+    """Images in a folder and its subfolders, sorted by name. Nothing outside the folder is read."""
 
     def __init__(self, folder: Path, cost: float) -> None:
         self._folder, self.most_cost = folder, cost
@@ -224,7 +229,7 @@ class ImageFolder:
         outside = next((entry for entry in entries if is_outside(entry, folder)), None)
         if outside is not None:
             raise InputError(
-                f"{outside} is a link out of {folder}; copy the images into the folder."
+                f"{outside} is a link to a place outside {folder}; copy the images into the folder."
             )
         self._files = [e for e in entries if e.suffix.lower() in SUFFIXES and e.is_file()]
         if not self._files:
@@ -238,7 +243,7 @@ class ImageFolder:
     def read(self, row: int) -> Sample:
         file = self._files[row]
         if is_outside(file, self._folder):
-            raise FieldError(f"({file.name}) is a link out of the folder")
+            raise FieldError(f"({file.name}) is a link to a place outside the folder")
         try:
             name = str(file.relative_to(self._folder))
             return Sample(image=read_as_png(file), source=name, cost=self.most_cost)
@@ -247,6 +252,6 @@ class ImageFolder:
 
 
 def _rng(context: Context) -> np.random.Generator:
-    """Return the arm's own random generator, the same in every session of the study."""
+    """Return the arm's random generator, which is the same in every session of the study."""
     text = f"order\0{context.seed}\0{context.arm}".encode()
     return np.random.default_rng(int.from_bytes(hashlib.blake2b(text, digest_size=16).digest()))

@@ -1,4 +1,4 @@
-"""A language model of Hugging Face ``transformers`` as an arm."""
+"""Arms that run a language model with Hugging Face ``transformers``."""
 
 from __future__ import annotations
 
@@ -26,32 +26,30 @@ WHAT = "the transformers generator"
 
 
 class TransformersArm(LocalModelSettings):
-    """A causal language model in this process; arms share equal models."""
+    """Settings of an arm that runs a causal language model; arms with equal models share one."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "transformers"
     prompt_required: ClassVar[bool] = True
 
     kind: Literal["transformers"]
-    chat: bool = Field(
-        False, description="Whether to apply the model's chat template to the prompt."
-    )
+    chat: bool = Field(False, description="Apply the model's chat template to the prompt.")
     system: str | None = Field(None, description="System prompt (requires chat).")
     max_new_tokens: int = Field(128, ge=1, description="Maximum length of the text in tokens.")
     temperature: float = Field(
         1.0,
         ge=0,
         allow_inf_nan=False,
-        description="Sampling temperature; 0 always takes the most likely token.",
+        description="Sampling temperature; with 0, always choose the most likely token.",
     )
     top_p: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Nucleus sampling: draw from the most likely tokens of this mass.",
+        description="Nucleus sampling: draw from the most likely tokens with this total probability.",
     )
     top_k: int | None = Field(
-        None, ge=1, description="Draw from this many of the most likely tokens."
+        None, ge=1, description="Draw only from this many of the most likely tokens."
     )
     repetition_penalty: float = Field(
         1.0, gt=0, allow_inf_nan=False, description="Values above 1 discourage repetition."
@@ -59,8 +57,8 @@ class TransformersArm(LocalModelSettings):
     stop: tuple[str, ...] = Field((), description="Strings that end the text; they are removed.")
     together: bool = Field(
         False,
-        description="Run a batch through the model at once: faster on a GPU, but rounding makes a text "
-        "depend on the other texts in its batch.",
+        description="Generate all texts of a batch together: faster on a GPU, but because of rounding, a "
+        "text depends on the other texts in its batch.",
     )
 
     @model_validator(mode="after")
@@ -106,7 +104,7 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageM
 
 
 class TransformersGenerator(LocalGenerator[LanguageModel]):
-    """Samples each text with its own random generator, independent of other threads."""
+    """Samples each text with a separate random generator, independent of other threads."""
 
     settings: TransformersArm
 
@@ -166,7 +164,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
             out = model.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
-                do_sample=False,  # the last processor leaves only one token
+                do_sample=False,  # the last processor draws the token
                 num_beams=1,
                 max_new_tokens=settings.max_new_tokens,
                 repetition_penalty=settings.repetition_penalty,
@@ -184,7 +182,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
         return [_until(row, ends) for row in out[:, longest:].tolist()]
 
     def _found_stop(self, model: LanguageModel, start: int) -> Any:
-        """Return a criterion that ends a row with a stop string, however that splits into tokens."""
+        """Return a criterion that ends a row at a stop string, even if it spans several tokens."""
         import torch
 
         def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
@@ -196,7 +194,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
         return ended
 
     def _processors(self, seeds: Sequence[int]) -> list[Any]:
-        """Return what turns the scores of the next token into one drawn token."""
+        """Return the logits processors that draw the next token."""
         from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
         settings = self.settings
@@ -216,7 +214,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
 
 
 class _Draw:
-    """Draws the next token of each row with the row's own generator; all others become impossible."""
+    """Draws the next token of each row with the row's random generator and rules out all others."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         import torch

@@ -1,1 +1,1 @@
-"""A study: a YAML file or a dict, validated."""
+"""Studies: YAML files or dicts that describe a run, and their validation."""

@@ -1,4 +1,4 @@
-"""Objectives, kernels and policies in a study: their settings, and the objects they describe."""
+"""Settings of objectives, kernels and policies in a study, and the objects built from them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ MAX_NEIGHBORS = 100_000
 
 
 def objective_classes() -> dict[str, type]:
-    """The objectives a study can name: the built-in ones and those of installed packages."""
+    """Return the objectives that a study can use, including those of installed packages."""
     return _builtin_objectives() | plugin_classes(objective_plugins())
 
 
 def objective_plugins() -> tuple[Plugin, ...]:
-    """The objectives that installed packages add."""
+    """Return the objectives that installed packages add."""
     names = frozenset(_builtin_objectives())
     return find_plugins("genmix.objectives", gx.Objective, names, _objective_settings)
 
 
 def kernel_classes() -> dict[str, type]:
-    """The kernels a study can name."""
+    """Return the kernels that a study can use."""
     return {hyphenated(each.__name__): each for each in _public(gx.Kernel)}
 
 
 def policy_classes() -> dict[str, type]:
-    """The policies a study can name: the built-in ones and those of installed packages."""
+    """Return the policies that a study can use, including those of installed packages."""
     return _builtin_policies() | plugin_classes(policy_plugins())
 
 
 def policy_plugins() -> tuple[Plugin, ...]:
-    """The policies that installed packages add."""
+    """Return the policies that installed packages add."""
     names = frozenset(_builtin_policies())
     return find_plugins("genmix.policies", gx.Policy, names, _policy_settings)
 
@@ -67,7 +67,7 @@ def _public(base: type) -> list[Any]:
 
 
 def hyphenated(name: str) -> str:
-    """``MixtureUCB`` and ``mixture_ucb`` as ``mixture-ucb``."""
+    """Convert a name such as ``MixtureUCB`` or ``mixture_ucb`` to ``mixture-ucb``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
 
 
@@ -87,7 +87,7 @@ class ComponentSettings(BaseModel):
         return "reference" in type(self).model_fields
 
     def build(self, reference: Any = None) -> Any:
-        """The object that these settings describe, compared with ``reference`` if it needs one."""
+        """Build the object that these settings describe, with ``reference`` if it needs one."""
         arguments = {key: getattr(self, key) for key in self._given() if key != "weight"}
         for key, value in arguments.items():
             if isinstance(value, ComponentSettings):
@@ -96,15 +96,15 @@ class ComponentSettings(BaseModel):
             arguments["order"] = np.inf
         if self.needs_reference:
             arguments["reference"] = reference
-        with np.errstate(all="ignore"):  # e.g. weights of 1e308, which the class then rejects
+        with np.errstate(all="ignore"):  # the class rejects values that overflow, e.g. 1e308
             return self.component(**arguments)
 
     def _given(self) -> list[str]:
-        """The parameters that the study sets."""
+        """Return the names of the parameters that the study sets."""
         return [key for key in type(self).model_fields if key in self.model_fields_set - {"kind"}]
 
     def plain(self) -> dict[str, Any]:
-        """``{kind: {parameters}}``, as in a study file."""
+        """Return ``{kind: {parameters}}``, as written in a study file."""
         values = {key: getattr(self, key) for key in self._given()}
         nested = {k: v.plain() for k, v in values.items() if isinstance(v, ComponentSettings)}
         return {self.kind: values | nested}
@@ -126,10 +126,10 @@ class PolicySettings(ComponentSettings):
 class ObjectiveSettings(ComponentSettings):
     """Settings of one term of the objective."""
 
-    weight: float = Field(1.0, allow_inf_nan=False, description="Factor of this term.")
+    weight: float = Field(1.0, allow_inf_nan=False, description="Weight of this term.")
 
     def build(self, reference: Any = None) -> Any:
-        """The objective times its weight."""
+        """Build the objective and multiply it by its weight."""
         made = super().build(reference)
         return made if self.weight == 1 else self.weight * made
 
@@ -138,7 +138,7 @@ class ObjectiveSettings(ComponentSettings):
 
 
 def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
-    """The settings of a dataclass: its parameters, with types that a study file can hold."""
+    """Create the settings class of a component from the parameters of its dataclass."""
     hints = get_type_hints(cls)
     given = [each for each in fields(cls) if each.repr]
     has_reference = any(each.name == "reference" for each in given)
@@ -149,7 +149,7 @@ def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
         default = each.default if isinstance(each.default, int | float | str) else None
         parameters[each.name] = (hint, ... if is_required and each.name != "reference" else default)
     made = create_model(
-        f"{base.__name__}_{name}",  # unique, for the JSON schema
+        f"{base.__name__}_{name}",  # the JSON schema needs unique names
         __base__=base,
         __doc__=(cls.__doc__ or "").split("\n")[0],
         **parameters,
@@ -167,14 +167,14 @@ def _policy_settings(name: str, cls: type) -> Any:
 
 
 def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
-    """The type of a parameter in a study file."""
+    """Return the type that a parameter has in a study file."""
     if key == "kernel":
         return Kernel
     if key == "reference":
-        words = "Path of a features file, a text file or an image folder; replaces the study's."
+        words = "Path to a feature file, a text file or an image folder; overrides the study's."
         return Annotated[str, Field(min_length=1, description=words)] | None
     if key == "weights":
-        return Annotated[dict[str, float], Field(description="Share of each arm, by label.")]
+        return Annotated[dict[str, float], Field(description="Weight of each arm by label.")]
     if key == "order" and hint is float:
         return hint | Literal["inf"]
     if hint is int and has_reference:
@@ -192,10 +192,10 @@ POLICIES = {name: _policy_settings(name, cls) for name, cls in policy_classes().
 
 
 def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
-    """The objective of a study.
+    """Build the objective of a study.
 
-    ``read`` returns the reference at a path, an array ``(n, d)`` or moments. It is called once for
-    every distinct path.
+    ``read`` returns the reference at a path: an array ``(n, d)`` or moments. It is called once per
+    path.
     """
     references = {path: read(path) for path in reference_paths(study)}
     problems = Problems()
@@ -211,13 +211,13 @@ def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
 
 
 def make_policy(study: Study) -> gx.Policy:
-    """The policy of a study."""
+    """Build the policy of a study."""
     made: gx.Policy = study.policy.build()
     return made
 
 
 def trial_objective(study: Study) -> gx.Objective:
-    """The objective with placeholder references, to ask what it needs."""
+    """Build the objective with placeholder references, to check its requirements."""
     made: list[gx.Objective] = [t.build(placeholder_reference([t])) for t in study.objective]
     return reduce(add, made)
 
@@ -227,18 +227,18 @@ def term_path(study: Study, position: int) -> KeyPath:
 
 
 def reference_of(term: ObjectiveSettings, default: str | None) -> str:
-    """The path of the reference that a term compares with; empty if there is none."""
+    """Return the path of the reference that a term compares with, or an empty string."""
     return str(getattr(term, "reference", None) or default or "") if term.needs_reference else ""
 
 
 def reference_paths(study: Study) -> tuple[str, ...]:
-    """The distinct references, in the order of the terms."""
+    """Return the paths of all references without duplicates, in the order of the terms."""
     found = [reference_of(term, study.reference) for term in study.objective]
     return tuple(path for path in dict.fromkeys(found) if path)
 
 
 def placeholder_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
-    """Reference samples, enough of them for every number of neighbors that the terms ask for."""
+    """Return placeholder reference samples, enough for the number of neighbors of each term."""
     values = [value for term in terms for value in dict(term).values() if type(value) is int]
-    rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than every default
+    rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than any default needs
     return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)

@@ -1,4 +1,4 @@
-"""Checks that involve several sections of a study."""
+"""Check that the sections of a study are consistent with each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT_VECTORS = ("openai", "transformers", "diffusers")
 
 
 def check_consistency(study: Study, problems: Problems) -> None:
-    """Check everything that can be known before anything is built."""
+    """Check everything that can be checked before anything is built."""
     _check_budget(study, problems)
     _check_references(study, problems)
     _check_objective(study, problems)
@@ -54,7 +54,7 @@ def _check_references(study: Study, problems: Problems) -> None:
         if term.needs_reference and not reference_of(term, study.reference):
             problems.add(
                 term_path(study, position),
-                f"{term.kind} needs a reference; add 'reference:' with a features file, a text file "
+                f"{term.kind} needs a reference; add 'reference:' with a feature file, a text file "
                 "or a folder of images.",
             )
     if study.reference is not None and study.reference not in reference_paths(study):
@@ -104,7 +104,7 @@ def _check_encoder(study: Study, problems: Problems) -> None:
         if kind in WITHOUT_VECTORS or str(getattr(arm, "path", "")).endswith(".jsonl"):
             problems.add(
                 ("encoder",),
-                f"the study has no 'encoder', and the samples of arm {label!r} are not vectors; add "
+                f"the study has no 'encoder', but the samples of arm {label!r} are not vectors; add "
                 "one, e.g. 'encoder: {kind: sentence-transformers, model: …}'.",
             )
             return

@@ -1,4 +1,4 @@
-"""From pydantic's errors to sentences: which key is wrong, what it holds, and what to write instead."""
+"""Convert pydantic's errors to sentences that name the key, its value and what to write instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genmix.study.parsing import is_usable
 from genmix.study.problems import KeyPath, Problems, did_you_mean, nearest, shown, subject
 
 IMPERATIVES = ("give ", "name ", "pass ", "put ", "set ", "use ", "write ")
-"""How a validator's message begins if it only says what to do, not what is wrong."""
+"""Beginnings of validator messages that only say what to do, not what is wrong."""
 
 
 def add_errors(
@@ -24,7 +24,7 @@ def add_errors(
     data: Any,
     origin: Callable[[KeyPath], KeyPath],
 ) -> None:
-    """Add a sentence for every error of a validation; ``origin`` maps paths in ``data`` to the file."""
+    """Add one sentence per validation error; ``origin`` maps paths in ``data`` to the study file."""
     groups: dict[KeyPath, list[Any]] = {}
     for details in error.errors(include_url=False):
         path = _path_in(data, model, details)
@@ -36,7 +36,7 @@ def add_errors(
 
 
 def _path_in(data: Any, annotation: Any, error: Any) -> KeyPath:
-    """The location of an error, without the kinds and union members that pydantic adds."""
+    """Return the key path of an error, without the kinds and union members that pydantic adds."""
     path: list[Any] = []
     for part in error["loc"]:
         is_kind = len(_models(annotation)) > 1
@@ -47,7 +47,7 @@ def _path_in(data: Any, annotation: Any, error: Any) -> KeyPath:
     if error["type"] == "missing":
         path.append(error["loc"][-1])
     elif "error" in error.get("ctx", {}) and isinstance(data, dict):
-        key = _first_word(error)  # "order is -1; …" is about the key 'order'
+        key = _first_word(error)  # e.g. "order is -1; …" refers to the key 'order'
         path += [key] if key in data else []
     return tuple(path)
 
@@ -89,7 +89,7 @@ def _unknown_key(path: KeyPath, known: list[str]) -> str:
 
 
 def _validator_sentence(path: KeyPath, error: Any) -> str:
-    """A sentence from the message of one of our own validators."""
+    """Build a sentence from the message of a validator in genmix."""
     words = str(error["ctx"]["error"]).rstrip(".")
     key = str(path[-1]) if path else ""
     if key and _first_word(error) == key:
@@ -113,7 +113,7 @@ def _unknown_kind(owner: str, error: Any, kinds: Sequence[str]) -> str:
 
 
 def _purpose(field: Any) -> str:
-    """`` (what the field is for)``."""
+    """Return the field's description in parentheses, with a leading space."""
     words = getattr(field, "description", None) or ""
     if not words:
         return ""
@@ -121,7 +121,7 @@ def _purpose(field: Any) -> str:
     return f" ({first}{words[1:].rstrip('.')})"
 
 
-# -- what to write instead ---------------------------------------------------------------------------
+# -- expected values ---------------------------------------------------------------------------
 
 PHRASES = {
     "int_": "a whole number",
@@ -138,13 +138,13 @@ PHRASES = {
     "path_": "a path",
     "none_required": "nothing",
 }
-"""By the prefix of pydantic's error types."""
+"""Expected values by the prefix of pydantic's error type."""
 
 BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
 def _expected(errors: Sequence[Any], model: Any) -> str:
-    """What to write instead, over all members of a union."""
+    """Describe what to write instead; a union can allow several kinds of values."""
     phrases = [_phrase(each, _type_at(model, each["loc"])[1]) for each in errors]
     return listed(dict.fromkeys(phrases), "or")
 
@@ -171,7 +171,7 @@ def _phrase(error: Any, field: Any) -> str:
 
 
 def _bounds(field: Any, exceeded: Mapping[str, Any]) -> str:
-    """`` of at least 1``: the bounds of the field, or else the one that was exceeded."""
+    """Describe the bounds of a field, or the exceeded bound, e.g. `` of at least 1``."""
     limits = {name: value for name, value in exceeded.items() if name in BOUNDS}
     for rule in getattr(field, "metadata", ()):
         limits |= {name: getattr(rule, name) for name in BOUNDS if hasattr(rule, name)}
@@ -181,11 +181,11 @@ def _bounds(field: Any, exceeded: Mapping[str, Any]) -> str:
     return f" {' and '.join(parts)}" if parts else ""
 
 
-# -- the types behind a location ---------------------------------------------------------------------
+# -- types at a location ---------------------------------------------------------------------
 
 
 def _type_at(annotation: Any, location: Iterable[Any]) -> tuple[Any, Any]:
-    """The type at a location of pydantic's, and its field if it has one."""
+    """Return the type at a pydantic location, and the field if there is one."""
     field = None
     for part in location:
         annotation, field = _step(annotation, part)
@@ -194,7 +194,7 @@ def _type_at(annotation: Any, location: Iterable[Any]) -> tuple[Any, Any]:
 
 def _step(annotation: Any, part: Any) -> tuple[Any, Any]:
     settings = _models(annotation)
-    if len(settings) > 1:  # a union, in which pydantic names the kind
+    if len(settings) > 1:  # in a union, pydantic's location contains the kind
         return next((each for each in settings if part in kinds_of(each)), None), None
     for each in settings:
         if part in each.model_fields:
@@ -206,7 +206,7 @@ def _step(annotation: Any, part: Any) -> tuple[Any, Any]:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the single type."""
+    """Return the members of a union, or the type itself."""
     if get_origin(annotation) is Annotated:
         return _members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -215,7 +215,7 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The pydantic models among the members of a union."""
+    """Return the pydantic models among the members of a union."""
     found = [each for each in _members(annotation) if isinstance(each, type)]
     return [each for each in found if issubclass(each, BaseModel)]
 
@@ -229,7 +229,7 @@ def _kinds(model: Any, location: Sequence[Any]) -> list[str]:
 
 
 def kinds_of(settings: type[BaseModel]) -> tuple[str, ...]:
-    """The values of ``kind`` that a settings class stands for."""
+    """Return the values of ``kind`` that a settings class accepts."""
     field = settings.model_fields.get("kind")
     return get_args(field.annotation) if field is not None else ()
 
@@ -241,15 +241,15 @@ INFINITE = re.compile(r"\s*[-+]?(inf|infinity|nan)\s*", re.IGNORECASE)
 
 
 REJECTED: list[Any] = []
-"""Replaces a value that was reported; pydantic rejects it too, so no later check uses it."""
+"""Replaces a value that was already reported; pydantic rejects it too, so no check uses it."""
 
 
 def with_numbers(
     annotation: Any, value: Any, report: Callable[[KeyPath, str], None], path: KeyPath = ()
 ) -> Any:
-    """``value`` with text such as ``"1e3"`` as a number wherever the type is a number.
+    """Convert text such as ``"1e3"`` to a number wherever the type is a number.
 
-    Reports values that pydantic would wrongly accept as numbers: true, false and inf.
+    Reports true, false, inf and nan, which pydantic would accept as numbers.
     """
     if isinstance(value, dict):
         if len(_models(annotation)) > 1:

@@ -1,7 +1,7 @@
-"""From the text of a study file to plain data that remembers its line numbers.
+"""Parse the text of a study file into plain data with line numbers.
 
-YAML is read as version 1.2 defines it: only ``true`` and ``false`` are booleans, and only decimal
-digits are numbers. Tags are refused, so a file can hold nothing but plain values.
+YAML is parsed according to version 1.2: only ``true`` and ``false`` are booleans, and only decimal
+digits are numbers. Tags are rejected, so a file can contain only plain values.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ class StudyFile:
     """The content of a study file."""
 
     name: str
-    """What error messages call the file."""
+    """The name of the file in error messages."""
     text: str
     data: dict[str, Any]
     positions: dict[KeyPath, Position] = field(default_factory=dict)
-    """The position of every key and every list item."""
+    """Positions of all keys and list items."""
 
     def position(self, path: KeyPath) -> Position:
-        """The position of a key path, or of the closest parent that is in the file."""
+        """Return the position of a key path, or of its closest parent in the file."""
         while path and path not in self.positions:
             path = path[:-1]
         return self.positions.get(path, Position(1, 1))
 
     def raise_if_any(self, problems: Problems) -> None:
-        """Raise a ``StudyError`` with a line number for every problem, in the order of the lines."""
+        """Raise a ``StudyError`` that lists all problems with line numbers, sorted by line."""
         found = [(self.position(path), words) for path, words in problems.by_path.items()]
         lines = {position.line for position, _ in found}
         for line in lines_with_secrets(self.text):
-            if line not in lines:  # in a comment or inside a longer text
+            if line not in lines:  # the secret is in a comment or inside a longer text
                 found.append((Position(line, 1), f"this line contains a secret; {ADVICE}."))
         if found:
             raise _error(self.name, found)
 
 
 def parse_study_file(path: str | os.PathLike[str]) -> StudyFile:
-    """Read and parse a study file; anything but a plain YAML mapping raises ``StudyError``."""
+    """Read and parse a study file; raise ``StudyError`` unless it is a plain YAML mapping."""
     text = _read_text(Path(path))
     name = quotable(path)
     root = _compose(name, text)
@@ -111,7 +111,7 @@ def _too_large(name: str, node: Any) -> StudyError:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes YAML nodes; refuses tags, deep nesting, too many values and undefined aliases."""
+    """Composes YAML nodes; rejects tags, deep nesting, too many values and undefined aliases."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -147,18 +147,22 @@ class _Loader(yaml.SafeLoader):
             return super().compose_node(parent, index)
         self.get_event()  # type: ignore[no-untyped-call]
         name = quotable(event.anchor)
-        words = f"*{name} refers to no &{name} above it; define it, or put the text in quotes."
+        words = (
+            f"*{name} is used, but &{name} is not defined above it; define it, or quote the text."
+        )
         self.add_error(event, words)
         return yaml.ScalarNode("", "", event.start_mark, event.end_mark)
 
 
 def _compose(name: str, text: str) -> Any:
-    """The root of the only document, which must be a mapping."""
+    """Return the root of the single document; raise ``StudyError`` unless it is a mapping."""
     try:
         loader: Any = _Loader(name, text)
         root = loader.get_node() if loader.check_node() else None
         if loader.check_node():
-            words = "a second document begins here; a study is one document, so remove the '---'."
+            words = (
+                "a second document begins here, but a study is a single document; remove the '---'."
+            )
             loader.add_error(loader.peek_event(), words)
     except StudyError:
         raise
@@ -170,7 +174,7 @@ def _compose(name: str, text: str) -> Any:
         words = f"the character {error.character:#x} is not allowed; remove it."
         raise _error(name, [(Position(line, 1), words)]) from None
     except (ValueError, OverflowError):
-        words = "an escaped character does not exist; correct what follows the backslash."
+        words = "an escape sequence is not a valid character; correct the text after the backslash."
         raise _error(name, [(_position_of_escape(text), words)]) from None
     if root is None or (isinstance(root, yaml.ScalarNode) and _scalar(root) is None):
         raise StudyError([f"{name} is empty; write an example with 'genmix init'."])
@@ -183,7 +187,7 @@ def _compose(name: str, text: str) -> Any:
 
 
 def _position_of_escape(text: str) -> Position:
-    """The first escape such as ``\\UFFFFFFFF``, which is not a Unicode character."""
+    """Return the position of the first invalid escape sequence, e.g. ``\\UFFFFFFFF``."""
     escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", text)
     bad = next((e.start() for e in escapes if int(e[1], 16) > sys.maxunicode), 0)
     return Position(text.count("\n", 0, bad) + 1, 1)
@@ -197,7 +201,7 @@ class _Builder:
         self.positions: dict[KeyPath, Position] = {}
         self.errors: set[tuple[Position, str]] = set()
         self.entries: dict[int, dict[str, tuple[Any, Any]]] = {}
-        """Key node and value node by key, for every mapping node by its id."""
+        """Key nodes and value nodes by key, for each mapping node by ID."""
 
     def build(self, root: Any) -> Any:
         try:
@@ -230,7 +234,7 @@ class _Builder:
         self.errors.add((Position.of(node.start_mark), words))
 
     def _entries(self, node: Any) -> dict[str, tuple[Any, Any]]:
-        """The entries of a mapping: its own, then those it merges with ``<<``."""
+        """Return the entries of a mapping, followed by the entries that it merges with ``<<``."""
         if id(node) in self.entries:
             return self.entries[id(node)]
         own: dict[str, tuple[Any, Any]] = {}
@@ -249,7 +253,7 @@ class _Builder:
                 own[key] = (key_node, value)
         for other in merged:
             if not isinstance(other, yaml.MappingNode):
-                self._add_error(node, "<< needs a mapping; write *name of one.")
+                self._add_error(node, "<< needs a mapping; write an alias of one, e.g. *name.")
                 continue
             entries = self._entries(other)
             self.merged += len(entries)
@@ -264,7 +268,7 @@ def _key_words(node: Any, key: Any) -> str:
         what = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
         return f"a key is {what}; use text."
     if key is None:
-        return "a key is empty; write it before the colon."
+        return "a key is empty; write a key before the colon."
     return f"the key {shown(key)} is not text; put it in quotes: '{shown(key)}'."
 
 
@@ -273,12 +277,12 @@ HINTS = {
     r"character '\t'": "indent with spaces, not with tabs",
     "could not find expected ':'": "write 'key: value', with a space after the colon",
     "found unexpected end of stream": "close the quote",
-    "expected <block end>": "indent it like the other lines of its block",
+    "expected <block end>": "indent the line like the other lines of its block",
     "expected ',' or": "close the bracket, or separate its values with commas",
-    "that cannot start any token": "put text that begins with it in quotes",
+    "that cannot start any token": "put text that begins with this character in quotes",
     "unknown escape character": "double the backslash, or use single quotes",
 }
-"""What to do, by a part of PyYAML's message."""
+"""Advice by a substring of PyYAML's message."""
 
 
 def _yaml_words(error: yaml.MarkedYAMLError) -> str:
@@ -300,11 +304,11 @@ FINITE = "use a finite number below 9.2e18 (or the word inf for an infinite orde
 
 
 def _scalar(node: Any) -> Any:
-    """What a scalar means in YAML 1.2, with decimal numbers only; None for a list or a mapping."""
+    """Parse a scalar as in YAML 1.2, but only decimal numbers; None for a list or a mapping."""
     text = node.value
     if not isinstance(text, str):
         return None
-    if node.style is not None:  # in quotes, or a block of text
+    if node.style is not None:  # quoted, or a block of text
         return text
     if NULL.fullmatch(text):
         return None
@@ -322,7 +326,7 @@ def is_usable(value: float) -> bool:
 
 
 def plain_data(data: Any, problems: Problems) -> Any:
-    """A copy of ``data`` made of dicts, lists and JSON values; everything else is a problem."""
+    """Copy ``data`` as dicts, lists and JSON values; add a problem for everything else."""
     return _PlainCopy(problems).value(data, ())
 
 
@@ -359,7 +363,7 @@ class _PlainCopy:
 
     def _text(self, text: str, path: KeyPath) -> str:
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-            words = f"{subject(path)} contains a character that no file can hold; remove it."
+            words = f"{subject(path)} contains a character that a file cannot contain; remove it."
             self.problems.add(path, words)
             return ""
         return text

@@ -1,4 +1,4 @@
-"""What is wrong with a study: problems collected by key, and the words to describe them."""
+"""Collect the problems of a study by key, and describe them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from genmix.core.text import quotable
 from genmix.errors import InputError
 
 KeyPath = tuple[str | int, ...]
-"""The keys and list positions that lead to a value of a study."""
+"""Path to a value in a study: keys and list indices."""
 
 
 class StudyError(InputError):
-    """A study is invalid; the message lists every problem, one sentence per line.
+    """A study is invalid. The message lists all problems, one sentence per line.
 
     Attributes
     ----------
     problems : tuple of str
-        The sentences.
+        One sentence per problem.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ class StudyError(InputError):
 
 
 class Problems:
-    """Sentences by the key path they are about. The first one about a path is kept."""
+    """Problems by key path. Only the first problem of each path is kept."""
 
     def __init__(self) -> None:
         self.by_path: dict[KeyPath, str] = {}
@@ -40,7 +40,7 @@ class Problems:
         self.by_path.setdefault(path, sentence)
 
     def raise_if_any(self) -> None:
-        """Raise a ``StudyError`` in which every sentence starts with its key path."""
+        """Raise a ``StudyError`` in which each sentence starts with its key path."""
         if self.by_path:
             found = [(dotted(path), sentence) for path, sentence in self.by_path.items()]
             raise StudyError([f"{path}: {words}" if path else words for path, words in found])
@@ -50,13 +50,13 @@ class Problems:
 
 
 def dotted(path: KeyPath) -> str:
-    """``arms.smol.model``, ``objective[1].precision``."""
+    """Format a key path, e.g. ``arms.smol.model`` or ``objective[1].precision``."""
     parts = (f"[{p}]" if isinstance(p, int) else f".{quotable(p, most=100)}" for p in path)
     return "".join(parts).removeprefix(".")
 
 
 def subject(path: KeyPath) -> str:
-    """How a sentence refers to a key path: ``batch of arm 'smol'``, ``k of precision``, ``budget``."""
+    """Describe a key path in a sentence, e.g. ``batch of arm 'smol'`` or ``k of precision``."""
     if path[:1] == ("arms",) and len(path) > 1:
         label, rest = str(path[1]), path[2:]
         if len(rest) > 1 and rest[0] == "variants":
@@ -78,7 +78,7 @@ def _subject_of_component(path: KeyPath) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a sentence quotes it."""
+    """Format a value to quote it in a sentence."""
     if value is None or value in ("", [], {}):
         return "empty"
     if isinstance(value, bool):
@@ -92,7 +92,7 @@ def shown(value: Any) -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """The known name closest to ``name``, if one is close."""
+    """Return the known name closest to ``name``, or None if none is close."""
     names = {_normalized(each): each for each in known}
     found = difflib.get_close_matches(_normalized(str(name)[:100]), names, n=1, cutoff=0.6)
     return names[found[0]] if found else None
@@ -103,6 +103,6 @@ def _normalized(name: str) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str) -> str:
-    """The end of a sentence about an unknown name."""
+    """Return the second half of a sentence about an unknown name."""
     close = nearest(name, known)
     return f"did you mean {close!r}?" if close else f"{otherwise}."

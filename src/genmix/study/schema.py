@@ -1,4 +1,4 @@
-"""The JSON schema of study files, which lets editors check and complete them."""
+"""The JSON schema of study files, for validation and completion in editors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL, OBJECTIVE = {"$ref": "#/$defs/kernel"}, {"$ref": "#/$defs/objective"}
 
 
 def schema_of(study: type[BaseModel]) -> Schema:
-    """The schema of a study as people write it, with variants and short forms."""
+    """Return the schema of study files, including variants and short forms."""
     found = study.model_json_schema()
     parts = found["$defs"]
     for reference in _union_members(found["properties"]["arms"]["additionalProperties"]):
@@ -32,22 +32,22 @@ def schema_of(study: type[BaseModel]) -> Schema:
         "$schema": "http://json-schema.org/draft-07/schema#",
         **found,
         "title": "genmix study",
-        "description": "Generators, an encoder, what to optimize, and a budget.",
+        "description": "Generators, an encoder, an objective and a budget.",
     }
 
 
 def _union_members(schema: Schema) -> list[str]:
-    """The references of a union, or the only one if there is a single kind."""
+    """Return the references of a union, or the only one if there is a single kind."""
     return [each["$ref"] for each in schema.get("oneOf", [schema])]
 
 
 def _allow_variants(arm: Schema) -> None:
-    """Allow variants; an arm that has some may leave its required settings to them."""
+    """Allow variants, which can contain the required settings of their arm."""
     arm["properties"]["variants"] = {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {"type": ["object", "null"]},
-        "description": "One arm per variant, labeled ARM/VARIANT, with these settings changed.",
+        "description": "One arm per variant, labeled ARM/VARIANT, with changed settings.",
     }
     required = arm.pop("required", [])
     arm["if"], arm["then"] = {"not": {"required": ["variants"]}}, {"required": required}
@@ -55,7 +55,7 @@ def _allow_variants(arm: Schema) -> None:
 
 
 def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
-    """A name, or a mapping from one name to its parameters."""
+    """Return the schema of a name, or of a mapping from one name to its parameters."""
     entries = {name: _parameters(parts.pop(each.__name__)) for name, each in settings.items()}
     return {
         "anyOf": [
@@ -72,7 +72,7 @@ def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
 
 
 def _parameters(schema: Schema) -> Schema:
-    """The schema of a component's settings without ``kind``, which is its name."""
+    """Return the schema of a component's settings without ``kind``."""
     properties = {key: part for key, part in schema["properties"].items() if key != "kind"}
     if "kernel" in properties:
         properties["kernel"] = KERNEL

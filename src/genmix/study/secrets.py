@@ -1,4 +1,4 @@
-"""Finds secrets in a study and refuses them, without ever repeating one."""
+"""Find secrets in a study and report them without repeating them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SECRET_KEY = re.compile(
     r"|((access|auth|api|hf|bearer|secret)_)?token"
 )
 PREFIXES = r"(sk-|sk_|hf_|gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|r8_|gsk_)"
-"""How the keys of well-known services begin."""
+"""Prefixes of keys of well-known services."""
 PLAIN = r"[\w+/~][\w+/~-]{11,}"
-"""At least 12 characters of a key; a variable such as $KEY does not match."""
+"""At least 12 characters that can occur in a key; a variable such as $KEY does not match."""
 MIXED = rf"(?=[\w+/~-]*[0-9]){PLAIN}"
-"""The same with a digit, which tells keys from words."""
+"""PLAIN with at least one digit, which distinguishes keys from words."""
 NAMES = (
     r"(api[-_]?key|(access|private|secret|account)[-_]?key|password|passwd|passphrase|secret"
     r"|(access|auth|api|hf|bearer|secret|github|gitlab)[-_]?token|authorization)"
 )
-"""Names of secrets, whatever precedes them."""
+"""Names of secrets, with any prefix."""
 SCHEMES = r"(bearer|basic|token)\s+"
 SECRET_ANYWHERE = re.compile(
     rf"(?<![\w-])(?-i:{PREFIXES})(?=[\w-]*[0-9])[\w-]{{16,}}"
@@ -59,7 +59,7 @@ def find_secrets(data: Any, problems: Problems, path: KeyPath = ()) -> None:
 
 
 def lines_with_secrets(text: str) -> list[int]:
-    """The numbers of the lines, comments included, that contain what looks like a secret."""
+    """Return the numbers of lines, including comments, that seem to contain a secret."""
     return [n for n, line in enumerate(text.split("\n"), 1) if SECRET_ANYWHERE.search(line)]
 
 
@@ -71,7 +71,7 @@ def _check_value(text: str, problems: Problems, path: KeyPath) -> None:
             problems.add(
                 path,
                 f"{subject(path)} is not the name of an environment variable; write the NAME of the "
-                "variable that holds the secret, e.g. OPENAI_API_KEY.",
+                "variable that contains the secret, e.g. OPENAI_API_KEY.",
             )
     elif SECRET_KEY.fullmatch(key):
         problems.add(path, f"a secret does not belong in a study; {ADVICE}.")
@@ -83,12 +83,12 @@ def _check_value(text: str, problems: Problems, path: KeyPath) -> None:
     elif SECRET_ANYWHERE.search(text):
         problems.add(
             path,
-            f"{subject(path)} contains what looks like a secret, which does not belong in a study; "
+            f"{subject(path)} seems to contain a secret, which does not belong in a study; "
             f"{ADVICE}.",
         )
 
 
 def _check_option(option: Any, value: Any, problems: Problems, path: KeyPath) -> None:
-    """Check an option of a command with the argument that follows it, e.g. ``--api-key`` and a key."""
+    """Check an option of a command and the argument after it, e.g. ``--api-key`` and a key."""
     if isinstance(option, str) and isinstance(value, str) and OPTION.fullmatch(option):
         _check_value(f"{option}={value}", problems, path)

@@ -1,4 +1,4 @@
-"""Short forms written out in full: arms with variants, and components given by name."""
+"""Expand short forms: arms with variants, and components written as a name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAMILIES = {
     "kernel": (KERNELS, "gaussian"),
     "policy": (POLICIES, "mixture-greedy"),
 }
-"""The known settings of each family of components, and an example for error messages."""
+"""Settings classes of each family of components, and an example for error messages."""
 
 OTHER_NAMES = {
     "fd": "frechet-distance",
@@ -29,23 +29,23 @@ OTHER_NAMES = {
     "ucb": "mixture-ucb",
     "random": "uniform",
 }
-"""Common names that are not ours."""
+"""Common names that genmix does not use, and the corresponding names in genmix."""
 
 REPORT_ONLY = ("recall", "coverage")
 
 
 class Expansion:
-    """A study in full form, and where each part of it was written.
+    """A study with short forms expanded, and the original location of each part.
 
-    An arm with variants becomes several arms. An objective becomes a list of terms; a term, kernel
-    or policy such as ``{vendi: {order: 2}}`` becomes ``{kind: vendi, order: 2}``. Whatever does not
-    have the right shape is a problem, or stays as it is for pydantic to reject.
+    An arm with variants becomes several arms. An objective becomes a list of terms. A term, kernel
+    or policy such as ``{vendi: {order: 2}}`` becomes ``{kind: vendi, order: 2}``. Values of the wrong
+    shape are added to the problems, or left unchanged for pydantic to reject.
     """
 
     def __init__(self, written: Mapping[str, Any], problems: Problems) -> None:
         self.written, self.problems, self.data = written, problems, dict(written)
         self.origins: dict[KeyPath, KeyPath] = {}
-        """Paths in the file of components, by their paths in ``data``."""
+        """Paths of components in the file, by their paths in ``data``."""
         self.variants: dict[str, tuple[str, str]] = {}
         """Arm and variant by label, for arms that are variants."""
         if isinstance(written.get("arms"), dict):
@@ -58,7 +58,7 @@ class Expansion:
             self.data["policy"] = policy or {"kind": "uniform"}
 
     def origin(self, path: KeyPath) -> KeyPath:
-        """Where in the file the value at ``path`` of ``data`` was written."""
+        """Return the path in the file of the value at ``path`` in ``data``."""
         if len(path) > 1 and path[0] == "arms" and path[1] in self.variants:
             return self._origin_in_variant(path)
         for end in range(len(path), 0, -1):
@@ -101,8 +101,10 @@ class Expansion:
         return changes if isinstance(changes, dict) else {}
 
     def _origin_in_variant(self, path: KeyPath) -> KeyPath:
-        """A setting is in the variant or in its arm; a missing one belongs to the arm, unless
-        another variant has it."""
+        """Return the path of a setting in its variant or in its arm.
+
+        A missing setting belongs to the arm, unless another variant has it.
+        """
         label, name = self.variants[str(path[1])]
         arm, rest = self.written["arms"][label], path[2:]
         in_variant: KeyPath = ("arms", label, "variants", name, *rest)
@@ -126,9 +128,9 @@ class Expansion:
     def _component(
         self, family: str, written: Any, path: KeyPath, full: KeyPath
     ) -> dict[str, Any] | None:
-        """``{kind: name, **parameters}`` from ``name`` or ``{name: {parameters}}``.
+        """Convert ``name`` or ``{name: {parameters}}`` to ``{kind: name, **parameters}``.
 
-        ``path`` is where it was written, ``full`` where it is in ``data``.
+        ``path`` is its path in the file, and ``full`` its path in ``data``.
         """
         known, example = FAMILIES[family]
         name, given = written, None

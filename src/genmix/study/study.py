@@ -1,4 +1,4 @@
-"""The study: every setting of a run, and how a file or a dict becomes one."""
+"""The Study class, which contains all settings of a run, and functions that create one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DURATION = re.compile(r"([0-9.]+h)? ?([0-9.]+m)? ?([0-9.]+s)?")
 
 
 def parse_seconds(value: Any) -> Any:
-    """Seconds from 90, 90s, 30m or 1h 30m."""
+    """Convert a duration such as 90, 90s, 30m or 1h 30m to seconds."""
     if not isinstance(value, str):
         return value
     found = DURATION.fullmatch(value.strip())
@@ -64,7 +64,7 @@ def parse_seconds(value: Any) -> Any:
 
 
 def check_label(text: str) -> str:
-    """An arm's label, which must fit on one line of output."""
+    """Validate an arm's label, which must fit on one line of output."""
     if not text.strip():
         raise ValueError("the label is empty; write a name")
     if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text):
@@ -77,7 +77,7 @@ def check_label(text: str) -> str:
 
 
 def check_name(text: str) -> str:
-    """A study's name, which becomes the name of a folder."""
+    """Validate a study's name, which becomes the name of a folder."""
     if not re.fullmatch(r"\w[\w .-]{0,99}", text) or text.endswith((" ", ".")):
         raise ValueError("use at most 100 letters, digits, '-', '_' and '.'")
     return text
@@ -93,7 +93,7 @@ Name = Annotated[str, AfterValidator(check_name)]
 
 
 class Section(BaseModel):
-    """A section of a study: immutable, without unknown keys or infinite numbers."""
+    """Base class of the sections of a study; rejects unknown keys and infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -102,9 +102,9 @@ S = TypeVar("S", bound=Section)
 
 
 class Budget(Section):
-    """What a run may spend. It ends at the first limit it reaches."""
+    """Limits of a run, which ends when it reaches the first of them."""
 
-    samples: int | None = Field(None, ge=1, description="Number of samples, exactly.")
+    samples: int | None = Field(None, ge=1, description="Exact number of samples.")
     cost: float | None = Field(None, ge=0, description="Total cost of the samples, never exceeded.")
     time: Seconds | None = Field(
         None, description="Running time after which no new sample starts: seconds, 90s, 30m, 2h."
@@ -118,21 +118,21 @@ class Budget(Section):
 
 
 class Retries(Section):
-    """How a run handles failures. Times are seconds, or written as 90s, 30m or 2h."""
+    """Handling of failures. Times are in seconds, or written as 90s, 30m or 2h."""
 
     attempts: int = Field(5, ge=1, description="Maximum number of attempts per sample.")
     first_wait: Wait = Field(
-        1.0, description="Wait before the second attempt; it doubles with every further attempt."
+        1.0, description="Wait before the second attempt; it doubles with each further attempt."
     )
     longest_wait: Wait = Field(60.0, description="Longest wait between two attempts.")
     suspend_after: int = Field(
-        3, ge=1, description="Consecutive failed samples after which an arm is suspended."
+        3, ge=1, description="Number of consecutive failed samples after which an arm is suspended."
     )
     probe_after: Seconds = Field(60.0, description="Time until a suspended arm is tried again.")
     timeout: Seconds = Field(300.0, description="Timeout of a single call of an arm.")
     give_up: Seconds = Field(
         600.0,
-        description="Time without a sample, with all arms suspended, after which a run stops.",
+        description="Time without a sample, while all arms are suspended, after which the run stops.",
     )
 
     @model_validator(mode="after")
@@ -140,13 +140,13 @@ class Retries(Section):
         if self.longest_wait < self.first_wait:
             raise ValueError(
                 f"longest_wait ({self.longest_wait:g}) is below first_wait ({self.first_wait:g}); "
-                "raise it"
+                "increase it"
             )
         return self
 
 
 class StopWhen(Section):
-    """When to stop before the budget is spent: once every condition has held for a while."""
+    """Conditions for stopping before the budget is spent; all of them must hold for a while."""
 
     weights_within: float | None = Field(
         None, gt=0, le=1, description="No arm's weight changed by more than this."
@@ -154,7 +154,7 @@ class StopWhen(Section):
     score_within: float | None = Field(
         None,
         gt=0,
-        description="The samples' score is within this relative distance of the mixture's.",
+        description="The samples' score is within this relative distance of the mixture's score.",
     )
     over: int = Field(
         100, ge=1, description="Number of samples for which the conditions must hold."
@@ -168,10 +168,10 @@ class StopWhen(Section):
 
 
 class Study(Section):
-    """A validated study. ``read_study`` and ``study_from`` make one."""
+    """A validated study, created by ``read_study`` or ``study_from``."""
 
     name: Name = Field("study", description="Name of the study and of its run folder.")
-    seed: int = Field(0, ge=0, description="Seed of everything random.")
+    seed: int = Field(0, ge=0, description="Seed for all random numbers.")
     arms: dict[Label, Arm] = Field(
         min_length=1, description="The generators: a mapping from label to settings."
     )
@@ -185,28 +185,29 @@ class Study(Section):
     )
     policy: Policy = Field(
         default_factory=lambda: POLICIES["mixture-greedy"](kind="mixture-greedy"),
-        description="How the next arm is chosen.",
+        description="Policy that chooses the next arm.",
     )
-    budget: Budget = Field(description="What the run may spend: samples, cost or time.")
+    budget: Budget = Field(description="Limits of the run: samples, cost or time.")
     warm_start: int = Field(10, ge=1, description="Samples per arm before the first solve.")
     draw: Literal["iid", "tracking"] = Field(
         "iid",
-        description="Draw arms at random, or choose the arm that is furthest behind its weight.",
+        description="Draw arms at random (iid), or choose the arm that is furthest behind its weight "
+        "(tracking).",
     )
     resolve_growth: float = Field(
         0.01,
         ge=0,
-        description="Relative growth of the sample count between two solves; 0 solves every time.",
+        description="Relative growth of the sample count between two solves; 0 solves after every sample.",
     )
     in_flight: int = Field(
         0,
         ge=1,
-        description="Concurrent samples over all arms; default: the largest concurrency × batch.",
+        description="Concurrent samples over all arms; the largest concurrency × batch by default.",
     )
     retries: Retries = Field(
-        default_factory=lambda: Retries.model_validate({}), description="How failures are handled."
+        default_factory=lambda: Retries.model_validate({}), description="Handling of failures."
     )
-    stop_when: StopWhen | None = Field(None, description="When to stop early.")
+    stop_when: StopWhen | None = Field(None, description="Conditions for stopping early.")
 
     @model_validator(mode="after")
     def _set_in_flight(self) -> Study:
@@ -216,7 +217,7 @@ class Study(Section):
         return self
 
     def plain(self) -> dict[str, Any]:
-        """JSON values that ``study_from`` turns into an equal study."""
+        """Return JSON values that ``study_from`` converts back to an equal study."""
         found = self.model_dump(mode="json")
         found["objective"] = [term.plain() for term in self.objective]
         found["policy"] = self.policy.plain()
@@ -243,7 +244,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def study_from(data: Mapping[str, Any]) -> Study:
-    """Validate a study given as plain data, e.g. ``study.plain()``.
+    """Validate plain data, e.g. from ``study.plain()``, and return the study.
 
     Raises
     ------
@@ -265,7 +266,7 @@ def _default_name(path: Path) -> str:
 
 
 def policy_from(written: Any) -> gx.Policy:
-    """The policy that a study would get from ``policy: written``, a name or ``{name: {parameters}}``."""
+    """Build a policy from a name or ``{name: {parameters}}``, as written in a study."""
     problems = Problems()
     found = _section_from(PolicySection, plain_data({"policy": written}, problems), problems)
     problems.raise_if_any()
@@ -275,7 +276,7 @@ def policy_from(written: Any) -> gx.Policy:
 
 
 class PolicySection(Section):
-    """The policy of a study without the rest."""
+    """A study section that contains only the policy."""
 
     policy: Policy
 
@@ -305,5 +306,5 @@ def _section_from(model: type[S], written: dict[str, Any], problems: Problems) -
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of study files, for editors."""
+    """Return the JSON schema of study files."""
     return schema_of(Study)

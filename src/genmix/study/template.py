@@ -1,4 +1,4 @@
-"""The example that ``genmix init`` writes. It runs in seconds and needs nothing but genmix."""
+"""The example that ``genmix init`` writes. It runs in seconds without further packages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ arms:
 #    kind: openai
 #    model: smollm2
 #    base_url: http://127.0.0.1:8081/v1
-#    api_key_env: MY_KEY      # the NAME of the variable that holds the key
+#    api_key_env: MY_KEY      # the NAME of the variable that contains the key
 #    prompt: "Write a short sentence about a vibrant city in the U.S."
 #    concurrency: 4           # concurrent calls
 #    variants:                # one arm per variant: smol/plain and smol/cold
@@ -62,7 +62,7 @@ objective: vendi
 policy: mixture-greedy
 warm_start: 10                # samples per arm before the first mixture is computed
 
-budget:                       # the run ends at the first limit it reaches
+budget:                       # the run ends when it reaches the first limit
   samples: 200
 #  cost: 1.50
 #  time: 30m
@@ -88,7 +88,7 @@ FEELINGS = ["hums with music", "smells of coffee", "never sleeps", "feels like h
 
 
 def postcard(seeds, cities):
-    """Return one text per seed; the same seed gives the same text."""
+    """Return one text per seed; the same seed returns the same text."""
     found = []
     for seed in seeds:
         draw = random.Random(seed)
@@ -103,7 +103,7 @@ def slogan(seeds):
 
 
 def embed(texts):
-    """Return one row per text: its words, hashed into 256 counts."""
+    """Return one row per text: word counts, hashed into 256 columns."""
     rows = np.zeros((len(texts), 256))
     for row, text in zip(rows, texts):
         for word in re.findall("[a-z]+", text.lower()):
