@@ -24,7 +24,7 @@ DRAFT = ".genmix.part"
 
 @contextmanager
 def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
-    """Yield a path to write to; at the end of the block, the file there replaces ``target``."""
+    """Yield the path of a draft file, which replaces ``target`` at the end of the block."""
     draft = draft_path(target)
     try:
         yield draft

@@ -64,7 +64,7 @@ def duration(seconds: float) -> str:
 
 
 def listed(names: Iterable[object], last: str = "and") -> str:
-    """Join names like ``a, b and c``."""
+    """Join names into a phrase such as ``a, b and c``."""
     *others, final = map(str, names)
     return f"{', '.join(others)} {last} {final}" if others else final
 

@@ -112,7 +112,7 @@ def _read_numpy(path: Path, key: str | None) -> Content:
 
 
 def _is_pickled(path: Path, error: Exception) -> bool:
-    """Tell pickles from other unreadable files; numpy reports every unknown format as a pickle."""
+    """Return whether the file is really a pickle; numpy reports every unknown format as one."""
     with path.open("rb") as file:
         return "pickle" in str(error) and file.read(2) in (
             b"PK",

@@ -54,7 +54,7 @@ class CachedEncoder:
 
     @property
     def dimension(self) -> int | None:
-        """Dimension of the encoder, or of its cached embeddings if it is not loaded yet."""
+        """Dimension of the embeddings, from the cache if the encoder does not know it yet."""
         if self._encoder.dimension is not None:
             return self._encoder.dimension
         with self._guarded_store() as store:

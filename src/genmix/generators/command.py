@@ -104,7 +104,9 @@ class CommandGenerator(Generator):
             return error
         except _BrokenError as error:
             return await self._stop_broken(str(error))
-        except BaseException:  # canceled: a late reply must not answer the next request
+        except (
+            BaseException
+        ):  # canceled: a late reply must not be taken as the answer to the next request
             self._kill()
             raise
 
@@ -213,7 +215,7 @@ class _Process:
         )
 
     async def ask(self, line: str) -> bytes:
-        """Write one line and return the line that the program answers."""
+        """Send one line to the program and return its reply."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

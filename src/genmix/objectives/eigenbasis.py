@@ -319,7 +319,7 @@ class DenseEigenbasis(Eigenbasis):
 
 
 def _has_no_null_direction(triangle: Array) -> bool:
-    """Guess from the diagonal; if wrong, the ill-conditioned spectrum is detected later."""
+    """Guess from the diagonal; a wrong guess shows up later as an ill-conditioned spectrum."""
     xp = namespace(triangle)
     diagonal = xp.abs(xp.linalg.diagonal(triangle))
     return float(xp.min(diagonal)) > 1e-10 * float(xp.max(diagonal))

@@ -85,7 +85,7 @@ class InceptionTally(SummedTally):
 
 
 class InceptionLoss(Loss):
-    """``Σ p̄ log p̄ + h·α``; probabilities of zero are lifted as in ``trace_loss``."""
+    """The loss ``Σ p̄ log p̄ + h·α``; probabilities of zero are lifted as in ``trace_loss``."""
 
     singular_boundary = True
 

@@ -27,7 +27,10 @@ class MeanObjective(Objective):
 
     @abstractmethod
     def measure(self, sample: Array) -> Any:
-        """Return the function ψ of a batch, prepared for embeddings like ``sample``."""
+        """Return a function that computes ψ for each sample of a batch.
+
+        ``sample`` is an array with the library, device and dimension of the embeddings.
+        """
 
 
 class MeanTally(SummedTally):

@@ -46,7 +46,7 @@ def divided_differences(values: Array, slope: Array, curvature: Callable[[Array]
 
 
 class Entropy(TraceFunction):
-    """``λ log λ``."""
+    """The function ``λ log λ``."""
 
     def total(self, values: Vector) -> float:
         safe = np.where(values > 0, values, 1.0)
@@ -60,7 +60,7 @@ class Entropy(TraceFunction):
 
 
 class Power(TraceFunction):
-    """``λ^q / (q−1)``."""
+    """The function ``λ^q / (q−1)``."""
 
     def __init__(self, order: float) -> None:
         self.order = order
@@ -82,7 +82,7 @@ class Power(TraceFunction):
 
 
 class NearEntropy(Power):
-    """``(λ^q − λ) / (q−1)``, which tends to ``λ log λ`` and is accurate for q near 1."""
+    """The function ``(λ^q − λ) / (q−1)``, which tends to ``λ log λ`` as q → 1 and stays accurate."""
 
     def total(self, values: Vector) -> float:
         safe = np.where(values > 0, values, 1.0)
@@ -96,7 +96,7 @@ class NearEntropy(Power):
 
 
 class Root(TraceFunction):
-    """``−2 √λ``."""
+    """The function ``−2 √λ``."""
 
     has_slope_near = True
 

@@ -40,7 +40,7 @@ LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
 
 class TraceLoss(Loss):
-    """``linear·α + constant + Σ f(λ(Z_α))``."""
+    """A loss of the form ``linear·α + constant + Σ f(λ(Z_α))``."""
 
     square_variance: float = 0.0
     """Variance of a squared coordinate in units of λ²: 2 for Gaussians, 0 if its magnitude is constant."""
@@ -167,7 +167,7 @@ class TraceLoss(Loss):
 
 
 class LargestEigenvalueLoss(Loss):
-    """``λ_max(C_α)``, which is not differentiable; smoothed, it is ``s log Σ exp(λ/s)``.
+    """The loss ``λ_max(C_α)``, which is not differentiable; smoothed, it is ``s log Σ exp(λ/s)``.
 
     Its plane is ``Tr(W C_i)``, where W is the softmax of the spectrum and has unit trace. The plane lies
     below the largest eigenvalue of every mixture. The score is ``1/λ_max``.

@@ -186,7 +186,7 @@ def spectral_loss(moments: MixtureMoments, order: float) -> Loss:
 
 
 class VendiLoss(TraceLoss):
-    """The negative entropy (order 1) or Tsallis entropy of the spectrum."""
+    """The negative von Neumann entropy (order 1) or negative Tsallis entropy of the spectrum."""
 
     def __init__(self, moments: MixtureMoments, order: float) -> None:
         self.order = order
@@ -293,7 +293,7 @@ class QualityVendiTally(CompositeTally):
 
 
 class QualityVendiLoss(SumLoss):
-    """``Tr C log C − log(q·α)``, whose score is mean quality × Vendi."""
+    """The loss ``Tr C log C − log(q·α)``, whose score is mean quality × Vendi."""
 
     def __init__(self, diversity: Loss, quality: Loss) -> None:
         super().__init__([(1.0, diversity), (1.0, quality)])

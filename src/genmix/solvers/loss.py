@@ -96,8 +96,8 @@ class Loss(ABC):
     def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
         """Return the value and the derivatives at a mixture.
 
-        The value and the plane are those of the loss itself; only the Hessian and the choice of the
-        plane depend on ``smoothing``.
+        ``smoothing`` affects only the Hessian and the choice of the plane. The value is that of the
+        unsmoothed loss, and the plane lies below it.
         """
 
     @abstractmethod
@@ -178,7 +178,7 @@ class SliceLoss(RestrictedLoss):
 
 
 class LinearLoss(Loss):
-    """``slopes·α``."""
+    """The linear loss ``slopes·α``."""
 
     def __init__(self, slopes: Vector) -> None:
         self.slopes = slopes
@@ -201,7 +201,7 @@ class LinearLoss(Loss):
 
 
 class MeanLoss(LinearLoss):
-    """``sign · θ·α``, whose score is the mean ``θ·α``."""
+    """The linear loss ``sign · θ·α``, whose score is the mean ``θ·α``."""
 
     def __init__(self, means: Vector, sign: float) -> None:
         super().__init__(sign * means)
@@ -212,7 +212,7 @@ class MeanLoss(LinearLoss):
 
 
 class QuadraticLoss(Loss):
-    """``αᵀKα − 2 b·α + c`` with K positive semidefinite.
+    """The quadratic loss ``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
     If K contains mean kernel values, ``own`` ``(m,)`` is the mean of k(x, x) over each arm's samples.
     """
@@ -248,7 +248,7 @@ class QuadraticLoss(Loss):
 
 
 class LogMeanLoss(Loss):
-    """``−log(q·α)`` for ``q ≥ 0``.
+    """The loss ``−log(q·α)`` for ``q ≥ 0``.
 
     If every q is 0, the loss is the constant ``value_if_zero``, so no arm is preferred. The score is
     ``q·α``.
@@ -288,7 +288,7 @@ class LogMeanLoss(Loss):
 
 
 class SumLoss(Loss):
-    """``Σ_k w_k loss_k`` with weights that keep it convex.
+    """The weighted sum ``Σ_k w_k loss_k``, with weights that keep it convex.
 
     A sum has no natural units, so its score equals its value.
     """

@@ -144,7 +144,7 @@ BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
 def _expected(errors: Sequence[Any], model: Any) -> str:
-    """Describe what to write instead; a union can allow several kinds of values."""
+    """Describe the values that the key accepts."""
     phrases = [_phrase(each, _type_at(model, each["loc"])[1]) for each in errors]
     return listed(dict.fromkeys(phrases), "or")
 
