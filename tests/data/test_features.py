@@ -215,7 +215,11 @@ def test_statistics_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None
         error=gx.StorageError,
     )
     (tmp_path / "there.npz").mkdir()
-    refused(lambda: write_statistics(tmp_path / "there.npz", [0.0], [[1.0]], 5), "there.npz")
+    refused(
+        lambda: write_statistics(tmp_path / "there.npz", [0.0], [[1.0]], 5),
+        "there.npz",
+        error=gx.StorageError,
+    )
     refused(lambda: write_statistics(tmp_path / "x.txt", [0.0], [[1.0]], 5), "x.npz")
     assert [p.name for p in tmp_path.iterdir()] == ["there.npz"]
 

@@ -171,4 +171,4 @@ def test_what_cannot_be_a_reference(tmp_path: Path) -> None:
     paint(tmp_path / "real" / "a.png", 1)
     refused("real", tmp_path, None, "no encoder")
     refused("t.txt", tmp_path, pixels(), "line 1", "embeds images")
-    refused("t.txt", tmp_path, PrecomputedEncoder(), "no vector")
+    refused("t.txt", tmp_path, PrecomputedEncoder(), "without a vector")
