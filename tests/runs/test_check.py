@@ -139,7 +139,7 @@ def test_a_torn_image_is_a_sentence(size: int, tmp_path: Path) -> None:
     path = study(tmp_path, {"a": f"torn, arguments: {{size: {size}}}", "b": "image"}, EMBED)
     report = check_study(path)
     assert report.problems == [
-        f"arm 'a': its image of {size} bytes is not a complete PNG; return a whole one."
+        f"arm 'a': returned {size} bytes that are not a PNG image; return a complete PNG."
     ]
     assert by_arm(report)["b"].dimension == 3
 
@@ -170,7 +170,7 @@ def test_an_encoder_that_cannot_be_built_is_told_once(tmp_path: Path) -> None:
 def test_a_text_without_an_encoder_is_told(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, {"a": "text", "b": "vector"}))
     assert report.problems == [
-        "arm 'a': it returned a text or an image, but the study has no encoder; add one."
+        "arm 'a': returned a text or an image, but the study has no encoder; add one."
     ]
 
 

@@ -316,7 +316,9 @@ def test_a_journal_that_cannot_be_opened_is_not_called_corrupt(
 ) -> None:
     ended(tmp_path)
     (tmp_path / f"{JOURNAL}-wal").write_bytes(b"left by a killed writer")
-    message = r"could not open .* \(unable to open .*\); check the permissions and the free space"
+    message = (
+        r"could not open .* \(unable to open .*\); check the folder's permissions and free space"
+    )
     with pytest.raises(JournalError, match=message):
         kind.open(tmp_path)
 

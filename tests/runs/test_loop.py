@@ -426,7 +426,7 @@ def test_a_sample_of_the_wrong_form_is_no_sample(tmp_path: Path) -> None:
     stage = Stage(tmp_path, makers(a=text("ab"), b=odd), retries={"probe_after": 100.0})
     loop = stage.go()
     assert len(stage.told()) == 60
-    assert "returned no text, image or vector" in loop.session.journal.failures()[0]["message"]
+    assert "exactly one of text, image and vector" in loop.session.journal.failures()[0]["message"]
 
 
 def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:

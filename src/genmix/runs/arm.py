@@ -1,4 +1,4 @@
-"""One arm of a running study: its queue, its calls of the generator, and checks of the outcomes."""
+"""One arm of a running study: its queue, its calls to the generator, and checks of the outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_MESSAGE = 1000
 
 @dataclass(frozen=True)
 class FinishedCall:
-    """A call of an arm's generator, with one outcome per ticket."""
+    """A call to an arm's generator, with one outcome per ticket."""
 
     arm: ArmState
     entries: Sequence[Entry]
@@ -41,11 +41,11 @@ class ArmState:
     batch: int
     retries: Retries
     queue: deque[Entry] = field(default_factory=deque)
-    """Tickets that wait for a call."""
+    """Tickets waiting to be generated."""
     calls: int = 0
-    """Calls in progress."""
+    """Number of calls in progress."""
     exhausted: bool = False
-    """Whether a ticket was issued for each of its samples."""
+    """Whether tickets were issued for all samples that the generator has."""
 
     @property
     def suspended(self) -> bool:
@@ -53,7 +53,7 @@ class ArmState:
 
     @property
     def unavailable(self) -> bool:
-        """Whether no ticket may be issued for it now."""
+        """Whether tickets cannot be issued for this arm now."""
         return self.suspended or self.retries.probing or self.exhausted
 
     @property
@@ -64,7 +64,7 @@ class ArmState:
         return [self.queue.popleft() for _ in range(min(self.batch, len(self.queue)))]
 
     def has_issued_all(self, tickets: int) -> bool:
-        """Whether this many tickets use up all samples that the generator has."""
+        """Return whether this many tickets use up all samples that the generator has."""
         available = self.generator.available()
         return available is not None and tickets >= available
 
@@ -104,7 +104,7 @@ class ArmState:
 
 
 def _for_each(error: GenerationError, count: int) -> list[GenerationError]:
-    """The same error for several requests; its cost counts once."""
+    """Repeat an error for several requests, but count its cost only once."""
     first = sanitized(error)
     others = GenerationError(str(first), retryable=error.retryable, retry_after=error.retry_after)
     return [first, *[others] * (count - 1)][:count]
@@ -114,7 +114,7 @@ def _for_each(error: GenerationError, count: int) -> list[GenerationError]:
 
 
 def validated(outcome: Any) -> Outcome:
-    """Return a sample that the journal can store, or the error that describes what is wrong with it."""
+    """Return a sample that the journal can store, or an error that says what is wrong with it."""
     if isinstance(outcome, GenerationError):
         return sanitized(outcome)
     if not isinstance(outcome, Sample):
@@ -141,18 +141,18 @@ def validated(outcome: Any) -> Outcome:
 
 def _problem(sample: Sample) -> str | None:
     if sum(part is not None for part in (sample.text, sample.image, sample.vector)) != 1:
-        return "returned no text, image or vector, or more than one of them."
+        return "must return exactly one of text, image and vector."
     if sample.text is not None and not sample.text.strip():
         return "returned an empty text."
     if sample.quality is not None and not _is_finite(sample.quality):
         return f"returned the quality {sample.quality!r}, which is not a finite number."
     if sample.cost is not None and not _is_cost(sample.cost):
-        return f"returned the cost {sample.cost!r}, which is not a number of at least 0."
+        return f"returned the cost {sample.cost!r}, which is not a nonnegative number."
     return None
 
 
 def sanitized(error: GenerationError) -> GenerationError:
-    """The same error with a one-line printable message and numbers that can be summed."""
+    """Copy an error with a printable one-line message and numbers that can be summed."""
     kind = InvalidSampleError if isinstance(error, InvalidSampleError) else GenerationError
     return kind(
         quotable(error, most=MAX_MESSAGE),

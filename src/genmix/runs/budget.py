@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 """Rounding error of a sum of costs, relative to the budget."""
 
 SCORE_CHECKS = 10
-"""Scores are expensive: they are compared this often per ``over`` samples."""
+"""Number of score comparisons per ``over`` samples; scores are expensive to compute."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Money:
         """Reserve an upper bound on a sample's cost; return False if the budget does not cover it.
 
         ``most`` is the arm's own bound. Without one, the arm's most expensive sample so far is used.
-        The first sample of unknown cost reserves all that is left, so that nothing runs beside it.
+        The first sample of unknown cost reserves the rest of the budget, so nothing else runs meanwhile.
         """
         if self.limit is None:
             return True
@@ -69,11 +69,11 @@ class Money:
 
 @dataclass
 class Clock:
-    """Running time of a study over all its sessions."""
+    """The running time of a study across all sessions."""
 
     limit: float | None
     before: float = 0.0
-    """Seconds of earlier sessions."""
+    """Running time of earlier sessions in seconds."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -98,7 +98,7 @@ class Limits:
     """Returns a reason to stop before the budget is spent, if there is one."""
 
     def reached(self, told: int, clock: Clock) -> str | None:
-        """The reason to stop, if there is one."""
+        """Return the reason to stop, if there is one."""
         if self.samples is not None and told >= self.samples:
             return f"the budget of {self.samples} samples is spent"
         if clock.left <= 0:
@@ -120,7 +120,7 @@ def time_left(
     budget : mapping
         ``samples``, ``cost`` and ``time``; a budget that is None or missing is unlimited.
     samples, cost, elapsed
-        What was used so far: told samples, their cost, seconds.
+        Usage so far: told samples, cost, and seconds.
     rate : float or None
         Samples per second.
     """
@@ -144,7 +144,7 @@ class StoppingRule(Protocol):
 
 
 class EarlyStopping:
-    """Stops a run when weights and score were stable over the last ``over`` samples."""
+    """Stops a run when weights and score have been stable over the last ``over`` samples."""
 
     def __init__(self, rule: StoppingRule, session: Session) -> None:
         self._rule, self._session = rule, session
@@ -153,10 +153,10 @@ class EarlyStopping:
         self._reason: str | None = None
 
     def check(self) -> str | None:
-        """Return the reason to stop if every part of the rule holds.
+        """Return the reason to stop if every part of the rule is satisfied.
 
-        The answer changes only with the next told sample. A run that was killed after the rule held
-        therefore stops at the same place when it is resumed.
+        The result changes only when a sample is told. Therefore a run that was killed after the rule was
+        satisfied stops at the same place when it is resumed.
         """
         selector = self._session.selector
         told = sum(selector.counts.values())
@@ -192,7 +192,7 @@ class EarlyStopping:
         )
 
     def _is_score_close(self, within: float) -> bool:
-        """Whether the samples so far score about as well as the current mixture."""
+        """Return whether the samples so far score about as well as the current mixture."""
         selector = self._session.selector
         pairs = zip(_values(selector.pooled_score), _values(selector.score), strict=True)
         return all(abs(pooled - best) <= within * max(abs(best), 1e-12) for pooled, best in pairs)

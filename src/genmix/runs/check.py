@@ -30,12 +30,12 @@ from genmix.study.components import make_objective, placeholder_reference
 from genmix.study.study import Study, read_study
 
 SHOWN = 60
-"""Characters of a text in the table."""
+"""Maximum number of characters of a text in the table."""
 
 
 @dataclass
 class ArmCheck:
-    """The result for one arm."""
+    """The result of checking one arm."""
 
     arm: str
     kind: str
@@ -47,12 +47,12 @@ class ArmCheck:
     sample: str | None = None
     """The start of the text, the size of the image, or the dimension of the vector."""
     dimension: int | None = None
-    """Dimension of the embedding."""
+    """The dimension of the embedding."""
 
 
 @dataclass
 class CheckReport:
-    """The result for a study."""
+    """The result of checking a study."""
 
     study: str
     arms: list[ArmCheck]
@@ -63,7 +63,7 @@ class CheckReport:
 
     @property
     def problems(self) -> list[str]:
-        """One sentence each; empty if the study can run."""
+        """All problems, one sentence each; empty if the study can run."""
         return [f"arm {a.arm!r}: {a.problem}" for a in self.arms if a.problem] + self.others
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class _Check:
             context = Context(self.folder, self.study.seed, arm.arm)
             try:
                 self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
-            except Exception as error:  # one arm must not hide the others
+            except Exception as error:  # a problem in one arm must not hide those of others
                 arm.problem = _sentence(error)
         try:
             self.encoder = prepare.make_encoder(self.study, self.folder, _ignore)
@@ -144,7 +144,7 @@ class _Check:
             await self._draw(arm, generator)
 
     async def _draw(self, arm: ArmCheck, generator: Generator) -> None:
-        """Draw the sample that would be the arm's first in a run."""
+        """Draw the same sample that a run would draw first from the arm."""
         entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
         state = ArmState(arm.arm, generator, 1, 1, Retries(self.study.retries))
         started = time.perf_counter()
@@ -163,13 +163,13 @@ class _Check:
             self.drawn[arm.arm] = outcome
 
     def _load_encoder(self) -> bool:
-        """Load the encoder, and return whether samples can be embedded."""
+        """Load the encoder and return whether samples can be embedded."""
         if self.encoder is None:
             return self.study.encoder is None
         try:
             self.encoder.load()
         except Exception as error:  # an encoder may be user code
-            self.report.others.append(_sentence(error))
+            self.report.others.append(_sentence(error, "the encoder"))
             return False
         return True
 
@@ -178,7 +178,7 @@ class _Check:
             row = self._row(self.drawn[arm.arm])
             arm.dimension = int(row.shape[1])
         except Exception as error:  # an encoder may be user code
-            arm.problem = _sentence(error)
+            arm.problem = _sentence(error, "the encoder")
         else:
             self.rows[arm.arm] = row
 
@@ -186,15 +186,13 @@ class _Check:
         if sample.vector is not None:
             return np.asarray(sample.vector)[None, :]
         if self.encoder is None:
-            raise InputError(
-                "it returned a text or an image, but the study has no encoder; add one."
-            )
+            raise InputError("returned a text or an image, but the study has no encoder; add one.")
         return np.asarray(self.encoder.encode([sample]))
 
     # -- embeddings ------------------------------------------------------------------------------
 
     def _check_embeddings(self) -> None:
-        """Check that the embeddings fit each other, the reference and the objective."""
+        """Check that the embeddings match each other, the reference and the objective."""
         found: dict[int, str] = {}
         for arm in self.report.arms:
             if arm.dimension is not None:
@@ -218,7 +216,7 @@ class _Check:
                 self._check_sample(arm, objective)
 
     def _reference(self, path: str, dimension: int | None) -> Any:
-        """Read a reference that is a feature file; embedding any other would take long."""
+        """Read a feature file; use a placeholder for other references, which take long to embed."""
         place = self.folder / Path(path).expanduser()
         if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
             return placeholder_reference(self.study.objective, dimension or 1)
@@ -242,13 +240,13 @@ class _Check:
 
 
 def _ignore(line: str) -> None:
-    """Discard a line about the progress."""
+    """Discard a progress message."""
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, subject: str = "it") -> str:
     if isinstance(error, GenmixError | GenerationError | EncodingError):
         return str(error)
-    return f"it failed ({describe_error(error)}); fix it."
+    return f"{subject} failed ({describe_error(error)}); fix it."
 
 
 def _column(value: float | None) -> Any:
@@ -256,7 +254,7 @@ def _column(value: float | None) -> Any:
 
 
 def described(sample: Sample) -> str:
-    """A short description of a sample."""
+    """Return a short description of a sample."""
     if sample.text is not None:
         return quotable(sample.text, most=SHOWN)
     if sample.image is not None:
@@ -266,10 +264,10 @@ def described(sample: Sample) -> str:
 
 
 def _size(png: bytes) -> tuple[int, int]:
-    """Width and height from the header of a PNG."""
+    """Return the width and height from the header of a PNG."""
     if png[12:16] != b"IHDR" or len(png) < 24:
         raise InputError(
-            f"its image of {len(png)} bytes is not a complete PNG; return a whole one."
+            f"returned {len(png)} bytes that are not a PNG image; return a complete PNG."
         )
     width, height = struct.unpack(">II", png[16:24])
     return width, height

@@ -15,9 +15,9 @@ from genmix.runs.journal_schema import Entry
 
 MAX_BATCH = 256
 ATTEMPTS = 3
-"""Attempts at embedding a single sample."""
+"""Number of attempts to embed a single sample."""
 MAX_REJECTED = 3
-"""Consecutive rejected samples after which the run stops, before it spends more."""
+"""Number of consecutive rejected samples after which the run stops, so that it does not spend more."""
 
 Pair = tuple[Entry, Sample]
 
@@ -32,7 +32,7 @@ class EmbeddedBatch:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether the study must be fixed: no other batch would succeed."""
+        """Whether the study must be fixed because no other batch would succeed."""
         return isinstance(self.error, GenmixError)
 
 
@@ -46,7 +46,7 @@ class EmbeddingQueue:
     rejected: list[Entry] = field(default_factory=list)
     """Open tickets whose samples the encoder or the selector rejected.
 
-    They fail once another sample is accepted: then the encoder works, and the samples were at fault.
+    They fail once another sample is accepted, because then the encoder works and they were at fault.
     """
     _pending: deque[Pair] = field(default_factory=deque)
     _is_embedding: bool = False
@@ -61,9 +61,9 @@ class EmbeddingQueue:
         self._pending.append((entry, sample))
 
     def take_batch(self) -> list[Pair]:
-        """The next samples to handle together; empty while a batch is being embedded.
+        """Return the next samples to handle together; none while a batch is being embedded.
 
-        Either all of them have a vector already, or all of them must go through :meth:`embed`.
+        Either all of them already have a vector, or all of them must go through :meth:`embed`.
         """
         if self._is_embedding or not self._pending:
             return []
@@ -78,12 +78,12 @@ class EmbeddingQueue:
         return pairs
 
     def _joins(self, is_vector: bool) -> bool:
-        """Whether the next pending sample may join the batch."""
+        """Return whether the next pending sample can join the batch."""
         following = self._pending[0]
         return has_vector(following) == is_vector and following[0].id not in self._single
 
     async def embed(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
-        """Embed a batch in a thread. A single sample is attempted several times."""
+        """Embed a batch in a thread. A single sample gets several attempts."""
         samples = [sample for _, sample in pairs]
         attempts = ATTEMPTS if len(pairs) == 1 else 1
         for attempt in range(attempts):
@@ -106,7 +106,7 @@ class EmbeddingQueue:
         return rows
 
     def finish(self, batch: EmbeddedBatch) -> None:
-        """Allow the next batch; the samples of one that failed are queued again, to embed singly."""
+        """Allow the next batch; queue the samples of a failed batch again, to be embedded one by one."""
         self._is_embedding = False
         if batch.error is not None and not batch.is_fatal and len(batch.pairs) > 1:
             self._single |= {entry.id for entry, _ in batch.pairs}
@@ -117,9 +117,9 @@ class EmbeddingQueue:
         return rejected
 
     def fault(self, counts: Mapping[str, int]) -> Literal["arm", "encoder"] | None:
-        """What several rejected samples blame: the encoder, unless only one arm's samples fail.
+        """Return what causes the rejections: the encoder, or an arm if only its samples are rejected.
 
-        ``counts`` are the told samples of each arm.
+        Return None if there are too few rejections to tell. ``counts`` are the told samples of each arm.
         """
         rejected = {entry.arm for entry in self.rejected}
         if len(self.rejected) < MAX_REJECTED:

@@ -1,4 +1,4 @@
-"""Exports of a run's data set, one row per sample: JSONL, Parquet and Hugging Face datasets."""
+"""Export a run's data set as JSONL, Parquet or a Hugging Face dataset, one row per sample."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def check_target(folder: Path, out: Path | None) -> None:
     if out.resolve().parent == folder.resolve() and out.name in OWN_FILES:
         raise InputError(f"{out} belongs to the run; choose another file.")
     if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise InputError(f"{out} exists and is not a regular file; choose another.")
+        raise InputError(f"{out} exists and is not a regular file; choose another file.")
 
 
 def rows(journal: JournalReader) -> Iterator[dict[str, Any]]:
-    """Every told sample, in order."""
+    """Iterate over the told samples in order."""
     for number, row in enumerate(journal.told_rows(), start=1):
         yield {
             "sample_id": row["id"],
@@ -145,7 +145,7 @@ def _write_jsonl(journal: JournalReader, path: Path) -> None:
 
 
 def one_line(row: dict[str, Any]) -> str:
-    """JSON on one line, even for readers that break lines at Unicode separators."""
+    """Return JSON on one line, even for readers that break lines at Unicode separators."""
     text = json.dumps(row, ensure_ascii=False)
     for character in ("\x85", "\u2028", "\u2029"):
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -153,7 +153,7 @@ def one_line(row: dict[str, Any]) -> str:
 
 
 def _write_parquet(journal: JournalReader, path: Path, images: Path | None = None) -> None:
-    """With ``images``, the folder of a run, the images themselves become a column."""
+    """Write a Parquet file; ``images`` is the run folder if images become a column."""
     arrow = require("pyarrow", "export", "exporting Parquet")
     parquet = require("pyarrow.parquet", "export", "exporting Parquet")
     schema = _schema(arrow, images is not None)
@@ -166,7 +166,7 @@ def _write_parquet(journal: JournalReader, path: Path, images: Path | None = Non
 
 
 def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """At least one batch, since an empty table has columns, too."""
+    """Split rows into batches; yield at least one, so that an empty table still has columns."""
     yield list(islice(found, ROWS_PER_BATCH))
     while batch := list(islice(found, ROWS_PER_BATCH)):
         yield batch
@@ -227,5 +227,5 @@ dataset_info:
 # {study["name"]}
 
 Samples from {len(study["arms"])} generators. genmix {journal.meta("genmix")} learned the mixture
-while it drew them. One row per sample, in order; `weights.json` holds the final mixture.
+while it drew them. One row per sample, in order; `weights.json` contains the final mixture.
 """

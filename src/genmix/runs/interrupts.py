@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one ends a run cleanly, the second at once, even in a notebook's thread."""
+"""Handle Ctrl-C: the first ends a run cleanly, the second immediately, even in a notebook's thread."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Handler = Callable[..., Any] | int | None
 POLL = 0.1
-"""Seconds between checks of a waiting main thread. A signal that the system delivers to another thread
-does not wake it, but its handler runs only in the main thread."""
+"""Seconds between wake-ups of the waiting main thread. Signal handlers run only in that thread, and a
+signal that is delivered to another thread does not wake it."""
 
 
 class Interrupts:
@@ -23,18 +23,18 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.are_received = threading.current_thread() is threading.main_thread()
-        """Whether interrupts reach us at all: only the main thread receives signals."""
+        """Whether this thread receives interrupts; only the main thread does."""
         self._events: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._handlers: list[Callable[[], None]] = []
-        """What the next interrupts do; after that, they cancel the task."""
+        """Called by the next interrupts, one each; later interrupts cancel the task."""
         self._previous: dict[signal.Signals, Handler] = {}
         """The caller's signal handlers."""
         self._is_pending = False
-        """Whether an interrupt came before the event loop was running."""
+        """Whether an interrupt arrived before the event loop was running."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in an event loop of its own, even where one is running, as in a notebook."""
+        """Run a coroutine in a new event loop, even if one is already running, as in a notebook."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -60,7 +60,7 @@ class Interrupts:
 
     @contextmanager
     def _forwarded(self) -> Iterator[None]:
-        """Forward interrupts of this waiting thread to the one that works."""
+        """Forward interrupts from this waiting thread to the worker thread."""
         if not self.are_received:
             yield
             return
@@ -84,7 +84,7 @@ class Interrupts:
 
     @contextmanager
     def handled(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
-        """Inside, the first interrupt calls ``first``; the next calls ``second`` and cancels the work."""
+        """Make the first interrupt call ``first``, and the next call ``second`` and cancel the work."""
 
         def stop_now() -> None:
             second()

@@ -1,8 +1,8 @@
-"""Writing a run's journal: one SQLite file with every ticket, sample, failure and event.
+"""Write a run's journal: one SQLite file with every ticket, sample, failure and event.
 
-The journal uses a write-ahead log (WAL) with ``synchronous=NORMAL``. Committed transactions survive the
-death of the process at any moment. A power failure may lose the last transactions but never tears one;
-the run then continues from slightly earlier.
+The journal uses a write-ahead log (WAL) with ``synchronous=NORMAL``. Committed transactions survive if the
+process is killed at any moment. A power failure may lose the last transactions but never part of one; the
+run then continues from a slightly earlier state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Journal(JournalReader):
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Journal:
-        """Create a journal together with its meta data, or nothing at all."""
+        """Create a journal with its metadata; on failure, leave nothing behind."""
         path = folder / JOURNAL
         if path.exists():
             raise InputError(
@@ -62,8 +62,8 @@ class Journal(JournalReader):
         for leftover in folder.glob(f"{draft.name}*"):
             leftover.unlink()
         with explained_opening(path):
-            # Without a write-ahead log: a full disk then fails the commit. With one, it would fail the
-            # checkpoint on close, which SQLite does not report.
+            # Do not use a write-ahead log here. Without it, a full disk makes the commit fail. With it,
+            # the checkpoint on close would fail, which SQLite does not report.
             connection = connect(draft, "rwc")
         with cls(connection, draft) as journal, journal.transaction():
             for statement in TABLES.split(";\n"):
@@ -98,7 +98,7 @@ class Journal(JournalReader):
             if self._db.in_transaction:
                 self._db.rollback()
 
-    # -- meta data -------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------------
 
     def set_meta(self, key: str, value: Any) -> None:
         with self.transaction():
@@ -113,8 +113,8 @@ class Journal(JournalReader):
     def record_time(self, elapsed: Callable[[], float]) -> None:
         """Store the running time with every outcome and event from now on.
 
-        ``elapsed`` is the clock of the run's sessions. The wall clock can be set, and it keeps running
-        while a laptop sleeps.
+        ``elapsed`` returns the running time of all sessions. The wall clock is unsuitable: it can be
+        changed, and it keeps running while a laptop sleeps.
         """
         self._elapsed = elapsed
 
@@ -134,7 +134,7 @@ class Journal(JournalReader):
             )
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
-        """A sample was generated. It is paid for from here on and is never generated again."""
+        """Record a generated sample, which is paid for and is never generated again."""
         vector = None if sample.vector is None else _encoded(sample.vector)
         with self.transaction():
             self._db.execute(
@@ -157,7 +157,7 @@ class Journal(JournalReader):
             )
 
     def told(self, ticket: int, embedding: NDArray[Any], step: int, group: int) -> None:
-        """A sample was told to the selector; ``group`` is the first step of its batch."""
+        """Record that the selector was told a sample; ``group`` is the first step of its batch."""
         row = _encoded(embedding)
         with self.transaction():
             self._db.execute(
@@ -168,7 +168,7 @@ class Journal(JournalReader):
             self._end(ticket, "told", step)
 
     def failure(self, entry: Entry, stage: str, error: Exception) -> None:
-        """An attempt failed; a retry of the ticket may still succeed."""
+        """Record a failed attempt; a retry of the ticket may still succeed."""
         paid = error if isinstance(error, GenerationError) else GenerationError("")
         with self.transaction():
             self._db.execute(
@@ -187,7 +187,7 @@ class Journal(JournalReader):
             )
 
     def ended(self, ticket: int, outcome: str, step: int) -> None:
-        """A ticket failed for good, or was withdrawn before its sample was generated."""
+        """Record that a ticket failed permanently or was withdrawn."""
         with self.transaction():
             self._end(ticket, outcome, step)
 
@@ -217,7 +217,7 @@ class Journal(JournalReader):
         score: Mapping[str, float | None] | None,
         pooled: Mapping[str, float | None] | None,
     ) -> None:
-        """Weights and scores at this number of samples."""
+        """Record weights and scores at this number of samples."""
         scores = [None if found is None else json.dumps(found) for found in (score, pooled)]
         with self.transaction():
             self._db.execute(
@@ -227,7 +227,7 @@ class Journal(JournalReader):
 
 
 def _encoded(embedding: Any) -> NDArray[Any]:
-    """Little-endian float32 or float64, whichever holds it without loss."""
+    """Convert to little-endian float32 or float64, whichever loses nothing."""
     row = np.ascontiguousarray(embedding)
     kind = "<f4" if row.dtype in (np.float16, np.float32) else "<f8"
     return row.astype(kind)

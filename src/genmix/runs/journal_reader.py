@@ -1,4 +1,4 @@
-"""Reading a run's journal: the one interface for reports, the dashboard, exports and comparisons."""
+"""Read a run's journal: the only interface for reports, the dashboard, exports and comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from genmix.runs.journal_schema import (
 
 TICKETS_PER_QUERY = 500
 MAX_TEXT = 4000
-"""Characters of a text or prompt that ``samples_of`` returns."""
+"""Maximum number of characters of a text or prompt that ``samples_of`` returns."""
 
 MTIME_RESOLUTION = 50_000_000
 """Nanoseconds: two writes this close together may leave the same modification time."""
@@ -87,7 +87,7 @@ class JournalReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Reads inside see one consistent state, even while the run is writing."""
+        """Make all reads inside the context see one consistent state, even while the run is writing."""
         self._query("BEGIN")
         try:
             yield
@@ -95,16 +95,16 @@ class JournalReader:
             if self._db.in_transaction:
                 self._db.rollback()
 
-    # -- meta data -------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------------
 
     def meta(self, key: str) -> Any:
         rows = self._query("SELECT value FROM meta WHERE key = ?", key)
         return json.loads(rows[0][0]) if rows else None
 
     def study_folder(self) -> Path:
-        """The folder that the study's relative paths start from.
+        """Return the folder that the study's paths are relative to.
 
-        That is the folder recorded at the start, unless the run was moved together with it: then the
+        This is the folder recorded at the start. If the run was moved together with it, this is the
         folder at the same relative position, if it has the study file or the old folder is gone.
         """
         recorded, home = Path(self.meta("folder") or "."), self.meta("home")
@@ -116,12 +116,12 @@ class JournalReader:
         return moved if has_study or (moved.is_dir() and not recorded.is_dir()) else recorded
 
     def running_time(self) -> float:
-        """Seconds that all sessions ran in total, up to the last write."""
+        """Return the total running time of all sessions in seconds, up to the last write."""
         recorded = self.meta("seconds")
         return self._time_from_timestamps() if recorded is None else float(recorded)
 
     def _time_from_timestamps(self) -> float:
-        """The running time of a journal from an older version, which did not record it."""
+        """Return the running time of a journal from an older version, which did not record it."""
         stamps = self._query(
             "SELECT asked_at, 0 FROM tickets UNION ALL SELECT ended_at, 0 FROM tickets"
             " WHERE ended_at IS NOT NULL UNION ALL SELECT made_at, 0 FROM samples"
@@ -137,7 +137,7 @@ class JournalReader:
     # -- the selector's history ------------------------------------------------------------------
 
     def steps(self, after: int = -1) -> Iterator[JournalStep]:
-        """Every change of the selector after this step, in order."""
+        """Iterate over the changes to the selector after this step, in order."""
         rows = self._each(
             """
             SELECT asked_step, iif(probe, 'probe', 'ask'), id, arm, NULL, NULL, NULL, NULL, NULL
@@ -164,14 +164,14 @@ class JournalReader:
         return int(found)
 
     def last_ended_step(self) -> int | None:
-        """The step of the last ticket that was told, failed or withdrawn."""
+        """Return the step of the last ticket that was told, failed or withdrawn."""
         [(found,)] = self._query("SELECT max(ended_step) FROM tickets")
         return None if found is None else int(found)
 
     # -- tickets ---------------------------------------------------------------------------------
 
     def open_tickets(self) -> list[tuple[Entry, Row | None]]:
-        """Tickets without an outcome, each with its sample if that was already generated."""
+        """Return the tickets without an outcome, each with its sample if already generated."""
         tickets = self._rows(
             "SELECT id, arm, place, seed, weight, propensity, probe FROM tickets"
             " WHERE outcome IS NULL ORDER BY id"
@@ -186,12 +186,12 @@ class JournalReader:
         return found[0] if found else None
 
     def ticket_counts(self) -> dict[str, int]:
-        """Tickets that each arm has had, whatever their outcome."""
+        """Count the tickets of each arm, whatever their outcome."""
         return dict(self._query("SELECT arm, max(place) + 1 FROM tickets GROUP BY arm"))
 
     def told_counts(self) -> dict[str, int]:
-        """Told samples by arm."""
-        # The first query uses an index and the second finds few rows: faster than counting told tickets.
+        """Count the told samples by arm."""
+        # The first query uses an index, and the second finds few rows; counting told tickets is slower.
         found = dict(self._query("SELECT arm, count(*) FROM tickets GROUP BY arm"))
         others = "SELECT arm, count(*) FROM tickets WHERE outcome IS NOT 'told' GROUP BY +arm"
         for arm, count in self._query(others):
@@ -199,12 +199,12 @@ class JournalReader:
         return found
 
     def in_flight(self) -> dict[str, int]:
-        """Tickets without an outcome, by arm."""
+        """Count the tickets without an outcome by arm."""
         query = "SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm"
         return dict(self._query(query))
 
     def told_times(self, limit: int) -> list[float]:
-        """When the last ``limit`` samples were told, oldest first."""
+        """Return the times when the last ``limit`` samples were told, oldest first."""
         rows = self._query(
             "SELECT ended_at FROM tickets WHERE ended_step IS NOT NULL AND outcome = 'told'"
             " ORDER BY ended_step DESC LIMIT ?",
@@ -213,7 +213,7 @@ class JournalReader:
         return [at for (at,) in reversed(rows)]
 
     def ended_after(self, step: int) -> list[Row]:
-        """Arm, outcome, time and cost of the tickets that ended after this step, in order."""
+        """Return arm, outcome, time and cost of the tickets that ended after this step, in order."""
         return self._rows(
             "SELECT arm, outcome, ended_at, cost FROM tickets LEFT JOIN samples ON ticket = id"
             " WHERE ended_step > ? ORDER BY ended_step",
@@ -223,21 +223,21 @@ class JournalReader:
     # -- samples ---------------------------------------------------------------------------------
 
     def told_numbers(self) -> list[tuple[int, str, float | None, float | None]]:
-        """Ticket, arm, quality and cost of every told sample, in order, without the contents."""
+        """Return ticket, arm, quality and cost of every told sample, in order."""
         return self._query(
             "SELECT id, arm, quality, cost FROM tickets JOIN samples ON ticket = id"
             " WHERE outcome = 'told' ORDER BY ended_step"
         )
 
     def told_rows(self) -> Iterator[Row]:
-        """Every told sample with its ticket, in the order in which they were told."""
+        """Iterate over the told samples with their tickets, in the order in which they were told."""
         return self._each_row(
             "SELECT id, arm, place, seed, weight, propensity, asked_at, ended_at, samples.*"
             " FROM tickets JOIN samples ON ticket = id WHERE outcome = 'told' ORDER BY ended_step"
         )
 
     def samples_of(self, tickets: Sequence[int]) -> Iterator[Row]:
-        """The samples of these tickets, in this order; long texts are truncated."""
+        """Iterate over the samples of these tickets in this order, with long texts truncated."""
         for first in range(0, len(tickets), TICKETS_PER_QUERY):
             part = tickets[first : first + TICKETS_PER_QUERY]
             marks = ", ".join("?" * len(part))
@@ -246,7 +246,7 @@ class JournalReader:
             yield from (found[ticket] for ticket in part)
 
     def newest_samples(self, limit: int, max_chars: int) -> list[Row]:
-        """The last told samples, newest first, with truncated texts and the full ``length``."""
+        """Return the last told samples, newest first, with truncated texts and the full ``length``."""
         return self._rows(
             "SELECT id, arm, ended_at AS at, substr(text, 1, ?1) AS text, length(text) AS length,"
             " image, substr(prompt, 1, ?1) AS prompt, source, quality, cost"
@@ -257,14 +257,14 @@ class JournalReader:
         )
 
     def image_of(self, ticket: int) -> str | None:
-        """The file name of a sample's image."""
+        """Return the file name of a sample's image."""
         found = self._query("SELECT image FROM samples WHERE ticket = ?", ticket)
         return found[0][0] if found else None
 
     # -- costs and tokens ------------------------------------------------------------------------
 
     def costs(self) -> list[float]:
-        """Every cost, of samples and of failures."""
+        """Return every cost, of samples and of failures."""
         rows = self._query(
             "SELECT cost FROM samples WHERE cost IS NOT NULL"
             " UNION ALL SELECT cost FROM failures WHERE cost IS NOT NULL"
@@ -272,7 +272,7 @@ class JournalReader:
         return [cost for (cost,) in rows]
 
     def cost_by_arm(self) -> dict[str, float]:
-        """Total cost by arm, including failures and rejected samples."""
+        """Return the total cost by arm, including failures and rejected samples."""
         found: dict[str, list[float]] = {}
         for arm, cost in self._query(
             "SELECT arm, cost FROM samples JOIN tickets ON ticket = id WHERE cost IS NOT NULL"
@@ -282,7 +282,7 @@ class JournalReader:
         return {arm: math.fsum(costs) for arm, costs in found.items()}
 
     def largest_costs(self) -> dict[str, float]:
-        """The most expensive sample or failure of every arm that has had a cost."""
+        """Return the cost of the most expensive sample or failure of each arm with costs."""
         rows = self._query(
             "SELECT arm, max(cost) FROM ("
             " SELECT arm, cost FROM samples JOIN tickets ON ticket = id"
@@ -292,7 +292,7 @@ class JournalReader:
         return dict(rows)
 
     def sample_costs_until(self, step: int) -> tuple[int, float]:
-        """How many samples up to this step have a cost, and the sum of these costs."""
+        """Return how many samples up to this step have a cost, and the sum of these costs."""
         [(count, total)] = self._query(
             "SELECT count(cost), total(cost) FROM samples JOIN tickets ON id = ticket"
             " WHERE +ended_step <= ?",
@@ -301,7 +301,7 @@ class JournalReader:
         return count, total
 
     def tokens(self) -> tuple[int, int]:
-        """Input and output tokens of samples and failures."""
+        """Return the total input and output tokens of samples and failures."""
         [(inputs, outputs)] = self._query(
             "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) FROM ("
             " SELECT input_tokens, output_tokens FROM samples"
@@ -312,11 +312,11 @@ class JournalReader:
     # -- failures, events, timeline --------------------------------------------------------------
 
     def failures(self) -> list[Row]:
-        """Every failed attempt, in order."""
+        """Return every failed attempt, in order."""
         return self._rows("SELECT * FROM failures ORDER BY id")
 
     def failures_by_arm(self, after: int = -1) -> list[Row]:
-        """Arm, count, last id and total cost of the failures after this id."""
+        """Return the count, last id and total cost of the failures after this id, by arm."""
         return self._rows(
             "SELECT arm, count(*) AS count, max(id) AS last, sum(cost) AS cost FROM failures"
             " WHERE id > ? GROUP BY arm",
@@ -324,7 +324,7 @@ class JournalReader:
         )
 
     def newest_failures(self, limit: int, max_chars: int) -> list[Row]:
-        """The last failures, newest first, with truncated messages."""
+        """Return the last failures, newest first, with truncated messages."""
         return self._rows(
             "SELECT id, arm, at, stage, substr(message, 1, ?) AS message, ticket FROM failures"
             " ORDER BY id DESC LIMIT ?",
@@ -333,14 +333,14 @@ class JournalReader:
         )
 
     def events(self, after: int = -1) -> list[Row]:
-        """Starts, ends, retired and revived arms after this id, in order."""
+        """Return the events after this id, in order: starts, ends, and retired and revived arms."""
         found = self._rows("SELECT * FROM events WHERE id > ? ORDER BY id", after)
         return [row | {"detail": json.loads(row["detail"])} for row in found]
 
     def timeline(self, since: int = 0) -> list[Row]:
-        """Samples, time, weights and scores over the run, from this number of samples on.
+        """Return samples, time, weights and scores over the run, from this number of samples on.
 
-        Empty if the run has not written any, as in journals of older versions.
+        The list is empty if the run has not written any, as in journals of older versions.
         """
         if not self._query("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
             return []
@@ -351,7 +351,7 @@ class JournalReader:
         ]
 
     def told_histogram(self, bins: int) -> list[dict[str, int]]:
-        """Told samples by arm in each of ``bins`` equal parts of the run; empty parts are left out."""
+        """Count the told samples by arm in each of ``bins`` equal parts of the run; omit empty parts."""
         rows = self._query(
             "SELECT id * ? / (SELECT max(id) + 1 FROM tickets) AS bin, arm, count(*)"
             " FROM tickets WHERE outcome = 'told' GROUP BY bin, arm ORDER BY bin",
@@ -390,10 +390,10 @@ class JournalReader:
 
 
 def journal_version(folder: Path) -> tuple[int, ...]:
-    """A value that changes whenever the journal is written: equal values mean nothing to read.
+    """Return a value that changes whenever the journal is written; if it is equal, nothing is new.
 
-    A file that was written just now never has the same value twice, since the next write could leave
-    the same modification time.
+    The value of a file that was written a moment ago is never repeated, because the next write may
+    leave the same modification time.
     """
     found = []
     for name in (JOURNAL, f"{JOURNAL}-wal"):
@@ -412,7 +412,7 @@ def journal_version(folder: Path) -> tuple[int, ...]:
 
 
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
-    """The embedding in a row of samples."""
+    """Return the embedding in a row of the table ``samples``."""
     return _decoded(row["embedding"], row["dtype"])
 
 
@@ -422,5 +422,5 @@ def _truncated(row: Row) -> Row:
 
 def _decoded(blob: bytes, dtype: str) -> NDArray[Any]:
     if dtype not in DTYPES or len(blob) % int(dtype[-1]):
-        raise JournalError("The journal has a corrupt embedding; restore it from a backup.")
+        raise JournalError("The journal contains a corrupt embedding; restore it from a backup.")
     return np.frombuffer(blob, dtype=dtype)

@@ -1,7 +1,7 @@
-"""The journal's file: its SQL schema, its records, and how to open it.
+"""The journal file: its SQL schema, its records, and how to open it.
 
-A *step* numbers everything that changed the selector, in order: a ticket was asked for, told, failed or
-withdrawn; an arm was retired or revived. Repeating the same steps reproduces the same selector.
+Everything that changes the selector is a numbered *step*: a ticket is asked for, told, failed or
+withdrawn, or an arm is retired or revived. Repeating the same steps reproduces the same selector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genmix.errors import StorageError
 JOURNAL = "journal.sqlite"
 FORMAT = 1
 DTYPES = ("<f4", "<f8")
-"""Types in which embeddings are stored."""
+"""Data types in which embeddings are stored."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -87,7 +87,7 @@ CREATE TABLE IF NOT EXISTS timeline (
     pooled TEXT                     -- JSON: name -> score of all samples
 ) STRICT
 """
-"""Progress over time. Journals of older versions lack this table until they are opened for writing."""
+"""Progress over time. Journals of older versions do not have this table until they are opened for writing."""
 
 CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 NOT_WRITABLE = (
@@ -96,7 +96,7 @@ NOT_WRITABLE = (
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_FULL,
 )
-"""SQLite's error codes where it cannot create the shared-memory file of a reader."""
+"""SQLite's error codes if it cannot create the shared-memory file that a reader needs."""
 
 
 class JournalError(StorageError):
@@ -120,7 +120,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class JournalStep:
-    """One change of the selector."""
+    """One change to the selector."""
 
     number: int
     kind: str
@@ -138,7 +138,7 @@ class JournalStep:
 
 
 def reading_connection(path: Path) -> sqlite3.Connection:
-    """Works on read-only media, too, as long as no writer left a write-ahead log there."""
+    """Open for reading; this works on read-only media, too, unless a write-ahead log is left there."""
     try:
         return connect(path, "ro")
     except sqlite3.Error as error:
@@ -177,8 +177,8 @@ def explained_opening(path: Path) -> Iterator[None]:
         raise JournalError(
             f"{path} is not a journal ({error}); restore it from a backup."
             if _code(error) in CORRUPT
-            else f"could not open {path} ({error}); check the permissions and the free space of its "
-            "folder, or copy the run elsewhere."
+            else f"could not open {path} ({error}); check the folder's permissions and free space, "
+            "or copy the run elsewhere."
         ) from error
 
 
@@ -198,7 +198,7 @@ def write_error(path: Path, error: Exception) -> JournalError:
 
 
 def _corrupt_page(connection: sqlite3.Connection) -> str | None:
-    """``page N``, if SQLite can tell."""
+    """Return ``page N`` if SQLite can locate the corrupt page."""
     try:
         [(report,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     except (sqlite3.Error, ValueError):
@@ -208,5 +208,5 @@ def _corrupt_page(connection: sqlite3.Connection) -> str | None:
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary error code, without the extended bits."""
+    """Return SQLite's primary error code, without the extended bits."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

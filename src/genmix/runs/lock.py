@@ -16,17 +16,17 @@ LOCK = "lock"
 NO_SIGNALS = "thread"
 """Written by a process that runs the study in a thread, where SIGINT does not stop it."""
 STOPPING = "stopping"
-"""Written by a process that was asked to stop: a second signal would kill it."""
+"""Written by a process that was asked to stop; a second signal would kill it."""
 ATTEMPTS = 200
 PAUSE = 0.01
-"""Seconds between attempts. ``holder`` takes the lock for an instant, which a writer has to wait out."""
+"""Seconds between attempts. ``holder`` takes the lock for a moment, so a writer may have to wait."""
 MAX_BYTES = 1000
 
 _held: set[int] = set()
 
 
 def _release_in_child() -> None:
-    """A forked child must not inherit the lock, or it would outlive a killed run."""
+    """Close the lock files in a forked child, where they would keep a killed run locked."""
     for file in _held:
         with suppress(OSError):
             os.close(file)
@@ -41,7 +41,7 @@ class Holder:
     """The process that is writing to a run folder."""
 
     process: int | None
-    """None if it is not visible from here: it runs on another machine or in another container."""
+    """The process id; None if it runs on another machine or in another container."""
     hears_signals: bool = True
     is_stopping: bool = False
 
@@ -96,18 +96,18 @@ class FolderLock:
     def _write_error(self, error: OSError) -> StorageError:
         return StorageError(
             f"could not write {self._path} ({error.strerror}); "
-            "check the permissions and the free space of its folder."
+            "check the folder's permissions and free space."
         )
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            os.ftruncate(self._file, 0)  # another process may get the same number later
+            os.ftruncate(self._file, 0)  # another process may get the same id later
         _held.discard(self._file)
         os.close(self._file)
 
 
 def mark_stopping(folder: Path) -> None:
-    """Note in the lock file that this process is stopping; silently skipped on a full disk."""
+    """Write to the lock file that this process is stopping, unless the disk is full."""
     with suppress(OSError):
         file = os.open(folder / LOCK, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         try:
@@ -117,14 +117,14 @@ def mark_stopping(folder: Path) -> None:
 
 
 def holder(folder: Path) -> Holder | None:
-    """The process that is writing to a run folder, if any."""
+    """Return the process that is writing to a run folder, if any."""
     try:
         file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:  # locked: only now does the content describe the current holder
+    except BlockingIOError:  # the content describes the current holder only while it is locked
         return _parsed(os.read(file, MAX_BYTES))
     except OSError:
         return None
@@ -134,7 +134,7 @@ def holder(folder: Path) -> Holder | None:
 
 
 def locked_at(folder: Path) -> int:
-    """When the lock was last taken or released, in nanoseconds; 0 if never."""
+    """Return when the lock was last acquired or released, in nanoseconds; 0 if never."""
     try:
         return os.stat(folder / LOCK, follow_symlinks=False).st_mtime_ns
     except OSError:

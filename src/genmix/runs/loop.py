@@ -1,7 +1,7 @@
-"""The run loop: asks for tickets, has arms generate and the encoder embed samples, tells the selector.
+"""The run loop: ask for tickets, generate and embed their samples, tell the selector.
 
-One coroutine owns the session and everything that is written. Generators and the encoder run beside it
-and put their results into its inbox. At every moment the journal holds all samples that were paid for.
+One coroutine owns the session and does all writing. Generators and the encoder run concurrently and put
+their results into its inbox. At any time, the journal contains every sample that was paid for.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from genmix.runs.journal_schema import Entry
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"
-"""The reason of a run that was stopped from outside and can be resumed."""
+"""The reason why a run ended if it was stopped from outside; it can be resumed."""
 EXHAUSTED = "exhausted"
-"""The reason of an arm that was retired because it has no more samples. Journals hold this word."""
+"""The reason why an arm was retired if it has no more samples. Journals contain this word."""
 
 MAX_SLEEP = 60.0
 
@@ -50,9 +50,9 @@ class Loop:
     report: Callable[[], None] = lambda: None
     """Called after every event."""
     reason: str | None = None
-    """Why the run ends; None while it asks for samples."""
+    """Why the run is ending; None while it asks for samples."""
     trouble: str | None = None
-    """The reason, if it is a problem to fix before the run can be resumed."""
+    """The reason, if it is a problem that must be fixed before the run can be resumed."""
     failures: Counter[str] = field(default_factory=Counter)
     """Failed attempts of each arm in this session."""
     last_failure: str = ""
@@ -60,9 +60,9 @@ class Loop:
     _inbox: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _held: Entry | None = None
-    """A ticket that waits until money reserved for others is released."""
+    """A ticket waiting until money reserved for other tickets is released."""
     _backoff: dict[int, Entry] = field(default_factory=dict)
-    """Tickets that wait for their next attempt."""
+    """Tickets waiting for their next attempt."""
     _last_told: float = field(default_factory=time.monotonic)
 
     # -- before, during and after the run --------------------------------------------------------
@@ -70,8 +70,8 @@ class Loop:
     def restore(self) -> None:
         """Continue where the journal ends.
 
-        Open tickets are generated or embedded. Arms that an earlier session suspended are probed at
-        once, with one of their open tickets if there is any.
+        Samples of open tickets are generated or embedded. Arms that an earlier session suspended are
+        probed immediately, with one of their open tickets if there is one.
         """
         for entry, sample in self.session.open_tickets():
             if sample is not None:
@@ -104,7 +104,7 @@ class Loop:
                 if self._has_work():
                     await self._handle_events()
                 elif self.reason is None and self.embedding.rejected:
-                    self._fail_rejected()  # no other sample will show who is at fault
+                    self._fail_rejected()  # no other sample will show whether the encoder works
                 else:
                     break
             self.reason = self.reason or "every arm has run out of samples"
@@ -116,7 +116,7 @@ class Loop:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop(self, reason: str) -> None:
-        """Ask for nothing more; samples in flight are still told."""
+        """Stop asking for samples; those in flight are still told."""
         if self.reason is None:
             self.reason = reason
             self._inbox.put_nowait(None)
@@ -140,7 +140,7 @@ class Loop:
     # -- events ----------------------------------------------------------------------------------
 
     def _has_work(self) -> bool:
-        """Whether anything is running, waiting or may still be asked for."""
+        """Return whether anything is running or waiting, or more samples can be asked for."""
         if self.embedding.busy or any(arm.calls for arm in self.arms.values()):
             return True
         if self.reason is not None:
@@ -160,7 +160,7 @@ class Loop:
             self._handle(self._inbox.get_nowait())
 
     def _seconds_to_deadline(self) -> float:
-        """Until something is due that no event announces: a probe, the end of the time, giving up."""
+        """Return the seconds until the next probe, the end of the time budget, or giving up."""
         now = time.monotonic()
         probes = [arm.retries.probe_at for arm in self.arms.values()]
         due = [probe_at - now for probe_at in probes if probe_at is not None]
@@ -178,7 +178,7 @@ class Loop:
             self._retry(event)
 
     def _spawn(self, work: Coroutine[Any, Any, Event]) -> None:
-        """Run a coroutine beside the loop; its result becomes an event."""
+        """Run a coroutine concurrently; its result becomes an event."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._deliver)
@@ -205,7 +205,7 @@ class Loop:
         self.trouble = self.reason = trouble
 
     def _withdraw_open_tickets(self) -> None:
-        """Withdraw the tickets that were never started."""
+        """Withdraw the tickets whose samples are not being generated."""
         self._fail_rejected()
         queued = [entry for arm in self.arms.values() for entry in arm.queue]
         held = [] if self._held is None else [self._held]
@@ -231,7 +231,7 @@ class Loop:
         return not any(self.arms[label].unavailable for label in self.session.selector.arms)
 
     def _has_room(self) -> bool:
-        """Whether the budget of samples allows another ticket."""
+        """Return whether the sample budget allows another ticket."""
         return self.limits.samples is None or self._told + self._in_flight < self.limits.samples
 
     def _ask(self) -> None:
@@ -245,7 +245,7 @@ class Loop:
         self.session.flush()
 
     def _enqueue_held(self) -> None:
-        """Queue the ticket that waits for money, or end the run if none will be released for it."""
+        """Queue the held ticket, or end the run if no reserved money will be released for it."""
         assert self._held is not None
         if self._enqueue(self._held):
             self._held = None
@@ -255,7 +255,7 @@ class Loop:
             self.reason = f"the cost budget of {self.money.limit:g} does not cover another sample"
 
     def _enqueue(self, entry: Entry) -> bool:
-        """Queue a ticket for its arm if the budget covers its cost."""
+        """Queue a ticket if the budget covers its cost; return whether it does."""
         arm = self.arms[entry.arm]
         if not self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
             return False
@@ -309,14 +309,14 @@ class Loop:
         self._spawn(asyncio.sleep(delay, entry))
 
     def _retry(self, entry: Entry) -> None:
-        """Queue a ticket again if the budget still covers it: the last attempt may have cost money."""
+        """Queue a ticket again if the budget still covers it; the last attempt may have cost money."""
         arm = self.arms[entry.arm]
         del self._backoff[entry.id]
         if arm.suspended:
             self._fail(entry)
         elif self._enqueue(entry):
             return
-        elif self.money.reserved:  # some of it may be released
+        elif self.money.reserved:  # some of the reserved money may be released
             self._retry_later(entry, arm.retries.settings.first_wait)
         else:
             self.session.withdraw(entry)
@@ -340,9 +340,9 @@ class Loop:
             self._probe(arm)
 
     def _probe(self, arm: ArmState) -> None:
-        """Request one sample from a suspended arm; the arm is revived when it is told."""
+        """Request one sample from a suspended arm; the arm is revived when the sample is told."""
         if not self._has_room():
-            arm.retries.probe_at = time.monotonic() + 1.0  # after samples in flight have arrived
+            arm.retries.probe_at = time.monotonic() + 1.0  # samples in flight may fail by then
             return
         arm.retries.start_probe()
         entry = self.session.probe(arm.label)
@@ -358,12 +358,12 @@ class Loop:
     def _retire(self, arm: ArmState, **why: Any) -> None:
         try:
             self.session.retire(arm.label, **why)
-        except InputError as error:  # the policy needs it
+        except InputError as error:  # the policy cannot do without it
             problem = f"arm {arm.label!r} is unavailable ({why['why']}), and {error}"
             self._give_up(problem.rstrip("."))
 
     def _revive(self, arm: ArmState) -> None:
-        """Use an arm again, and retire those that only stayed active because they were the last."""
+        """Use an arm again, and retire unavailable arms that stayed active only as the last one."""
         if arm.label not in self.session.selector.arms:
             self.session.revive(arm.label, why="it returned a sample again")
         for other in self.arms.values():
@@ -385,12 +385,12 @@ class Loop:
             self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
         elif batch.is_fatal:
             self._give_up(str(batch.error).rstrip("."))
-        elif len(batch.pairs) == 1:  # a larger one is embedded again, sample by sample
+        elif len(batch.pairs) == 1:  # the samples of larger batches are embedded again one by one
             self._reject(batch.pairs[0][0], batch.error)
             self._find_fault(batch.error)
 
     def _tell(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> None:
-        """Tell the selector what it accepts of these samples, and reject the others."""
+        """Tell the selector the samples that it accepts, and reject the others."""
         accepted, error = [], None
         for (entry, sample), row in zip(pairs, rows, strict=True):
             try:
@@ -424,12 +424,12 @@ class Loop:
         self.session.save_snapshot()
 
     def _reject(self, entry: Entry, error: Exception) -> None:
-        """Keep a sample in the journal without counting it."""
+        """Record the failure; the ticket stays open until the cause is known."""
         self._record_failure(entry, "encode", error)
         self.embedding.rejected.append(entry)
 
     def _find_fault(self, error: Exception) -> None:
-        """After several rejections, fail the samples of one faulty arm, or else stop the run."""
+        """After several rejections, fail the samples if one arm is at fault; otherwise stop the run."""
         fault = self.embedding.fault(self.session.selector.counts)
         if fault == "arm":
             self._fail_rejected()
@@ -437,10 +437,10 @@ class Loop:
             self._give_up(f"no sample could be embedded and told ({str(error).rstrip('.')})")
 
     def _fail_rejected(self) -> None:
-        """Fail the rejected samples: the encoder works, so they were at fault."""
+        """Fail the rejected samples; the encoder works, so the samples are at fault."""
         for entry in self.embedding.take_rejected():
             self.session.fail(entry)
             retries = self.arms[entry.arm].retries
             retries.rejections += 1
             if retries.should_suspend and not retries.suspended:
-                self._suspend(self.arms[entry.arm], "the encoder rejected its samples.")
+                self._suspend(self.arms[entry.arm], "its samples were rejected.")

@@ -1,4 +1,4 @@
-"""From a study to what a run needs; finds every mistake that can be found before it costs money."""
+"""Build what a run needs from a study, and find as many mistakes as possible before they cost money."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
 
 
 def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
-    """The study's encoder with a cache, so that no content is embedded twice, even across runs."""
+    """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs."""
     if study.encoder is None:
         return None
     return CachedEncoder(study.encoder.build(folder), cache_folder(), note)
 
 
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:
-    """A selector before its first step; this reads or embeds the reference."""
+    """Build a new selector; this reads or embeds the reference."""
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
     return Selector(
         list(study.arms),
@@ -106,7 +106,9 @@ def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> N
         note(f"loading the encoder {encoder.name}")
         encoder.load()
         if encoder.dimension is None and objective.dimension is not None:
-            with suppress(EncodingError):  # it may need images; then the first one tells
+            with suppress(
+                EncodingError
+            ):  # if it needs images, the first sample shows the dimension
                 encoder.encode([Sample(text="a word to find the dimension")])
     check_dimension(objective, encoder)
 
@@ -139,7 +141,7 @@ def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
         may_run_out = getattr(study.arms[label], "exhausted", "refuse") == "retire"
         if count < max(most, study.warm_start) and not may_run_out:
             raise InputError(
-                f"arm {label!r} has {count} samples, but the budget may need {most} of it; lower "
+                f"arm {label!r} has {count} samples, but the budget may need {most} from it; lower "
                 "budget.samples, add samples, or set 'exhausted: retire' to continue without it."
             )
 
@@ -150,12 +152,13 @@ def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> Non
     endless = any(generator.available() is None for generator in generators.values())
     if study.budget.time is None and free and endless:
         raise InputError(
-            "the budget is a cost, but no arm costs anything; set prices, budget.samples or budget.time."
+            "the budget limits only the cost, but no arm costs anything; set prices, budget.samples or "
+            "budget.time."
         )
 
 
 async def ping_all(generators: Mapping[str, Generator]) -> None:
-    """Test every arm, as far as that is free."""
+    """Test every arm as far as possible at no cost."""
     outcomes = await asyncio.gather(
         *(generator.ping() for generator in generators.values()), return_exceptions=True
     )

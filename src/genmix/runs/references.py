@@ -1,4 +1,4 @@
-"""References, which a study compares its samples with: feature files, or texts and images to embed."""
+"""Read references, which a study compares its samples with: feature files, or texts or images to embed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from genmix.errors import InputError
 FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
 LINES = (".jsonl", ".ndjson")
 BATCH = 64
-"""Samples per call of the encoder; the cache keeps each batch as soon as it is embedded."""
+"""Samples per call to the encoder; each batch is cached as soon as it is embedded."""
 MAX_NOTES = 20
-"""Lines about progress, at most."""
+"""Maximum number of progress messages."""
 
 Note = Callable[[str], None]
-"""Takes a line about the progress."""
+"""A function that takes a progress message."""
 Item = tuple[str, Callable[[], Sample]]
-"""Where a sample is, for messages, and a function that reads it."""
+"""The location of a sample, for messages, and a function that reads it."""
 
 
 def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note) -> Any:
@@ -72,7 +72,7 @@ def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None,
 
 
 def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
-    """Embed a batch; if that fails, the error names the first sample that cannot be embedded."""
+    """Embed a batch; if this fails, the error names the first sample that cannot be embedded."""
     samples = [get() for _, get in items]
     try:
         return encoder.encode(samples)
@@ -86,7 +86,7 @@ def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
 
 
 def _holds_texts(file: Path) -> bool:
-    """Whether a JSONL file holds texts rather than embeddings, judged by its first line."""
+    """Return whether a JSONL file contains texts rather than embeddings, judging by its first line."""
     for _, line in numbered_lines(file):
         record = json_object(line)
         return record is None or "text" in record or "embedding" not in record
@@ -115,7 +115,7 @@ def _text_in(line: str, file: Path, number: int) -> str:
 
 
 def _images(folder: Path) -> list[Item]:
-    """Images in a folder and its subfolders, sorted by path."""
+    """List the images in a folder and its subfolders, sorted by path."""
     root = folder.resolve()
     found = sorted(
         (file.relative_to(root).as_posix(), file) for file in _files(root) if _is_image(file)
@@ -145,7 +145,7 @@ def _reader(file: Path) -> Callable[[], Sample]:
             return Sample(image=file.read_bytes())
         except OSError as error:
             raise InputError(
-                f"could not read {file} ({error.strerror}); check the file."
+                f"could not read {file} ({error.strerror}); check its permissions."
             ) from error
 
     return read

@@ -27,7 +27,7 @@ ENDS = ("finished", "interrupted", "trouble")
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder: the results of a run, finished or not.
+    """A run folder, with the results of a finished or unfinished run.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Run:
     counts : dict of str to int
         The number of samples, by arm.
     timeline : list of dict
-        Weights and scores over the run; the number of samples grows by 2% from row to row.
+        Weights and scores over the run; each row has at least 2% more samples than the previous one.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Run:
 
     @property
     def timeline(self) -> list[dict[str, Any]]:
-        """Weights and scores over the run; the number of samples grows by 2% from row to row."""
+        """Weights and scores over the run; each row has at least 2% more samples than the previous one."""
         with JournalReader.open(self.folder) as journal:
             return journal.timeline()
 
@@ -134,7 +134,7 @@ class Run:
         Returns
         -------
         Path
-            The file.
+            The file that was written.
         """
         from genmix.report import write_report
 
@@ -146,7 +146,7 @@ class Run:
         Parameters
         ----------
         name : {"scores", "weights", "pooled", "map", "cost"}
-            Which chart.
+            The name of the chart.
 
         Returns
         -------

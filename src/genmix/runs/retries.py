@@ -1,4 +1,4 @@
-"""Retries of one arm: backoff between attempts, suspension after repeated failures, probes."""
+"""Retry policy of one arm: backoff between attempts, suspension after repeated failures, probes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ JITTER = 0.25
 """Delays vary by up to this fraction, so that many requests are not retried at the same moment."""
 
 MAX_BACKOFF = 16
-"""A suspended arm is probed again after at most this many times ``probe_after``."""
+"""Maximum pause before a suspended arm is probed, as a multiple of ``probe_after``."""
 
 MAX_RETRY_AFTER = 86400.0
-"""Seconds; a server that asks for a longer pause gets this one."""
+"""Maximum pause in seconds, even if a server asks for a longer one."""
 
 
 class InvalidSampleError(GenerationError):
@@ -45,11 +45,11 @@ class Retries:
     reseeds: Counter[int] = field(default_factory=Counter)
     """Attempts that returned an unusable sample; each one shifts the seed of the next attempt."""
     failed_tickets: int = 0
-    """Consecutive tickets that were given up."""
+    """Number of consecutive tickets that were given up."""
     rejections: int = 0
-    """Consecutive samples that the encoder or the selector rejected."""
+    """Number of consecutive samples that the encoder or the selector rejected."""
     suspensions: int = 0
-    """Consecutive suspensions without a told sample in between."""
+    """Number of suspensions since the last told sample."""
     retry_after: float = 0.0
     """Seconds that the server asked us to wait after the last failure."""
     is_permanent: bool = False
@@ -72,7 +72,7 @@ class Retries:
         self.failed_tickets, self.retry_after, self.is_permanent = 0, 0.0, False
 
     def record_failure(self, ticket: int, error: GenerationError) -> float | None:
-        """Return the delay in seconds until the next attempt, or None to give the ticket up."""
+        """Return the delay in seconds until the next attempt, or None to give up on the ticket."""
         self.restore_failure(
             ticket, error.cost is not None or isinstance(error, InvalidSampleError)
         )
@@ -84,7 +84,7 @@ class Retries:
             self.failed_tickets += 1
             return None
         delay = min(self.settings.first_wait * 2.0 ** (attempts - 1), self.settings.longest_wait)
-        delay *= 1 + JITTER * (2 * random.random() - 1)  # not part of the run's randomness
+        delay *= 1 + JITTER * (2 * random.random() - 1)  # independent of the run's seed
         return max(delay, self.retry_after)
 
     def restore_failure(self, ticket: int, reseed: bool) -> None:
@@ -121,7 +121,7 @@ class Retries:
         self.probe_at, self.probing = None, True
 
     def end_probe(self) -> None:
-        """The probe's sample was told: the arm works again."""
+        """Record that the probe's sample was told, so the arm works again."""
         self.probing, self.suspensions = False, 0
 
     def _forget(self, ticket: int) -> None:

@@ -36,20 +36,20 @@ from genmix.study.study import Study, study_from
 
 STUDY = "study.yaml"
 REPORT = "GENMIX_REPORT"
-"""An environment variable; ``off`` skips the report at the end of a run."""
+"""An environment variable; the value ``off`` skips the report at the end of a run."""
 
 Callback = Callable[[Live], None]
-"""Called with the running study after every event."""
+"""A function that is called with the running study after every event."""
 
 
 @dataclass
 class Options:
-    """How a run is watched and ended."""
+    """Options for watching and ending a run."""
 
     callbacks: Sequence[Callback] = ()
     note: Note = lambda line: None
     hard_stop: Callable[[], None] = lambda: None
-    """Called at the second Ctrl-C."""
+    """Called on the second Ctrl-C."""
     report: bool = field(default_factory=lambda: os.environ.get(REPORT) != "off")
     """Whether to write the report at the end."""
 
@@ -67,21 +67,21 @@ def run(
 ) -> Run:
     """Run a study until its budget is spent.
 
-    Asks the selector for an arm, generates and embeds a sample, tells it to the selector, and repeats.
-    Every step is journaled in the run folder, so that an interrupted run can be resumed. At the end the
-    folder holds the data set, the weights, a summary and a report.
+    The run asks the selector for an arm, generates and embeds a sample, tells the selector, and repeats.
+    Every step is journaled in the run folder, so that an interrupted run can be resumed. At the end, the
+    folder contains the data set, the weights, a summary and a report.
 
     Parameters
     ----------
     study : str, path, dict or Study
-        A study file, a dict with the same keys (which may hold Python functions), or a Study.
+        A study file, a dict with the same keys (which can contain Python functions), or a Study.
     out : str or path, optional
         The run folder, which must be new or empty. Default: ``runs/NAME``.
     callbacks : sequence of callables, optional
-        Each is called with the running study after every event. One that has a method ``finish`` is
-        also called with the finished run.
+        Each is called with the running study after every event. If it has a method ``finish``, that
+        method is called with the finished run.
     note : callable, optional
-        Takes lines about the progress, e.g. ``print``.
+        Called with progress messages, e.g. ``print``.
     progress : bool, optional
         Whether to show a live view. Default: in notebooks only.
 
@@ -93,7 +93,7 @@ def run(
     Raises
     ------
     InputError
-        If the study is invalid or cannot start. Nothing is written in this case.
+        If the study is invalid or cannot start. In this case, nothing is written.
     StorageError
         If the run folder cannot be written, e.g. because the disk is full.
 
@@ -131,8 +131,8 @@ def resume(
 ) -> Run:
     """Continue a run that was interrupted, killed or stopped by an error.
 
-    Samples that were already generated are never generated or paid for again. A finished run stays as
-    it is; only its results are written again.
+    Samples that were already generated are never generated or paid for again. If the run is finished,
+    only its results are written again.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def resume(
 
 @contextmanager
 def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
-    """The live view of a notebook or a terminal, if one is wanted."""
+    """Provide the live view for a notebook or a terminal, if requested."""
     from genmix.cli.live_notebook import NotebookView, in_notebook
 
     if in_notebook() and progress is not False:
@@ -194,7 +194,7 @@ def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run has spent its budget; False if its journal cannot be read."""
+    """Return whether a run has spent its budget; False if its journal cannot be read."""
     with suppress(GenmixError), JournalReader.open(folder) as journal:
         return _is_finished(journal)
     return False
@@ -245,7 +245,7 @@ def _meta(plan: prepare.Plan, folder: Path, encoder: Encoder | None) -> dict[str
 
 
 def _check_empty(folder: Path) -> None:
-    """Refuse a folder with other files, except for what a failed start leaves."""
+    """Refuse a folder that contains files, except for those that a failed start leaves behind."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -261,7 +261,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def continue_run(folder: Path, options: Options) -> Run:
-    JournalReader.open(folder).close()  # reports problems before anything is changed
+    JournalReader.open(folder).close()  # fail before anything is changed
     interrupts = Interrupts()
     with FolderLock(folder, interrupts.are_received):
         for place in (folder, folder / IMAGES):
@@ -279,7 +279,7 @@ def continue_run(folder: Path, options: Options) -> Run:
 
 
 def _study_folder(journal: Journal, options: Options) -> Path:
-    """The folder of the study's files; if the run was moved, a note says so once."""
+    """Return the folder of the study's files; if the run was moved, note it once."""
     found, home = journal.study_folder(), str(journal.path.parent.resolve())
     if journal.meta("home") not in (None, home):
         options.note(f"the run was moved; using the study files in {found}")
@@ -296,20 +296,18 @@ def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) 
         raise InputError(
             f"the run was embedded with {before}, but the study now has {now}; use the same encoder."
         )
-    options.note(
-        "the encoder's source code has changed; samples embedded earlier are kept as they are"
-    )
+    options.note("the encoder's source code has changed; earlier samples keep their embeddings")
     journal.set_meta("encoder", now)
 
 
 def _without_source(name: str | None) -> str | None:
-    """An encoder's name without the hash of a function's source, which may change between sessions."""
+    """Remove the hash of a function's source from an encoder's name; it may change between sessions."""
     is_function = name is not None and name.startswith("callable ")
     return re.sub(r" #[0-9a-f]{12}\b", "", name) if name and is_function else name
 
 
 def _rewrite_results(journal: Journal, study: Study, base: Path, options: Options) -> Run:
-    """Write the results of a finished run, which no longer needs its arms."""
+    """Write the results of a finished run again, without its arms."""
 
     def make_selector() -> Selector:
         encoder = prepare.make_encoder(study, base, options.note)
@@ -325,7 +323,7 @@ def _rewrite_results(journal: Journal, study: Study, base: Path, options: Option
 
 @dataclass
 class _Execution:
-    """One session of a run, from the end of its journal to its results."""
+    """One session of a run: continues from the end of the journal and writes the results."""
 
     journal: Journal
     study: Study
@@ -381,7 +379,10 @@ class _Execution:
         )
 
     async def _run_loop(self, live: Live) -> Exception | None:
-        """Run the loop, and return what a callback raised, after samples in flight were told."""
+        """Run the loop, and return the first error that a callback raised.
+
+        After such an error, the run stops once the samples in flight are told.
+        """
         loop, errors = live.loop, list[Exception]()
 
         def report() -> None:
@@ -396,7 +397,8 @@ class _Execution:
         def stop() -> None:
             in_flight = len(live.selector.in_flight)
             self.options.note(
-                f"Stopping; waiting for samples in flight ({in_flight}). Press Ctrl-C again to stop now."
+                f"Stopping; waiting for samples in flight ({in_flight}). "
+                "Press Ctrl-C again to stop immediately."
             )
             mark_stopping(live.folder)
             loop.stop(INTERRUPTED)
@@ -411,8 +413,8 @@ class _Execution:
 def _copy_study(journal: Journal) -> None:
     """Write the study file into the run folder.
 
-    The journal comes first: a folder with a journal is a run, and one without is free, no matter when
-    the process was killed.
+    The journal is written first: no matter when the process is killed, a folder with a journal is a run,
+    and one without a journal can be used for a new run.
     """
     target, source = journal.path.with_name(STUDY), journal.meta("source")
     if source is not None and not target.exists():
@@ -420,7 +422,7 @@ def _copy_study(journal: Journal) -> None:
 
 
 def _wrap_up(run: Run, options: Options) -> Run:
-    """Write the report and finish the callbacks; errors become notes, since the run is complete."""
+    """Write the report and finish the callbacks; errors become notes because the run is complete."""
     if options.report:
         with _errors_as_notes(options, f"try again with `genmix report {run.folder}`"):
             run.report()

@@ -1,4 +1,4 @@
-"""A selector whose every step is journaled, so that another process can replay it."""
+"""A selector that journals every step, so that another process can replay it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ SNAPSHOT = "selector.npz"
 IMAGES = "images"
 
 SNAPSHOT_GROWTH = 0.5
-"""Steps grow by this fraction between snapshots, so that their cost stays proportional."""
+"""The number of steps grows by this fraction between snapshots, so that their total cost stays linear."""
 
 SMALL_DIMENSION = 512
-"""Up to this dimension, linear algebra runs on one thread: more gain nothing, and stall for seconds
-while generators keep the other cores busy. A constant, so that all sessions agree to the bit."""
+"""Up to this dimension, linear algebra runs on one thread. More threads gain nothing, and they stall for
+seconds while generators keep the other cores busy. This is a constant so that all sessions compute
+identical results."""
 
 
 def seed_of(study_seed: int, arm: str, place: int) -> int:
-    """The 31-bit seed of an arm's sample number ``place``."""
+    """Return the 31-bit seed of an arm's sample number ``place``."""
     text = f"{study_seed}\0{arm}\0{place}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 33
 
 
 class Session:
-    """Journals everything that happens to a selector, before the run acts on it."""
+    """Journals every change to a selector before the run acts on it."""
 
     def __init__(self, selector: Selector, journal: Journal, study_seed: int) -> None:
         self.selector, self.journal, self._seed = selector, journal, study_seed
@@ -53,7 +54,7 @@ class Session:
 
     @classmethod
     def at_end(cls, journal: Journal, study_seed: int, make: Callable[[], Selector]) -> Session:
-        """Restore the end of a journal; ``make`` is called only if there is no snapshot of it."""
+        """Restore the state at the end of a journal; call ``make`` only if there is no snapshot of it."""
         saved = _read_snapshot(journal)
         if saved is not None and saved[1] == journal.last_step():
             session = cls(saved[0], journal, study_seed)
@@ -89,7 +90,7 @@ class Session:
         return entry
 
     def flush(self) -> None:
-        """Journal the tickets issued since the last step; call it before their samples are generated."""
+        """Journal the tickets issued since the last step; call this before generating their samples."""
         if self._unwritten:
             self.journal.asked(self._unwritten, self._step + 1)
             self._step += len(self._unwritten)
@@ -100,7 +101,7 @@ class Session:
         return self._step + 1
 
     def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
-        """Tell samples with their embeddings: one solve for all, one transaction for each."""
+        """Tell samples with their embeddings: one solve for all, one transaction per sample."""
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
         with self.threads():
@@ -117,7 +118,7 @@ class Session:
         return nullcontext()
 
     def fail(self, entry: Entry) -> None:
-        """Close a ticket that gets no sample."""
+        """Close a ticket whose sample could not be generated or embedded."""
         self._end(entry, "failed")
 
     def withdraw(self, entry: Entry) -> None:
@@ -133,7 +134,7 @@ class Session:
     # -- arms ------------------------------------------------------------------------------------
 
     def retire(self, arm: str, **why: Any) -> None:
-        """Stop drawing from an arm; the last active one stays, and only its suspension is journaled."""
+        """Stop drawing from an arm; the last active arm stays, and only its suspension is journaled."""
         if arm in self.selector.arms and len(self.selector.arms) > 1:
             step = self._next_step()
             with self.threads():
@@ -154,7 +155,7 @@ class Session:
     # -- samples ---------------------------------------------------------------------------------
 
     def store(self, entry: Entry, sample: Sample, started_at: float) -> None:
-        """Journal a generated sample; an image becomes a file named by its ticket."""
+        """Journal a generated sample; an image becomes a file named after its ticket."""
         image = None
         if sample.image is not None:
             image = f"{entry.id:08d}.png"
@@ -165,14 +166,14 @@ class Session:
         self.journal.made(entry.id, sample, image, started_at)
 
     def open_tickets(self) -> list[tuple[Entry, Sample | None]]:
-        """Tickets of earlier sessions, with the samples that were generated but not told."""
+        """Return the open tickets of earlier sessions, with their samples if already generated."""
         return [
             (entry, None if row is None else _sample_of(row, self._folder))
             for entry, row in self.journal.open_tickets()
         ]
 
     def open_failures(self) -> list[dict[str, Any]]:
-        """Failed attempts to generate the samples of tickets in flight."""
+        """Return the failed attempts to generate the samples of tickets in flight."""
         in_flight = {ticket.id for ticket in self.selector.in_flight}
         failures = self.journal.failures()
         return [f for f in failures if f["ticket"] in in_flight and f["stage"] == "generate"]
@@ -182,7 +183,7 @@ class Session:
     def restore(self, observe: Callable[[], object] | None = None) -> None:
         """Bring the selector to the end of the journal: load the last snapshot, then replay the rest.
 
-        ``observe`` is called after every told batch, as in the run. All steps are replayed for it.
+        If given, ``observe`` is called after every told batch, as in the run; all steps are then replayed.
         """
         self._places = self.journal.ticket_counts()
         fresh = self.selector.state_dict()
@@ -229,7 +230,7 @@ class Session:
     # -- snapshots -------------------------------------------------------------------------------
 
     def save_snapshot(self, at_once: bool = False) -> None:
-        """Save the selector's state next to the journal, if enough has changed since the last time."""
+        """Save the selector's state next to the journal if ``at_once`` or if enough has changed."""
         if not at_once and self._step < (1 + SNAPSHOT_GROWTH) * self._saved_at + 1000:
             return
         self.flush()
@@ -239,7 +240,7 @@ class Session:
             state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
 
     def _load_snapshot(self) -> bool:
-        """Load the snapshot and return True, or remove one that cannot be used."""
+        """Load the snapshot and return True, or remove it and return False if it cannot be used."""
         saved = _read_snapshot(self.journal)
         if saved is None:
             self._snapshot.unlink(missing_ok=True)
@@ -253,14 +254,14 @@ def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
     if (ticket.id, ticket.arm) != (step.ticket, step.arm):
         raise JournalError(
             f"the journal has ticket {step.ticket} for arm {step.arm!r}, but the replay drew ticket "
-            f"{ticket.id} for {ticket.arm!r}; resume with the package versions and the machine of the run."
+            f"{ticket.id} for arm {ticket.arm!r}; resume with the same package versions and machine."
         )
 
 
 def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
-    """The selector, its step, and whether its matrices are small.
+    """Return the selector, its step, and whether its matrices are small.
 
-    None if the snapshot is missing, damaged, from another version or from another run.
+    Return None if the snapshot is missing, corrupt, from another version or from another run.
     """
     try:
         saved = state.load(journal.path.with_name(SNAPSHOT))
@@ -274,7 +275,7 @@ def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
 
 
 def read_image(folder: Path, name: str) -> bytes:
-    """The content of an image of a run; only the last part of ``name`` counts."""
+    """Return the content of an image of a run; any folders in ``name`` are ignored."""
     return (folder / IMAGES / Path(name).name).read_bytes()
 
 

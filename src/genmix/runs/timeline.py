@@ -1,6 +1,6 @@
 """The progress of a run: what callbacks see, and the timeline of weights and scores in the journal.
 
-Reading it changes nothing: neither the mixture nor what a resumed run replays depends on it.
+Reading or writing it changes neither the mixture nor what a resumed run replays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genmix.runs.loop import Loop
 
 GROWTH = 0.02
-"""The number of samples grows by this fraction between two points: there are few, at little cost."""
+"""The number of samples grows by this fraction between points, so that there are few points."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Timeline:
         """The last point of this session."""
 
     def update(self) -> None:
-        """Add a point if enough samples were told since the last one."""
+        """Add a point if enough samples have been told since the last one."""
         if sum(self._session.selector.counts.values()) >= self._next:
             self.write()
 
@@ -73,7 +73,7 @@ def _next_point(samples: int) -> int:
 
 
 def plain_values(scores: Scores | None) -> dict[str, float | None] | None:
-    """The numbers alone, by name."""
+    """Return the numeric scores by name, without details."""
     if scores is None:
         return None
     return {name: finite(float(score)) for name, score in by_name(scores).items()}
@@ -81,7 +81,7 @@ def plain_values(scores: Scores | None) -> dict[str, float | None] | None:
 
 @dataclass
 class Live:
-    """A running study, as callbacks see it. Reading it changes nothing."""
+    """A running study, as callbacks see it; reading its attributes has no side effects."""
 
     study: Study
     folder: Path
@@ -94,5 +94,5 @@ class Live:
 
     @property
     def told(self) -> int:
-        """Samples told so far."""
+        """Number of samples told so far."""
         return sum(self.selector.counts.values())
