@@ -1,9 +1,9 @@
-"""Spend a generation budget across several generators so that the samples are best together.
+"""Spend a generation budget across several generators so that all samples together score best.
 
-- ``optimal_mixture``, ``score``, ``diagnose``: samples that already exist, as arrays of embeddings.
+- ``optimal_mixture``, ``score``, ``diagnose``: analyze samples that already exist, as arrays of embeddings.
 - ``Selector``: choose the next generator in your own loop, with ask and tell.
-- ``run``, ``resume``, ``export``: a whole study, from a YAML file to a data set.
-- ``compare``: policies on the same arms.
+- ``run``, ``resume``, ``export``: run a whole study, from a YAML file to a data set.
+- ``compare``: compare policies on the same arms.
 
 Objectives (``Vendi``, ``FrechetDistance``, …), kernels and policies are immutable descriptions. Objectives
 can be added and scaled: ``Vendi() + 0.3 * Precision(real)``.
@@ -141,7 +141,7 @@ LATE = {
     "resume": "genmix.runs.run",
     "run": "genmix.runs.run",
 }
-"""Names that are imported when first used, because not every program needs them."""
+"""Names that are imported on first use, because not every program needs them."""
 
 
 def __getattr__(name: str) -> Any:

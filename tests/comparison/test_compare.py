@@ -448,8 +448,8 @@ def test_arrays_and_plain_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"budget": None}, "there is no budget"),
-        ({"objective": None}, "there is no objective"),
+        ({"budget": None}, "the budget is missing"),
+        ({"objective": None}, "the objective is missing"),
         ({"budget": 16}, "16 samples does not exceed the warm start of 16"),
         ({"repeats": 0}, "repeats is 0"),
         ({"policies": []}, "no policies"),

@@ -64,7 +64,7 @@ def test_a_constant_difference_is_certain() -> None:
 
 
 def test_one_pair_is_refused() -> None:
-    with pytest.raises(gx.InputError, match="raise repeats"):
+    with pytest.raises(gx.InputError, match="increase repeats"):
         paired(np.ones(1), np.zeros(1))
 
 

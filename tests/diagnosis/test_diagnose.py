@@ -436,8 +436,8 @@ def test_the_verdict_names_the_roles() -> None:
         "dull adds nothing.",
         "Innovation: the paper's condition fails, because no direction sets other or twin apart from "
         "all other arms together.",
-        "Interiority: at γ_0 = 0.025 the paper's assumption fails, because the least loss does not "
-        "require more than that of other, twin or dull.",
+        "Interiority: at γ_0 = 0.025 the paper's assumption fails, because the best mixture requires "
+        "no more than that of other, twin or dull.",
     )
 
 
@@ -453,9 +453,7 @@ def test_the_verdict_says_what_of_the_assumptions_holds() -> None:
     apart = gx.diagnose(named(blocks), gx.Vendi(), gamma=0.5)
     assert any("ε_0 < ν_0/8 holds (ν_0 = 0.3333, ε_0 = 0)" in w for w in apart.verdict)
     # γ_0 = 1/m is more than the smaller arm needs.
-    assert (
-        "fails, because the least loss does not require more than that of arm0" in apart.verdict[-1]
-    )
+    assert "fails, because the best mixture requires no more than that of arm0" in apart.verdict[-1]
 
 
 COPIES = [(400, 32, 3), (200, 8, 2), (40, 60, 3), (9, 4, 2), (1, 3, 2)]

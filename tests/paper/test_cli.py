@@ -182,7 +182,7 @@ def test_json_tells_of_every_item(folder: Path) -> None:
     assert told["name"] == TABLE
     assert told["kept"] is False
     assert told["files"] == ["innovation.parquet", "published.parquet", "README.md"]
-    assert "stands for FFHQ" in told["text"]
+    assert "in place of FFHQ" in told["text"]
     (told,) = json.loads(invoke(TABLE, "--quick", "--json").stdout)
     assert told["kept"] is True
 
@@ -206,7 +206,7 @@ def test_features_are_taken_where_they_are(folder: Path) -> None:
         np.savez(place, reps=np.repeat(np.eye(2)[[i]], 8, 0), hparams={"a": 1})
     result = invoke(TABLE, "--quick", "--features", "features")
     assert result.exit_code == 0, result.stderr
-    assert "The same data as above: Dogs" in result.stdout
+    assert "The data are the same as above for Dogs" in result.stdout
     rows = pq.read_table(folder / "paper" / TABLE / "innovation.parquet").to_pylist()
     dogs = {row["arm"]: row["published"] for row in rows if row["data"] == "dogs"}
     assert dogs == {"Poodle": 0.26, "Bulldog": 0.35}

@@ -134,7 +134,7 @@ def test_an_encoder_is_a_folder_or_the_end_of_a_name(tmp_path: Path) -> None:
         assert world.reference is not None
         assert world.reference.shape[1] == d
     sentence = refused(lambda: read_dataset(tmp_path, "ffhq", "swav"))
-    assert "clip, dinov2, inception and none of swav" in sentence
+    assert "clip, dinov2, inception but none of swav" in sentence
     assert str(tmp_path / "ffhq" / "swav") in sentence
 
 
@@ -158,7 +158,7 @@ def test_several_encoders_without_the_papers_are_refused(tmp_path: Path) -> None
     for encoder in ("swav", "mae"):
         for model in ("LDM", "InsGen"):
             write_reps(tmp_path / "ffhq" / f"reps_{model}_{encoder}_nimage-6_test.npz", rows(1))
-    assert "mae, swav and none of dinov2" in refused(lambda: read_dataset(tmp_path, "ffhq"))
+    assert "mae, swav but none of dinov2" in refused(lambda: read_dataset(tmp_path, "ffhq"))
     assert read_dataset(tmp_path, "ffhq", "mae").encoder == "mae"
 
 
@@ -197,7 +197,7 @@ def test_a_missing_reference_is_none_and_said(tmp_path: Path) -> None:
         write_dino(tmp_path / "ffhq" / f"{model}.npz", rows(0))
     world = read_dataset(tmp_path, "ffhq")
     assert world.reference is None
-    assert "no file of the real data" in world.note
+    assert "no file of real data" in world.note
     with pytest.raises(InputError, match="reference"):
         world.need_reference()
 
@@ -239,7 +239,7 @@ def test_two_files_of_one_model_are_refused(tmp_path: Path) -> None:
     for name in ("Qwen2-7B", "Qwen2-0.5B", "gemma"):
         write_dino(tmp_path / "city" / f"{name}.npz", rows(0))
     sentence = refused(lambda: read_dataset(tmp_path, "city"))
-    assert "are both the model Qwen" in sentence
+    assert "both belong to the model Qwen" in sentence
 
 
 def test_statistics_are_no_samples(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_stand_ins_are_taken_for_what_is_not_there(tmp_path: Path) -> None:
     assert (real.world.name, real.is_paper, real.title) == ("lsun-bedroom", True, "LSUN-Bedroom")
     assert other.world.name == "fashion"
     assert not other.is_paper
-    assert other.title == "fashion (stands for FFHQ, ImageNet)"
+    assert other.title == "fashion (in place of FFHQ, ImageNet)"
     assert list(other.world.arms) == ["a", "b"]
     (alone,) = load_datasets(
         Settings(worlds=tmp_path / "worlds"), ("ffhq", "lsun-bedroom", "imagenet")

@@ -108,7 +108,7 @@ def test_noise_alone_does_not_pass_the_held_out_half(tmp_path: Path) -> None:
     for row in rows_of(made, "innovation", "fashion"):
         assert row["gap_mean"] > 0.02
         assert row["held_out_mean"] < 0
-    assert "No direction of its own on held-out samples: a0, a1, a2" in made.text
+    assert "No direction sets these arms apart on held-out samples: a0, a1, a2" in made.text
 
 
 def test_the_papers_innovation_table_is_below_and_called_other_data(innovation: ItemOutput) -> None:
@@ -118,7 +118,7 @@ def test_the_papers_innovation_table_is_below_and_called_other_data(innovation: 
     assert "data differ from breeds, boots, city, fashion: only" in paper
     assert "| FFHQ             |         Efficient-VDVAE | 0.008 |" in paper
     assert "δ in the paper" not in ours
-    assert "fashion (stands for FFHQ, ImageNet, LSUN-Bedroom)" in ours
+    assert "fashion (in place of FFHQ, ImageNet, LSUN-Bedroom)" in ours
 
 
 def test_published_values_stand_beside_the_papers_own_data(tmp_path: Path, worlds: Path) -> None:
@@ -130,7 +130,7 @@ def test_published_values_stand_beside_the_papers_own_data(tmp_path: Path, world
     assert dogs == {"Poodle": 0.26, "Bulldog": 0.35, "German Shepherd": 0.29, "pug": None}
     assert not rows_of(made, "innovation", "breeds")
     assert "δ in the paper" in made.text
-    assert "The same data as above: Dogs" in made.text
+    assert "The data are the same as above for Dogs" in made.text
     assert "models that are not in the paper: pug" in made.text
 
 
@@ -182,7 +182,7 @@ def test_every_arm_of_one_point_is_needed_beyond_chance(interiority: ItemOutput)
         assert row["gap_beyond_std"] == pytest.approx(0, abs=1e-12)
         assert 0 < row["margin_beyond_mean"] <= row["margin"] + 1e-12
     assert "Every arm is needed in the best mixture. The assumption" in interiority.text
-    assert "needs more than γ_0 = 0.025 holds." in interiority.text
+    assert "needs more than γ_0 = 0.025 of every arm holds." in interiority.text
 
 
 def test_copies_are_not_called_needed_nor_innovative(tmp_path: Path) -> None:
@@ -198,11 +198,11 @@ def test_copies_are_not_called_needed_nor_innovative(tmp_path: Path) -> None:
     fashion = rows_of(made, "interiority", "fashion")
     assert all(row["gap"] > 0 and row["active_in"] == row["subsamples"] for row in fashion)
     assert {row["role"] for row in made.tables["interiority"]} <= {"unclear", "idle"}
-    assert "Undecided with 300 samples: copy 0, copy 1, copy 2. The" in made.text
-    assert "needs more than γ_0 = 0.0333 may be due to chance." in made.text
+    assert "Unclear with 300 samples: copy 0, copy 1, copy 2. The" in made.text
+    assert "needs more than γ_0 = 0.0333 of every arm may hold only by chance." in made.text
     assert "is needed in" not in made.text
     assert " holds." not in made.text
-    assert "Every gap is positive" not in make_innovation(settings).text
+    assert "Every gap is also positive" not in make_innovation(settings).text
 
 
 def test_the_papers_interiority_table_is_below(interiority: ItemOutput) -> None:
@@ -233,7 +233,7 @@ def test_a_distance_without_real_data_is_refused(tmp_path: Path, worlds: Path) -
         (tmp_path / "ffhq").mkdir(exist_ok=True)
         np.savez(tmp_path / "ffhq" / f"{model}.npz", dino_features=np.eye(3))
     settings = Settings(quick=True, worlds=worlds, features=tmp_path)
-    with pytest.raises(InputError, match=r"FFHQ has no file of the real data.*real\.npz\."):
+    with pytest.raises(InputError, match=r"FFHQ has no file of real data.*real\.npz\."):
         make_interiority(settings)
 
 
@@ -279,7 +279,9 @@ def test_bars_of_complementary_arms() -> None:
     said = bars.report(source, rows, gains)
     assert "in 10 of 10 splits" in said
     assert "164.13" in said
-    assert "155.13, which is 9.00 lower. These are not the data of fashion." in said
+    assert (
+        "155.13 for the mixture, which is 9.00 lower. The data above are from fashion, so" in said
+    )
     real = LoadedDataset(source.world, ("ffhq",), True)
     assert "FD in the paper" in bars.report(real, rows, gains)
 

@@ -48,7 +48,7 @@ def compare(
 
     Samples are drawn with replacement from the recorded samples of each arm. These are therefore the
     population, and the mixture ``α*`` that minimizes the population loss ``L`` is known exactly.
-    Policies are compared by the score of all samples drawn, and by the regret
+    Policies are compared by the score of all samples drawn and by the regret
     ``Σ_t [L(α_t) − L(α*)]`` of their mixtures. Within a repeat, the k-th sample of an arm is the
     same for every policy.
 
@@ -65,18 +65,18 @@ def compare(
     repeats : int, default 20
         Paired trials per policy.
     objective : Objective, optional
-        What policies are scored by; by default the objective of the study.
+        The objective that policies are scored by; by default the objective of the study.
     budget : int, optional
         Samples per trial; by default the budget of the study.
     warm_start, draw, resolve_growth, seed
         Options of the selector; by default those of the study.
     population : bool, default True
-        Record population scores, which regret is computed from.
+        Whether to record population scores, which are needed for regret.
     workers : int, optional
         Number of processes; by default one per core. Results do not depend on it.
     out : path, optional
-        A folder that keeps finished trials. An interrupted comparison continues from it. Trials of
-        policies and objectives that are defined outside genmix are not kept, since their code may
+        A folder for finished trials, so that an interrupted comparison can continue. Trials of
+        policies and objectives that are defined outside genmix are not stored, because their code can
         change.
     progress : callable, optional
         Receives the number of finished trials and their total.
@@ -121,7 +121,7 @@ def compare(
     }
     options |= {key: value for key, value in given.items() if value is not None}
     if "rounds" not in options:
-        raise InputError("there is no budget; pass budget=, the number of samples per trial.")
+        raise InputError("the budget is missing; pass budget=, the number of samples per trial.")
     if options.get("draw", "iid") not in ("iid", "tracking"):
         raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
     number(options.get("resolve_growth", 0.0), "resolve_growth", 0.0)
@@ -136,11 +136,11 @@ def run_plan(
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Run the trials that are not in ``out`` yet, and read them all."""
+    """Run the trials that are not in ``out`` yet, then read all trials."""
     if workers is not None:
         whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:
-        # The code of users' functions and classes may change without a change of the key.
+        # The code of custom functions and classes can change while the key stays the same.
         store = TrialStore(Path(out if out is not None and plan.has_stable_keys else scratch, RUNS))
         _run_missing(plan, store, workers, progress)
         trials = [store.read(plan.key(*trial), trial[0]) for trial in plan.trials]
@@ -164,10 +164,10 @@ def _run_and_store(shared: tuple[Plan, TrialStore], trial: tuple[str, int]) -> N
 
 
 def _read(study: Any, objective: Objective | None) -> tuple[World, Objective, dict[str, Any]]:
-    """The world, the objective, and the options that the study sets."""
+    """Return the world, the objective, and the options that the study sets."""
     if isinstance(study, World) or _holds_samples(study):
         if objective is None:
-            raise InputError("there is no objective; pass objective=, e.g. Vendi().")
+            raise InputError("the objective is missing; pass objective=, e.g. Vendi().")
         return study if isinstance(study, World) else _world(study), objective, {}
     from genmix.comparison.study_world import read_study_world
 

@@ -27,8 +27,8 @@ Table = list[dict[str, Any]]
 class Comparison:
     """The result of :func:`genmix.compare`.
 
-    ``print`` shows a table, :meth:`save` writes tables and figures, and the methods give the curves
-    behind them. All curves have the shape ``(repeats, times)`` and are recorded at :attr:`times`.
+    ``print`` shows a table, :meth:`save` writes tables and figures, and other methods return the
+    underlying curves. All curves have the shape ``(repeats, times)`` and are recorded at :attr:`times`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Comparison:
         return tuple(self._trials)
 
     def named(self, policy: str) -> str:
-        """The label of a policy with its remark, e.g. "Mixture-UCB (extended)".
+        """Return the label of a policy with its remark, e.g. "Mixture-UCB (extended)".
 
         Parameters
         ----------
@@ -94,12 +94,12 @@ class Comparison:
 
     @property
     def objective(self) -> Objective:
-        """The objective that all policies are scored by."""
+        """The objective that scores all policies."""
         return self.plan.objective
 
     @property
     def score_name(self) -> str:
-        """The score that policies are compared by; for a sum of objectives, its loss."""
+        """The score that policies are compared by; the loss for a sum of objectives."""
         return "loss" if self.plan.objective.name == "sum" else self.plan.objective.name
 
     @property
@@ -127,7 +127,7 @@ class Comparison:
     # -- curves ----------------------------------------------------------------------------------
 
     def pooled(self, policy: str, name: str | None = None) -> NDArray[np.float64]:
-        """The score of all samples so far.
+        """Return the score of all samples so far.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Comparison:
         return np.array([trial.pooled[name or self.score_name] for trial in self._of(policy)])
 
     def mixture(self, policy: str, name: str | None = None) -> NDArray[np.float64]:
-        """The population score of the policy's mixture.
+        """Return the population score of the policy's mixture.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Comparison:
         return np.array([trial.mixture[name or self.score_name] for trial in self._of(policy)])
 
     def regret(self, policy: str) -> NDArray[np.float64]:
-        """Cumulative regret ``Σ_{s≤t} [L(α_s) − min L]``, by trapezoids between recorded times.
+        """Return the regret ``Σ_{s≤t} [L(α_s) − min L]``, by trapezoids between recorded times.
 
         Returns
         -------
@@ -173,15 +173,15 @@ class Comparison:
         return self._evaluation.regret(policy)[0]
 
     def counts(self, policy: str) -> NDArray[np.int64]:
-        """Number of samples of each arm, shape ``(repeats, times, arms)``."""
+        """Return the number of samples of each arm, shape ``(repeats, times, arms)``."""
         return np.array([trial.counts for trial in self._of(policy)])
 
     def weights(self, policy: str) -> NDArray[np.float64]:
-        """The policy's mixture, shape ``(repeats, times, arms)``."""
+        """Return the policy's mixture, shape ``(repeats, times, arms)``."""
         return np.array([trial.weights for trial in self._of(policy)])
 
     def least_share(self, policy: str) -> NDArray[np.float64]:
-        """Share of the least drawn arm, ``min_i n_i(t)/t``, shape ``(repeats, times)``."""
+        """Return the smallest share of any arm, ``min_i n_i(t)/t``, shape ``(repeats, times)``."""
         shares: NDArray[np.float64] = self.counts(policy).min(axis=2) / self.times
         return shares
 
@@ -198,7 +198,7 @@ class Comparison:
         return {policy: self._evaluation.outcome(policy) for policy in self.policies}
 
     def against(self, policy: str, other: str, t: int | None = None) -> Paired:
-        """The pooled score of ``policy`` minus that of ``other``, paired over repeats.
+        """Compare the pooled scores of two policies, ``policy`` minus ``other``, paired over repeats.
 
         Parameters
         ----------
@@ -222,14 +222,14 @@ class Comparison:
         return paired(self.pooled(policy)[:, place], self.pooled(other)[:, place])
 
     def place_of(self, t: int | None) -> int:
-        """Index of the first recorded time that is at least ``t``; of the last for None."""
+        """Return the index of the first recorded time that is at least ``t``, or of the last if None."""
         last = int(self.times[-1])
         if t is not None and not 1 <= t <= last:
             raise InputError(f"t is {t}; pass a time from 1 to {last}.")
         return len(self.times) - 1 if t is None else int(np.searchsorted(self.times, t))
 
     def is_better(self, policy: str, other: str, t: int | None = None) -> bool | None:
-        """Whether ``policy`` scores better than ``other`` by :meth:`against`.
+        """Return whether ``policy`` scores better than ``other`` by :meth:`against`.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class Comparison:
     # -- tables ----------------------------------------------------------------------------------
 
     def curve_table(self) -> Table:
-        """One row per policy, repeat and time."""
+        """Return one row per policy, repeat and time."""
         return [row for policy in self.policies for row in self._curve_rows(policy)]
 
     def _curve_rows(self, policy: str) -> Table:
@@ -260,7 +260,7 @@ class Comparison:
         return rows
 
     def share_table(self) -> Table:
-        """One row per policy, repeat, time and arm."""
+        """Return one row per policy, repeat, time and arm."""
         return [
             {"policy": policy, "repeat": r, "t": t, "arm": arm, "count": n, "weight": w}
             for policy in self.policies
@@ -270,7 +270,7 @@ class Comparison:
         ]
 
     def test_table(self) -> Table:
-        """The first policy against each of the others, paired over repeats."""
+        """Test the first policy against each of the others, paired over repeats."""
         first, *others = self.policies
         rows = []
         for other in others if self.repeats > 1 else ():
@@ -290,9 +290,9 @@ class Comparison:
         return rows
 
     def band_rows(self, what: str = "pooled", policies: Sequence[str] | None = None) -> Table:
-        """Means with 95% bands of a curve, for a chart.
+        """Return the means and 95% bands of a curve, for a chart.
 
-        Rows start at the end of the warm start, before which all policies do the same.
+        Rows begin at the end of the warm start, because all policies behave the same until then.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class Comparison:
         Returns
         -------
         list of dict
-            With the keys ``series``, ``x``, ``mean``, ``low`` and ``high``.
+            Rows with the keys ``series``, ``x``, ``mean``, ``low`` and ``high``.
         """
         first = self.plan.options.warm_start * len(self.plan.arms)
         shown = self.times >= min(first, self.times[-1])
@@ -318,7 +318,7 @@ class Comparison:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """Outcomes, tests and settings as JSON values."""
+        """Return outcomes, tests and settings as JSON values."""
         found: dict[str, Any] = finite(
             {
                 "world": self.plan.world.name,
@@ -359,9 +359,9 @@ class Comparison:
         Parameters
         ----------
         folder : path
-            Created if necessary.
+            The folder to write to; created if necessary.
         figures : bool, default True
-            Draw the figures.
+            Whether to write the figures.
 
         Returns
         -------

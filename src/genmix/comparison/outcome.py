@@ -1,4 +1,4 @@
-"""How well one policy did over all repeats: scores, regret, exploration, cost."""
+"""The outcome of one policy over all repeats: scores, regret, exploration, cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
 
 EXPECTED_DRAWS = 10
-"""An arm counts as locked out only if the best mixture would draw it this often in half a run."""
+"""An arm can count as locked out only if the best mixture would draw it this often in half a run."""
 
 NEAR = (0.01, 0.05)
 
@@ -40,15 +40,16 @@ class Outcome:
     """Final population score of the mixture."""
     regret: Interval | None
     exponent: Exponent | None
-    """Of regret in T."""
+    """The growth exponent of the regret in T."""
     least_share: Interval
     """``min_i n_i(T)/T``."""
     locked_out: float | None
-    """Fraction of repeats in which an arm of the optimum got no sample in the second half."""
+    """Fraction of repeats in which an arm of the best mixture got no samples in the second half."""
     reached: dict[str, float]
     """Median time after which the population score stays within 1% or 5% of the best score.
 
-    The loss of a sum of objectives has no zero; there it is 1% or 5% of the loss at stake.
+    The loss of a sum of objectives has no natural zero, so there it is 1% or 5% of the excess loss of
+    uniform weights.
     """
     shares: dict[str, float]
     """Mean share of each arm in the samples."""
@@ -81,22 +82,22 @@ class Evaluation:
         )
 
     def regret(self, policy: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Cumulative regret at the recorded times, and at the end of the warm start."""
+        """Return the cumulative regret at the recorded times, and at the end of the warm start."""
         excess = self.found.mixture(policy, "loss") - self.plan.best.loss
-        certain = excess > self.plan.best.gap  # smaller values may be rounding errors
+        certain = excess > self.plan.best.gap  # smaller values can be rounding errors
         return cumulative(
             self.found.times, np.where(certain, excess, 0.0), self._warm_start(policy)
         )
 
     def _warm_start(self, policy: str) -> int:
-        """Samples in its warm start."""
+        """Return the number of samples in the warm start of a policy."""
         variant = self.plan.variants[policy]
         if has_fixed_weights(variant):
             return 0
         return (variant.warm_start or self.plan.options.warm_start) * len(self.plan.arms)
 
     def _locked_out(self, policy: str) -> float | None:
-        """None if the optimum is unknown, or draws no arm often enough to tell.
+        """Return the fraction of repeats that locked out an arm, or None if that cannot be determined.
 
         The second half starts at the last recorded time that is not after the middle.
         """
@@ -127,10 +128,10 @@ class Evaluation:
 
     @cached_property
     def _scale(self) -> float:
-        """What the distance to the best score is relative to.
+        """The scale for distances to the best score.
 
-        The best score itself, except for sums, whose loss has no zero. For these it is the loss at
-        stake: the excess loss of uniform weights or, if those are optimal, of the worst arm.
+        It is the best score itself, except for sums, whose loss has no natural zero. For these it is the
+        excess loss of uniform weights or, if those are optimal, of the worst arm.
         """
         if self.found.score_name != "loss":
             return abs(self.found.best_score)
@@ -147,5 +148,5 @@ class Evaluation:
 
 
 def _upper_median(times: list[float]) -> float:
-    """At least half of the times are not after it."""
+    """Return the smallest time that at least half of the times do not exceed."""
     return sorted(times)[len(times) // 2]

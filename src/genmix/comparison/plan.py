@@ -27,7 +27,7 @@ POINTS = 60
 
 @dataclass(frozen=True)
 class Options:
-    """What all variants share, unless a variant sets its own value."""
+    """Options that apply to every variant that does not set its own value."""
 
     rounds: int
     warm_start: int = 10
@@ -35,7 +35,7 @@ class Options:
     resolve_growth: float = 0.01
     seed: int = 0
     population: bool = True
-    """Record the population score of the current mixture, which regret is computed from."""
+    """Whether to record the population score of the current mixture, which is needed for regret."""
     points: int = POINTS
 
 
@@ -45,7 +45,7 @@ class Plan:
 
     world: World
     objective: Objective
-    """Bandwidths and frequencies are fixed from the pools, so that all trials are scored alike."""
+    """The objective with bandwidths and frequencies fixed from the pools, the same for all trials."""
     variants: dict[str, Variant]
     repeats: int
     options: Options
@@ -63,7 +63,7 @@ class Plan:
         for variant in variants.values():
             if variant.policy is not None:
                 variant.policy.check(arms, arms, variant.objective or objective)
-        with threadpool_limits(1):  # the same bits in every process
+        with threadpool_limits(1):  # identical results in every process
             fixed = objective.fix_bandwidths(pools)
             variants = {label: _fix_bandwidths(each, pools) for label, each in variants.items()}
         plan = cls(world, fixed, variants, whole(repeats, "repeats", 1), options)
@@ -78,7 +78,7 @@ class Plan:
         return plan
 
     def __getstate__(self) -> dict[str, Any]:
-        """Worker processes compute the cached values themselves."""
+        """Omit the cached values, which worker processes compute themselves."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -87,7 +87,7 @@ class Plan:
 
     @cached_property
     def best(self) -> Mixture:
-        """The best mixture of the population, which the pools are."""
+        """The best mixture of the population, which consists of the pools."""
         world, objective = self.world, _without_corrections(self.objective)
         with threadpool_limits(1):
             return optimal_mixture(world.arms, objective, world.qualities, world.costs)
@@ -132,7 +132,7 @@ class Plan:
         )
 
     def key(self, label: str, repeat: int) -> str:
-        """The name of a trial: trials with equal keys have equal results."""
+        """Return the key of a trial: trials with equal keys have equal results."""
         parts = {
             "plan": self.fingerprint,
             "variant": to_plain(self.variants[label]),
@@ -142,12 +142,12 @@ class Plan:
 
     @cached_property
     def has_stable_keys(self) -> bool:
-        """Whether keys tell all trials apart; the code of users' functions and classes may change."""
+        """Whether equal keys imply equal results; the code of custom functions and classes can change."""
         return _is_ours(self.objective) and all(map(_is_ours, self.variants.values()))
 
 
 def _without_corrections(objective: Objective) -> Objective:
-    """The objective without its small-sample corrections: the pools are the whole distribution."""
+    """Remove the small-sample corrections, because the pools are the whole distribution."""
     if isinstance(objective, Sum):
         return Sum(tuple((weight, _without_corrections(term)) for weight, term in objective.terms))
     plain: dict[str, Any] = {"unbiased": False, "ddof": 0}
@@ -171,7 +171,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def digest(value: Any) -> str:
-    """A hash of nested plain data with arrays."""
+    """Hash nested plain data with arrays."""
     found = hashlib.blake2b(digest_size=16)
     _feed(value, found)
     return found.hexdigest()

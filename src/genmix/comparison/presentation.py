@@ -21,7 +21,7 @@ HEADINGS = (
     "mixture",
     "regret",
     "exponent",
-    "least share",
+    "smallest share",
     "locked out",
     "within 1%",
     "within 5%",
@@ -33,14 +33,14 @@ VERDICTS = {True: "better", False: "worse", None: "no significant difference"}
 
 
 def page(found: Comparison) -> str:
-    """The settings, one line per policy, and the paired differences."""
+    """Format the settings, one line per policy, and the paired differences."""
     differences = tests(found)
     below = ["", *differences] if differences else []
     return "\n".join([*heading(found), "", *aligned(outcome_rows(found)), *below])
 
 
 def heading(found: Comparison) -> list[str]:
-    """What was compared, and the best mixture."""
+    """Return lines that say what was compared, and the best mixture."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
     return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
@@ -51,7 +51,7 @@ def heading(found: Comparison) -> list[str]:
 
 
 def outcome_rows(found: Comparison) -> list[list[str]]:
-    """The headings of the columns, and one row per policy."""
+    """Return the column headings and one row per policy."""
     rows = [[found.named(policy), *_cells(each)] for policy, each in found.outcomes.items()]
     return [list(HEADINGS), *rows]
 
@@ -87,13 +87,13 @@ def exponent_text(found: Exponent | None) -> str:
 
 
 def exploration_text(outcome: Outcome) -> tuple[str, str]:
-    """The share of the least drawn arm, and how often an arm of the optimum was locked out."""
+    """Format the smallest share of any arm, and how often an arm of the best mixture was locked out."""
     locked_out = "–" if outcome.locked_out is None else f"{outcome.locked_out:.0%}"
     return f"{outcome.least_share.mean:.3f}", locked_out
 
 
 def reached_text(outcome: Outcome, near: str, never: str) -> str:
-    """When the mixture came near the best for good."""
+    """Format the time after which the mixture stays near the best one."""
     time = outcome.reached.get(near)
     if time is None:
         return "–"
@@ -101,7 +101,7 @@ def reached_text(outcome: Outcome, near: str, never: str) -> str:
 
 
 def tests(found: Comparison) -> list[str]:
-    """Paired differences, one line each."""
+    """Format the paired differences, one line each."""
     return [
         f"{found.named(row['policy'])} − {found.named(row['against'])}: {row['difference']:+.4g} "
         f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
@@ -114,7 +114,7 @@ def tests(found: Comparison) -> list[str]:
 
 
 def comparison_charts(found: Comparison) -> dict[str, Any]:
-    """Charts by file name."""
+    """Draw the charts, by file name."""
     from genmix import charts
 
     def panel(title: str, what: str, y: str, **more: Any) -> Any:
@@ -124,7 +124,7 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
     made = {"pooled": charts.curves([pooled])}
     if rows := _share_rows(found):
         made["shares"] = charts.shares(rows)
-    explored = panel("Least drawn arm", "least_share", "min n_i(t)/t")
+    explored = panel("Smallest share of any arm", "least_share", "min n_i(t)/t")
     if not found.plan.options.population:
         return made | {"exploration": charts.curves([explored])}
     mixture = panel(
@@ -136,17 +136,17 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
 
 
 def score_axis(found: Comparison) -> str:
-    """The name of the score and the direction that is better."""
+    """Return the name of the score and the direction that is better."""
     return f"{short_name(found.score_name)} {direction(found.maximise)}".replace("  ", " ")
 
 
 def is_distance(found: Comparison) -> bool:
-    """Whether scores fall toward 0, so that differences show best on a logarithmic axis."""
+    """Return whether scores decrease toward 0, so that a logarithmic axis shows differences best."""
     return found.score_name in ("frechet_distance", "kernel_distance")
 
 
 def _share_rows(found: Comparison) -> list[dict[str, Any]]:
-    """Mean weights of the arms over time, one panel per policy that learns."""
+    """Return the mean weights of the arms over time, one panel per policy that learns."""
     rows = []
     for policy, variant in found.plan.variants.items():
         if has_fixed_weights(variant):

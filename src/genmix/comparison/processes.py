@@ -34,7 +34,7 @@ def run_jobs(
     """Yield ``(index, function(shared, job))`` as jobs finish, by default on one process per core.
 
     Every job runs on one thread, so results do not depend on the number of processes. Closing the
-    generator, like an exception, stops the workers.
+    generator or raising an exception stops the workers.
     """
     import joblib
 
@@ -66,16 +66,16 @@ def _in_workers(
                 joblib.delayed(_run_job)(str(file), index, job) for index, job in enumerate(jobs)
             )
         try:
-            # Not ``yield from``, so that a close reaches joblib's generator only below.
+            # Avoid ``yield from``, so that joblib's generator is closed only below.
             while (finished := next(results, None)) is not None:
                 yield finished
         except BrokenProcessPool as error:
             raise GenmixError(
-                "a worker process was killed, perhaps for lack of memory; try again with fewer workers."
+                "a worker process was killed, perhaps because memory ran out; try again with fewer workers."
             ) from error
         finally:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib warns about the jobs that are cancelled
+                warnings.simplefilter("ignore")  # joblib warns about canceled jobs
                 results.close()
 
 
@@ -96,9 +96,7 @@ def _safe_path() -> Iterator[None]:
 
 
 def _start_worker(parent: int) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the parent, which stops its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops its workers
     threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
 
 

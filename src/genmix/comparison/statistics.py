@@ -34,7 +34,7 @@ class Interval:
 
 
 def mean_interval(values: NDArray[np.float64]) -> Interval:
-    """The mean of independent values."""
+    """Return the mean of independent values and its confidence interval."""
     mean, low, high = (float(part[0]) for part in bands(np.asarray(values, float)[:, None]))
     return Interval(mean, low, high, len(values))
 
@@ -42,7 +42,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval:
 def bands(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean, low and high of each column of ``(repeats, points)``; bounds of a single row are NaN."""
+    """Return mean, low and high of each column of ``(repeats, points)``; bounds of one row are NaN."""
     mean = values.mean(axis=0)
     if len(values) < 2:
         unknown = np.full_like(mean, np.nan)
@@ -52,7 +52,7 @@ def bands(
 
 
 def student(degrees: int) -> float:
-    """The two-sided 95% quantile of Student's t."""
+    """Return the two-sided 95% quantile of Student's t."""
     stats = require("scipy.stats", "paper", "a confidence interval")
     return float(stats.t.ppf(0.5 + LEVEL / 2, degrees))
 
@@ -71,7 +71,7 @@ class Paired:
 def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
     stats = require("scipy.stats", "paper", "a paired test")
     if len(a) != len(b) or len(a) < 2:
-        raise InputError("a paired test needs at least two repeats; raise repeats.")
+        raise InputError("a paired test needs at least two repeats; increase repeats.")
     difference = np.asarray(a, float) - np.asarray(b, float)
     interval = mean_interval(difference)
     if not np.any(difference):
@@ -84,9 +84,9 @@ def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
 def cumulative(
     times: NDArray[np.int64], excess: NDArray[np.float64], warm: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """``Σ_{s≤t} excess_s`` at the times and at ``warm``, from the excess at the times.
+    """Compute ``Σ_{s≤t} excess_s`` at the times and at ``warm``, from the excess at the times.
 
-    Uses trapezoids between times; the first value stands for all samples before it. Weights are
+    Uses trapezoids between times; the first value also applies to all samples before it. Weights are
     constant during the warm start; if it ends between two times, each side keeps its own value.
     """
     widths = np.diff(times)
@@ -121,11 +121,11 @@ def exponent(
     warm: int = 0,
     before: NDArray[np.float64] | None = None,
 ) -> Exponent | None:
-    """The exponent of mean ``regret``, shape ``(repeats, points)``, in the time since the warm start.
+    """Fit the exponent of mean ``regret``, shape ``(repeats, points)``, in the time since the warm start.
 
-    It is fitted over the last decade of that time. ``warm`` is the number of samples in the warm
-    start, and ``before`` the regret of each repeat at its end. None if there are too few times or
-    repeats, or if the mean over all repeats, or over all but one, is not positive.
+    The fit uses the last decade of that time. ``warm`` is the number of samples in the warm start, and
+    ``before`` the regret of each repeat at its end. Returns None if there are too few times or repeats,
+    or if the mean over all repeats, or over all but one, is not positive.
     """
     late = times - warm >= max((times[-1] - warm) / 10, 1)
     if late.sum() < LEAST_TIMES or len(regret) < 2:
@@ -149,7 +149,7 @@ def _slope(times: NDArray[np.int64], mean: NDArray[np.float64]) -> float | None:
 
 
 def settling_time(times: NDArray[np.int64], within: NDArray[np.bool_]) -> float:
-    """The first time after which ``within`` always holds; ∞ if it never does."""
+    """Return the first time from which ``within`` is always true; ∞ if there is none."""
     if not within[-1]:
         return math.inf
     outside = np.flatnonzero(~within)

@@ -39,7 +39,7 @@ class StudyWorld:
 
 
 def read_study_world(study: Any) -> StudyWorld:
-    """The world of a study file, a study as plain data, a run folder or a Run."""
+    """Read the world of a study file, a study as plain data, a run folder or a Run."""
     if isinstance(study, Run):
         return _of_run(study.folder)
     if isinstance(study, Mapping):
@@ -65,7 +65,7 @@ def _options(study: Study) -> dict[str, Any]:
 
 
 def _of_run(folder: Path) -> StudyWorld:
-    """The samples of a run, taken as the whole population."""
+    """Read the samples of a run, which become the whole population."""
     with JournalReader.open(folder) as journal:
         study = study_from(journal.meta("study"))
         home = journal.study_folder()
@@ -77,7 +77,7 @@ def _of_run(folder: Path) -> StudyWorld:
         encoder_name = journal.meta("encoder")
     empty = next((label for label, found in rows.items() if not found), None)
     if empty is not None:
-        raise InputError(f"{folder} has no sample of arm {empty!r}; compare on another run.")
+        raise InputError(f"{folder} has no samples of arm {empty!r}; compare on another run.")
     pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
     world = _world(study.name, pools, encoder_name, extras)
     encoder = make_encoder(study, home)
@@ -118,7 +118,7 @@ def _world(
     encoder: str | None,
     extras: Mapping[str, Sequence[tuple[float | None, float | None]]],
 ) -> World:
-    """The pools, with mean costs if every arm has costs, and qualities if every sample has one."""
+    """Create a world, with mean costs if every arm has costs and qualities if every sample has one."""
     known = {arm: [cost for _, cost in each if cost is not None] for arm, each in extras.items()}
     costs = {arm: float(np.mean(each)) for arm, each in known.items() if each}
     rated = all(quality is not None for each in extras.values() for quality, _ in each)
@@ -150,7 +150,9 @@ def _embedded(samples: Sequence[Sample], encoder: Encoder | None, label: str) ->
     if len(vectors) == len(samples) and encoder is None:
         return np.array(vectors, dtype=float)
     if encoder is None:
-        raise InputError(f"arm {label!r} has no embeddings and the study has no encoder; add one.")
+        raise InputError(
+            f"arm {label!r} has no embeddings and the study has no encoder; add an encoder."
+        )
     parts = [
         encoder.encode(samples[k : k + BATCH_SIZE]) for k in range(0, len(samples), BATCH_SIZE)
     ]
@@ -158,4 +160,4 @@ def _embedded(samples: Sequence[Sample], encoder: Encoder | None, label: str) ->
 
 
 def _quiet(line: str) -> None:
-    """Progress is not shown."""
+    """Ignore progress messages."""

@@ -1,7 +1,7 @@
 """One trial: a variant spends the budget once, and its curves are recorded and stored.
 
 Within a repeat, the k-th sample of an arm is the same for every variant. Differences between
-variants are therefore never differences between samples.
+variants are therefore never due to different samples.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run_trial(plan: Plan, label: str, repeat: int) -> Trial:
 
 
 def draws(plan: Plan, variant: Variant, repeat: int) -> Iterator[Draw]:
-    """The samples of a trial, one after the other."""
+    """Yield the samples of a trial, one at a time."""
     policy = _policy(plan, variant)
     rounds, seed = plan.options.rounds, plan.options.seed
     rng = np.random.default_rng([seed, repeat, 0])
@@ -100,7 +100,7 @@ def _policy(plan: Plan, variant: Variant) -> Policy | None:
 def _fixed_draws(
     plan: Plan, policy: Any, streams: list[NDArray[np.int64]], rng: np.random.Generator | None
 ) -> Iterator[Draw]:
-    """Arms by weights known from the start: at random, or by tracking if ``rng`` is None."""
+    """Draw arms by weights known from the start: at random, or by tracking if ``rng`` is None."""
     arms, rounds = list(plan.world.arms), plan.options.rounds
     weights = _fixed_weights(policy, arms)
     order = None if rng is None else rng.choice(len(arms), size=rounds, p=weights)
@@ -125,7 +125,7 @@ def _selector_draws(
     streams: list[NDArray[np.int64]],
     rng: np.random.Generator,
 ) -> Iterator[Draw]:
-    """The samples that a selector asks for; each is told before the next is asked for."""
+    """Draw the samples that a selector asks for, and tell it each one before the next."""
     shared = plan.options
     options: dict[str, Any] = {
         "warm_start": shared.warm_start,
@@ -159,7 +159,7 @@ Curves = dict[str, list[float]]
 
 
 class PooledCurves:
-    """Scores of all samples so far as one set, by the objective of the comparison."""
+    """Scores of all samples so far as one set, under the objective of the comparison."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -181,7 +181,7 @@ class PooledCurves:
 
 
 class PopulationCurves:
-    """Population scores of a mixture; empty where the plan does not ask for them."""
+    """Population scores of a mixture; empty if the plan does not request them."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -211,7 +211,7 @@ def _scores(objective: Objective, loss: Loss, alpha: Vector) -> dict[str, float]
 
 
 class TrialStore:
-    """A folder of finished trials: one JSON file each, named by all that the trial depends on."""
+    """A folder of finished trials, one JSON file each, named by the key of the trial."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -225,14 +225,14 @@ class TrialStore:
 
     def write(self, key: str, trial: Trial) -> None:
         text = json.dumps(asdict(trial))
-        write_text(self._file(key), text, "free some space and run it again")
+        write_text(self._file(key), text, "free some space and run the comparison again")
 
     def read(self, key: str, label: str) -> Trial:
-        """The trial under the label that it has in this comparison."""
+        """Read a trial and give it the label that it has in this comparison."""
         file = self._file(key)
         try:
             return replace(Trial(**json.loads(file.read_text("utf-8"))), label=label)
         except (OSError, ValueError, TypeError) as error:
             raise StorageError(
-                f"{file} is corrupt ({error}); delete it and run it again."
+                f"{file} is corrupt ({error}); delete it and run the comparison again."
             ) from error

@@ -37,7 +37,7 @@ DEFAULT = ("mixture-greedy", "mixture-ucb", "mixture-oracle", "one-arm-oracle", 
 class Variant(Description):
     """One way to spend the budget in a comparison.
 
-    Whatever is None is taken from the comparison.
+    Options that are None are taken from the comparison.
 
     Parameters
     ----------
@@ -46,15 +46,14 @@ class Variant(Description):
     warm_start : int, optional
         Samples per arm before the first solve.
     draw : {"iid", "tracking"}, optional
-        Whether arms are drawn at random from the weights, or the arm that lags behind its weight
-        most is taken.
+        ``"iid"`` draws arms at random from the weights; ``"tracking"`` picks the arm whose count lags
+        its weight most.
     resolve_growth : float, optional
-        Growth of the number of samples after which the weights are solved for again; 0 solves in
-        every round.
+        Re-solve when the number of samples has grown by this fraction; 0 solves in every round.
     solver : Solver, optional
-        How the weights are solved for.
+        How the loss is minimized.
     objective : Objective, optional
-        What the policy learns with, if it differs from the objective that all variants are scored by.
+        The objective that the policy optimizes, if it differs from the one that scores all variants.
     oracle : {"mixture-oracle", "one-arm-oracle"}, optional
         Use the best mixture or the best arm of the world from the start, instead of a policy.
 
@@ -86,7 +85,7 @@ class Variant(Description):
 
     @property
     def label(self) -> str:
-        """The name of its policy or oracle in figures and tables."""
+        """The name of the policy or oracle in figures and tables."""
         if self.oracle is not None:
             return ORACLES[self.oracle]
         if self.policy is None:
@@ -96,19 +95,19 @@ class Variant(Description):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The selector options that it sets."""
+        """The selector options that the variant sets."""
         names = ("warm_start", "draw", "resolve_growth", "solver")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def has_fixed_weights(variant: Variant) -> bool:
-    """Whether its weights are known in advance, so that it needs no warm start."""
+    """Return whether the weights of a variant are known in advance, so that it needs no warm start."""
     fixed = isinstance(variant.policy, Fixed | Uniform | OneArmOracle | MixtureOracle)
     return fixed or variant.oracle is not None
 
 
 def read_variants(given: Any) -> dict[str, Variant]:
-    """Variants by label, from policies, their names, variants, or a map from label to any of these."""
+    """Return variants by label, from policies, names, variants, or a map from label to any of these."""
     if given is None:
         given = DEFAULT
     if isinstance(given, Mapping) and given:
@@ -130,7 +129,7 @@ SYMBOLS = {"delta": "δ", "epsilon": "ε", "beta": "β"}
 
 
 def _unused_label(variant: Variant, found: Mapping[str, Variant]) -> str:
-    """Its label, followed by its parameters if another variant already has that label."""
+    """Return the label of a variant, with its parameters if another variant already has that label."""
     label = variant.label
     if label not in found:
         return label
@@ -143,7 +142,7 @@ def _unused_label(variant: Variant, found: Mapping[str, Variant]) -> str:
 
 
 def _changed(policy: Policy | None) -> list[tuple[str, float]]:
-    """The numbers in which a policy differs from its defaults."""
+    """Return the numeric parameters in which a policy differs from its defaults."""
     if policy is None or not is_dataclass(policy):
         return []
     values = [(f.name, getattr(policy, f.name), f.default) for f in fields(policy)]

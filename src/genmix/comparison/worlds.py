@@ -1,7 +1,7 @@
 """Worlds: arms to compare policies on, as finite pools of samples.
 
 A sample of an arm is a row of its pool, drawn with replacement. The pools are therefore the
-distributions of the arms: they give the population loss and the best mixture exactly.
+distributions of the arms, so the population loss and the best mixture are known exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class World:
     Parameters
     ----------
     name : str
-        What the world is called in tables and figures.
+        Name of the world in tables and figures.
     arms : dict of str to array, shape (n, d)
         The pool of each arm.
     reference : array, shape (n, d), optional
@@ -77,7 +77,7 @@ class World:
         return int(next(iter(self.arms.values())).shape[1])
 
     def need_reference(self) -> Rows:
-        """The reference samples.
+        """Return the reference samples.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class World:
         """
         if self.reference is None:
             raise InputError(
-                f"the world {self.name} has no reference; use an objective that needs none."
+                f"the world {self.name} has no reference; use an objective that does not need one."
             )
         return self.reference
 
@@ -99,7 +99,7 @@ class World:
 
 
 def find_worlds(folder: Path | None = None) -> Path:
-    """The folder of recorded worlds: ``folder``, $GENMIX_WORLDS, ./worlds, or next to the source."""
+    """Find the folder of recorded worlds: ``folder``, $GENMIX_WORLDS, ./worlds, or near the source."""
     if folder is not None:
         return folder
     if os.environ.get(VARIABLE):
@@ -115,7 +115,7 @@ def find_worlds(folder: Path | None = None) -> Path:
 
 
 def load_world(name: str, folder: Path | None = None, encoder: str | None = None) -> World:
-    """A recorded world under one of its encoders, by default the first."""
+    """Load a recorded world with one of its encoders, by default the first."""
     place = find_worlds(folder) / name
     try:
         card = json.loads((place / "world.json").read_text("utf-8"))
@@ -123,7 +123,7 @@ def load_world(name: str, folder: Path | None = None, encoder: str | None = None
         raise InputError(f"{place} is not a recorded world ({error}); check the name.") from error
     encoders = card.get("encoders") or {}
     if not encoders or not card.get("arms"):
-        raise InputError(f"{place / 'world.json'} lists no arms or encoders; make the world again.")
+        raise InputError(f"{place / 'world.json'} lists no arms or encoders; regenerate the world.")
     chosen = next(iter(encoders)) if encoder is None else encoder
     if chosen not in encoders:
         raise InputError(
@@ -148,17 +148,17 @@ def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | 
             has_one = "reference" in content.files
             return arms, content["reference"].astype(float) if has_one else None
     except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise InputError(f"could not read {file} ({error}); make the world again.") from error
+        raise InputError(f"could not read {file} ({error}); regenerate the world.") from error
 
 
 # -- controlled worlds -------------------------------------------------------------------------------
 
 
 def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) -> World:
-    """One-hot embeddings: every arm has a few modes of its own and shares four others.
+    """Create one-hot embeddings: every arm has a few modes of its own and shares four others.
 
     ``own`` is the fraction of an arm's mass on its own modes; the reference is uniform over all
-    modes. ``d`` is the number of modes; by default every arm gets 2 to 5 at random.
+    modes. ``d`` is the total number of modes; by default every arm gets 2 to 5 of its own at random.
     """
     rng = np.random.default_rng(seed)
     arms, shared = whole(arms, "arms", 1), 4
@@ -171,7 +171,7 @@ def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) 
         masses[:shared] = (1 - own) * rng.dirichlet(np.ones(shared))
         masses[starts[i] : starts[i] + blocks[i]] = own * rng.dirichlet(np.full(blocks[i], 3.0))
         pools[f"arm {i}"] = np.repeat(np.eye(total), apportion(masses, 400), axis=0)
-    note = f"{arms} arms on {total} modes, {own:.0%} of their mass on modes of their own"
+    note = f"{arms} arms on {total} modes, {own:.0%} of their mass on their own modes"
     return World("modes", pools, np.repeat(np.eye(total), 20, axis=0), "one-hot", note=note)
 
 
@@ -184,7 +184,7 @@ def _blocks(total: int, arms: int) -> NDArray[np.int64]:
 
 
 def overlapping(seed: int = 0, arms: int = 4, d: int = 8) -> World:
-    """One-hot embeddings on ``d`` modes that all arms share in different proportions."""
+    """Create one-hot embeddings on ``d`` modes that all arms share in different proportions."""
     rng = np.random.default_rng(seed)
     pools = {
         f"arm {i}": np.repeat(np.eye(d), apportion(rng.dirichlet(np.full(d, 0.4)), 400), axis=0)
@@ -195,7 +195,7 @@ def overlapping(seed: int = 0, arms: int = 4, d: int = 8) -> World:
 
 
 def gaussians(seed: int = 0, arms: int = 4, d: int = 8) -> World:
-    """Gaussian clouds, each stretched along its own directions; the reference is standard normal.
+    """Create Gaussian clouds, each stretched along its own directions; the reference is standard normal.
 
     The mean and covariance of a pool equal those of its Gaussian up to rounding, so the Fréchet
     distance of a mixture is that of the true distributions.
@@ -214,7 +214,7 @@ def gaussians(seed: int = 0, arms: int = 4, d: int = 8) -> World:
 
 
 def whitened(rows: Rows) -> Rows:
-    """The rows, transformed to mean 0 and identity covariance (1/n)."""
+    """Transform the rows to mean 0 and identity covariance (1/n)."""
     centered = rows - rows.mean(axis=0)
     left, _, right = np.linalg.svd(centered, full_matrices=False)
     moved: Rows = np.sqrt(len(rows)) * left @ right

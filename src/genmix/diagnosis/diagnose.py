@@ -1,9 +1,9 @@
 """Diagnose arms: innovation, interiority, the paper's assumptions, and a verdict in words.
 
-Innovation: does an arm have a direction of its own? Interiority: does the best mixture need it?
+Innovation: does a direction set an arm apart? Interiority: does the best mixture need the arm?
 
 The tables describe the given samples, where chance alone makes gaps positive. The verdict relies on random
-halves instead; see ``evidence.py``.
+halves instead (``evidence.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.solvers.loss import SliceLoss
 
 DEFAULT_GAMMA_PART = 0.1
-"""By default γ_0 is this part of an even share 1/m."""
+"""By default, γ_0 is this fraction of an even share 1/m."""
 
 
 def diagnose(
@@ -63,7 +63,7 @@ def diagnose(
         Number of random subsamples for means and standard deviations; 0 or at least 2.
     subsample : int, optional
         Samples of each arm per subsample; half of each arm by default. Subsamples use the kernel
-        bandwidth of the whole.
+        bandwidth of all samples.
     seed : int, default 0
         Seed of the random halves and subsamples.
     encoder : str, optional
@@ -73,11 +73,11 @@ def diagnose(
     gamma : float, optional
         The level γ_0 of the margins; a tenth of an even share by default.
     horizon : int, default 2000
-        T of the paper's theorem.
+        The number of rounds T in the paper's theorem.
     confidence : float, default 0.05
-        δ of the paper's theorem.
+        The failure probability δ in the paper's theorem.
     progress : callable, optional
-        Called with the number of finished subsamples.
+        Called with the number of finished subsamples after each one.
 
     Returns
     -------
@@ -156,12 +156,12 @@ def _best_mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str 
 
 
 def _leave_one_out(mixture: Mixture, name: str) -> float:
-    """The leave-one-out gap of an active arm; for any other arm it is only rounding."""
+    """Return the leave-one-out gap of an active arm; for any other arm it is only rounding error, so 0."""
     return mixture.leave_one_out[name] if name in mixture.active else 0.0
 
 
 def _margin(mixture: Mixture, arm: int, gamma: float) -> float:
-    """``min {L : α_i ≤ γ} − min L``, or 0 if it is not certainly positive.
+    """Return ``min {L : α_i ≤ γ} − min L``, or 0 if it is not certainly positive.
 
     By convexity, that minimum lies on ``α_i = γ`` if the best mixture gives the arm more than γ.
     """
@@ -214,7 +214,7 @@ def _check_repeats(
 def _subsample(
     arms: Mapping[str, Batch], least: int, size: int | None, seed: int, index: int
 ) -> dict[str, Batch]:
-    """``size`` samples of each arm, or half of each, without replacement."""
+    """Draw ``size`` samples of each arm, or half of each, without replacement."""
     found = {}
     for name, batch in arms.items():
         if size is None:

@@ -21,7 +21,7 @@ Role = Literal["needed", "replaceable", "idle", "unclear"]
 
 @dataclass(frozen=True)
 class Subsampled:
-    """The numbers of an arm over random subsamples, and in how many of them it was active."""
+    """Results for an arm over random subsamples, and the number of subsamples in which it was active."""
 
     innovation: Spread
     weight: Spread
@@ -38,15 +38,15 @@ class ArmDiagnosis:
     n : int
         Number of samples.
     innovation : Innovation
-        The direction in which the arm stands out most, and its innovation gap.
+        The direction in which the arm differs most from the others, and its innovation gap.
     weight : float
         Weight in the best mixture of all samples.
     is_active : bool
-        Whether the least loss of these samples certainly rises without the arm.
+        Whether the minimum loss on these samples certainly increases without the arm.
     leave_one_out : float
-        That rise, in units of the loss; 0 unless it is certain, ∞ for the only arm.
+        That increase, in units of the loss; 0 unless it is certain, ∞ for the only arm.
     margin : float
-        Rise of the least loss if the arm gets at most γ_0; 0 unless it is certain.
+        Increase of the minimum loss if the arm gets at most γ_0; 0 unless it is certain.
     evidence : Evidence or None
         Results on random halves; None if there are too few samples or no other arms.
     subsampled : Subsampled or None
@@ -64,7 +64,7 @@ class ArmDiagnosis:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the least loss rises without the arm, beyond chance."""
+        """Whether the minimum loss increases without the arm, beyond chance."""
         shown = self.evidence is not None and self.evidence.leave_one_out.is_beyond_chance
         return self.is_active and shown
 
@@ -91,7 +91,7 @@ class ArmDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What each arm contributes to the best mixture. Print it for the tables and the verdict.
+    """What each arm contributes to the best mixture. Print it to see the tables and the verdict.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class Diagnosis:
 
     @property
     def innovative(self) -> tuple[str, ...]:
-        """Arms with a direction of their own, confirmed on held-out samples."""
+        """Arms that a direction sets apart from all others, confirmed on held-out samples."""
         return tuple(
             name
             for name, arm in self.arms.items()
@@ -146,7 +146,7 @@ class Diagnosis:
 
     @property
     def alike(self) -> tuple[str, ...]:
-        """Arms that no direction sets apart on these samples: the gap is not above rounding error."""
+        """Arms that no direction sets apart on these samples, because the gap is within rounding error."""
         rounding = EPS * len(self.arms) * self.dimension
         return tuple(name for name, arm in self.arms.items() if arm.innovation.gap <= rounding)
 
@@ -172,7 +172,7 @@ class Diagnosis:
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Arms of which the least loss of these samples needs no more than γ_0."""
+        """Arms of which the best mixture of these samples needs no more than γ_0."""
         return tuple(name for name, arm in self.arms.items() if not arm.margin > 0)
 
     @property
@@ -191,7 +191,7 @@ class Diagnosis:
         return verdict.sentences(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as JSON values. Directions are omitted; infinite numbers become None.
+        """Return the diagnosis as JSON values. Directions are omitted; infinite numbers become None.
 
         Returns
         -------

@@ -1,7 +1,8 @@
-"""Is an arm needed beyond chance? Evidence from random halves of the samples.
+"""Evidence from random halves of the samples that an arm is needed beyond chance.
 
-More samples of any kind lower the least loss, so copies of one generator all look useful on the samples
-they were fitted to. Here an arm competes against as many samples of the other arms, its substitutes.
+More samples of any kind lower the minimum loss, so copies of one generator all look useful on the samples
+that the weights were fitted to. Here an arm competes with equally many samples of the other arms, its
+substitutes.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ SPLITS = 6
 """Number of random splits into halves."""
 
 MIN_SAMPLES = 10
-"""There is no evidence for an arm with fewer samples, or with fewer than half as many substitutes."""
+"""Arms with fewer samples, or with fewer than half as many substitutes, have no evidence."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What random halves show about an arm, free of optimistic bias on average.
+    """What random halves show about an arm, without optimistic bias on average.
 
     Substitutes are as many samples as the arm has in its half, but drawn from the best mixture of the other
-    arms, from their other halves. They lower the loss just as more samples of any kind do. They replace an
-    arm that resembles the others as well as its own samples would.
+    arms, from their other halves. Like any additional samples, they lower the loss. If the arm resembles
+    the others, they are as good as its own samples.
     """
 
     innovation: Spread
     """The innovation gap along the direction found on one half, measured on the other half."""
     leave_one_out: Spread
-    """Increase of the least loss of a half if substitutes take the arm's share."""
+    """Increase of the minimum loss of a half if substitutes take the arm's share."""
     margin: Spread
-    """Increase of the least loss of a half if substitutes take all but γ_0 of the arm's share."""
+    """Increase of the minimum loss of a half if substitutes take all but γ_0 of the arm's share."""
     weight: float
     """The arm's largest weight in the best mixture of any half."""
 
@@ -61,7 +62,7 @@ class _SplitResult(NamedTuple):
 def gather_evidence(
     arms: Mapping[str, Batch], mixture: Mixture, gamma: float, seed: int
 ) -> dict[str, Evidence]:
-    """Evidence for each arm that has enough samples."""
+    """Return the evidence for each arm that has enough samples."""
     if len(arms) == 1:
         return {}
     sample = next(iter(arms.values())).embeddings
@@ -82,14 +83,14 @@ def _summarize(results: Sequence[_SplitResult]) -> Evidence:
 
 
 def _spread_of(values: Sequence[float]) -> Spread:
-    """Mean and deviation; the deviation is 0 if every value is infinite."""
+    """Return the mean and standard deviation; the deviation is 0 if every value is infinite."""
     if all(value == math.inf for value in values):
         return Spread(math.inf, 0.0)
     return Spread.of(values)
 
 
 def _shares_without(mixture: Mixture, name: str) -> dict[str, float]:
-    """The best mixture of the other arms, or even shares if no mixture of them has a finite loss."""
+    """Return the best mixture of the other arms, or even shares if no mixture has a finite loss."""
     others = [other for other in mixture.weights if other != name]
     found = mixture.without(name)
     weights = np.ones(len(others)) if found is None else found.weights
@@ -128,7 +129,7 @@ def _split(
 def _substitutes(
     arms: Mapping[str, Batch], shares: Mapping[str, float], size: int, rng: np.random.Generator
 ) -> list[Batch]:
-    """Up to ``size`` samples of the arms in these shares, independent of the order of the arms."""
+    """Draw up to ``size`` samples in these shares, independent of the order of the arms."""
     names = sorted(shares)
     counts = rng.multinomial(size, [shares[name] for name in names])
     parts = [random_rows(arms[name], count, rng) for name, count in zip(names, counts, strict=True)]
@@ -138,8 +139,8 @@ def _substitutes(
 class _HalfStatistics:
     """The statistics of one half of the samples, with substitutes for every arm.
 
-    With m arms, slot i holds arm i and slot m + i its substitutes. If there are fewer substitutes than
-    samples, slot 2m + i holds equally few samples of the arm, so that the comparison is fair.
+    With m arms, slot i contains arm i and slot m + i its substitutes. If there are fewer substitutes than
+    samples, slot 2m + i contains equally few samples of the arm, so that the comparison is fair.
     """
 
     def __init__(self, arms: Mapping[str, Batch], objective: Objective) -> None:
@@ -164,7 +165,7 @@ class _HalfStatistics:
         return self.solver.solve(self.tally.loss(slots), np.full(self.size, 1 / self.size))
 
     def loss_increases(self, arm: int, best: Solution, gamma: float) -> tuple[float, float]:
-        """How much the least loss rises if substitutes take the arm's share, and all but γ of it."""
+        """Return how much the minimum loss increases if substitutes take the share, or all but γ of it."""
         own, substitute, fewer = (arm + k * self.size for k in range(3))
         if not self.tally.counts[substitute]:
             return math.nan, math.nan
@@ -180,7 +181,7 @@ class _HalfStatistics:
         )
 
     def _loss_increase(self, loss: Loss, best: Solution, arm: int, kept: float) -> float:
-        """The increase if the arm keeps the share ``kept``; 0 if it is within the solvers' gaps."""
+        """Return the increase if the arm keeps the share ``kept``; 0 if it is within the solvers' gaps."""
         taken = (float(best.weights[arm]) - kept) / (1 - kept)
         if taken <= NEGLIGIBLE_WEIGHT:
             return 0.0

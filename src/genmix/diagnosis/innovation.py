@@ -1,4 +1,4 @@
-"""The paper's innovation gaps: does an arm have a direction of its own?"""
+"""The paper's innovation gaps: does a direction set an arm apart from all others?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from genmix.objectives import Batch
 
 @dataclass(frozen=True)
 class Innovation:
-    """The direction v in which an arm stands out most from all other arms together.
+    """The direction v in which an arm differs most from all other arms together.
 
     ``gap`` is ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)``, ``own`` is ``vᵀS_i v``, ``others`` is ``Σ_{j≠i} vᵀS_j v``.
     """
@@ -30,7 +30,7 @@ class Innovation:
 
 
 def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
-    """``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
+    """Compute ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
     moments, total = _second_moments(arms)
     found = {}
     for name, moment in moments.items():
@@ -43,7 +43,7 @@ def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
 
 
 def innovation_gaps(arms: Mapping[str, Batch]) -> dict[str, float]:
-    """Only the gaps, which is faster than :func:`innovation`."""
+    """Compute only the gaps, which is faster than :func:`innovation`."""
     moments, total = _second_moments(arms)
     return {
         name: float(namespace(moment).linalg.eigvalsh(symmetric(2 * moment - total))[-1])
@@ -61,10 +61,10 @@ class HeldOut(NamedTuple):
 def held_out_innovation(
     first: Mapping[str, Batch], second: Mapping[str, Batch]
 ) -> dict[str, HeldOut]:
-    """The innovation gaps of the first half, evaluated on the second half as well.
+    """Compute the innovation gaps of the first half, and evaluate them on the second half as well.
 
-    The direction maximizes the gap, so noise alone makes the gap positive if there are few samples for the
-    dimension. Samples that had no influence on the direction give an unbiased value.
+    The direction maximizes the gap, so noise alone makes the gap positive if there are few samples relative
+    to the dimension. Samples that had no influence on the direction yield an unbiased value.
     """
     units = {name: Cosine().feature_map(batch.embeddings) for name, batch in second.items()}
     found = {}
@@ -75,14 +75,14 @@ def held_out_innovation(
 
 
 def _moment_along(direction: Vector, unit: Array) -> float:
-    """``vᵀSv``; NaN without samples."""
+    """Return ``vᵀSv``; NaN if there are no samples."""
     if not len(unit):
         return math.nan
     return float(np.mean(to_numpy(unit @ like(direction, unit)) ** 2))
 
 
 def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]:
-    """``S_i`` of each arm, and their sum."""
+    """Return ``S_i`` of each arm, and their sum."""
     first = next(iter(arms.values())).embeddings
     moments = {}
     for name, batch in arms.items():

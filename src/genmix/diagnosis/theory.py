@@ -34,11 +34,11 @@ class TheoremInputs:
         return math.log(self.arms * (self.horizon + 1) / self.confidence)
 
     def radius(self, samples: float) -> float:
-        """η: with probability 1 − δ, no arm's second moment of that many samples is off by more."""
+        """Return η, the error of every arm's second moment from that many samples, with probability 1 − δ."""
         return 2 * (1 + math.sqrt(2 * self.log_events)) / math.sqrt(samples)
 
     def floor(self, eta: float, minus_one: bool) -> float:
-        """γ_min, a lower bound on every weight; 0 if the lemma does not apply."""
+        """Return γ_min, a lower bound on every weight; 0 if the lemma does not apply."""
         if not 0 < eta <= self.nu / 4:
             return 0.0
         depth = self.dimension / math.e + math.log(self.arms) + self.fidelity
@@ -46,7 +46,7 @@ class TheoremInputs:
         return max(least - self.epsilon - (self.arms - 1) * eta, 0.0)
 
     def warm_start(self) -> float:
-        """The least M that makes the floor without the −1 positive; ∞ if no M does."""
+        """Return the smallest M that makes the floor without the −1 positive; ∞ if no M does."""
         eta = _largest(lambda eta: self.floor(eta, minus_one=False) > 0, self.nu / 4)
         if eta == 0:
             return math.inf
@@ -54,7 +54,7 @@ class TheoremInputs:
         return float(math.ceil(needed)) if math.isfinite(needed) else math.inf
 
     def bound_shape(self) -> float:
-        """The regret bound without its constant."""
+        """Return the regret bound without its constant."""
         growth = math.sqrt(self.horizon) * (1 + math.log(self.horizon))
         return (1 + math.sqrt(self.log_events)) * growth
 
@@ -114,7 +114,7 @@ class Theory:
 
 
 def fidelity_weight(objective: Objective) -> float | None:
-    """The weight of precision if the objective is log-Vendi (cosine kernel) plus precision, else None."""
+    """Return the precision weight of log-Vendi (cosine kernel) plus precision; None for other objectives."""
     terms = objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
     precision = sum(abs(w) for w, term in terms if isinstance(term, Precision))
     rest = [(w, term) for w, term in terms if not isinstance(term, Precision)]
@@ -126,7 +126,7 @@ def fidelity_weight(objective: Objective) -> float | None:
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest number up to ``most`` for which ``holds``, by bisection; 0 if there is none.
+    """Find the largest number up to ``most`` for which ``holds`` is true, by bisection; 0 if there is none.
 
     If ``holds`` is true for a number, it must be true for all smaller ones.
     """

@@ -1,6 +1,6 @@
 """A diagnosis as text: two tables, and the verdict in words.
 
-Statements about the arms, as opposed to the given samples, require evidence from random halves.
+Statements about the arms themselves, not just the given samples, require evidence from random halves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def sentences(found: Diagnosis) -> tuple[str, ...]:
-    """The verdict, one sentence per line."""
+    """Return the verdict, one sentence per entry."""
     if len(found.arms) == 1:
         return ("There is only one arm, so there is nothing to mix.",)
     return (*_roles(found), *_innovation(found), _interiority(found))
@@ -84,8 +84,8 @@ def _interiority(found: Diagnosis) -> str:
         )
     if found.lacking:
         return (
-            f"Interiority: {level} the paper's assumption fails, because the least loss does not "
-            f"require more than that of {listed(found.lacking, 'or')}."
+            f"Interiority: {level} the paper's assumption fails, because the best mixture requires "
+            f"no more than that of {listed(found.lacking, 'or')}."
         )
     unclear = [name for name, arm in found.arms.items() if not arm.is_interior]
     return (
@@ -95,7 +95,7 @@ def _interiority(found: Diagnosis) -> str:
 
 
 def sample_count(found: Diagnosis, names: Sequence[str]) -> str:
-    """How many samples these arms have, e.g. ``40 to 60 samples``."""
+    """Say how many samples these arms have, e.g. ``40 to 60 samples``."""
     counts = sorted({found.arms[name].n for name in names})
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{number} {'sample' if counts == [1] else 'samples'}"
@@ -105,12 +105,12 @@ def sample_count(found: Diagnosis, names: Sequence[str]) -> str:
 
 
 def page(found: Diagnosis) -> str:
-    """Tables, scores, theory and verdict as plain text."""
+    """Format the tables, scores, theory and verdict as plain text."""
     lines = [
         "Innovation: λ_max(S_i − Σ S_j) on unit-norm embeddings",
         *aligned(_innovation_rows(found)),
         "",
-        "Interiority: the best mixture, and how much the least loss rises with less of an arm",
+        "Interiority: the best mixture, and how much the minimum loss increases with less of an arm",
         *aligned(_interiority_rows(found)),
         "",
         *(f"mixture: {score}" for score in found.scores.values()),
@@ -124,8 +124,8 @@ def page(found: Diagnosis) -> str:
             f"held out, beyond chance: mean and standard deviation over {SPLITS} random splits into "
             f"halves; the verdict requires a mean above {CHANCE_SIGMAS:g} standard deviations",
             "held out: the gap along the direction found on one half, measured on the other half",
-            "beyond chance: the rise if as many samples of the other arms' best mixture take the "
-            "arm's share",
+            "beyond chance: the increase if equally many samples from the best mixture of the other arms "
+            "take the arm's share",
         ]
     if found.theory is not None:
         lines += ["", str(found.theory)]

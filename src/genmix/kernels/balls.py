@@ -1,8 +1,8 @@
 """Nearest-neighbor balls for precision, recall, density and coverage.
 
-Each ball reaches to the k-th nearest neighbor of its center. Balls are open (``distance < radius``), as in
-the ``prdc`` package. Distances come from matrix products; points too close to a radius for these to decide
-are decided by explicit differences.
+Each ball extends to the k-th nearest neighbor of its center. Balls are open (``distance < radius``), as in
+the ``prdc`` package. Distances are computed by matrix products; where the rounding error could change the
+result, they are recomputed from explicit differences.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Balls:
         return cls(points, xp.concat(radii), k)
 
     def contains(self, points: Array) -> Array:
-        """Whether each ball contains each point: booleans ``(n, r)``."""
+        """Return whether each ball contains each point: booleans ``(n, r)``."""
         xp = namespace(points)
         square = squared_distances(points, self.centers)
         inside = square < self.radii[None, :]
@@ -51,7 +51,7 @@ class Balls:
         return inside
 
     def hits(self, points: Array) -> Array:
-        """The number of balls that contain each point, ``(n,)``, in blocks of bounded memory."""
+        """Count the balls that contain each point, ``(n,)``, in blocks of bounded memory."""
         xp = namespace(points)
         parts = [
             xp.sum(xp.astype(self.contains(points[rows, :]), xp.float64), axis=1)
@@ -60,7 +60,7 @@ class Balls:
         return xp.concat(parts)
 
     def covered(self, points: Array) -> Array:
-        """Whether each ball contains at least one of the points: booleans ``(r,)``."""
+        """Return whether each ball contains at least one of the points: booleans ``(r,)``."""
         xp = namespace(points)
         found = xp.zeros_like(self.radii, dtype=xp.bool)
         for rows in _blocks(points.shape[0], self.centers.shape[0]):
@@ -79,7 +79,7 @@ def check_neighbors(count: int, k: int, what: str) -> int:
 
 
 def scores_against(real: Balls, samples: Array) -> dict[str, float]:
-    """Precision, recall, density and coverage of ``samples``, given the balls around a reference."""
+    """Return precision, recall, density and coverage of ``samples``, given the balls around a reference."""
     hits, k = to_numpy(real.hits(samples)), real.k
     scores = {"precision": float(np.mean(hits > 0)), "density": float(np.mean(hits)) / k}
     if samples.shape[0] > k:
@@ -90,7 +90,7 @@ def scores_against(real: Balls, samples: Array) -> dict[str, float]:
 
 
 def _margin(x: Array, y: Array) -> Array:
-    """Bound on the error of each squared distance, ``(n, k)``."""
+    """Bound the error of each squared distance, ``(n, k)``."""
     xp = namespace(x)
     center = xp.mean(y, axis=0)
     left, right = (xp.sum((z - center) ** 2, axis=1) for z in (x, y))
@@ -98,7 +98,7 @@ def _margin(x: Array, y: Array) -> Array:
 
 
 def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
-    """``‖x_a − y_b‖²`` of the listed pairs by explicit differences, in blocks of bounded memory."""
+    """Compute ``‖x_a − y_b‖²`` of the listed pairs by explicit differences, in blocks of bounded memory."""
     xp = namespace(x)
     size = max(1, BLOCK_BYTES // (8 * x.shape[1]))
     parts = []
@@ -109,7 +109,7 @@ def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
 
 
 def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
-    """The k-th smallest squared distance of each row by explicit differences; the point itself is the 0th."""
+    """Compute the k-th smallest squared distance of each row exactly; the point itself is the 0th."""
     xp = namespace(points)
     column = kth_smallest(near, k)
     own = xp.arange(start, start + near.shape[0], device=near.device)

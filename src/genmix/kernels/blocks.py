@@ -1,7 +1,7 @@
 """Sums of a kernel over all pairs of rows, in blocks of bounded memory.
 
-Each kernel has a :class:`Blocks` that computes a block of its values with the least work: some of it once per
-row, the rest once per pair.
+Each kernel has a :class:`Blocks` that computes a block of its values efficiently: some of the work is done
+once per row, the rest once per pair.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLOCK_BYTES = 32 * 2**20
 """Default memory of one block of a kernel matrix. It fits into the cache of a large GPU."""
 
 PRODUCT_ERROR = 1e-15
-"""Relative error of an exponent that is the sum of a product and two squares."""
+"""Relative error of an exponent that is computed as the sum of a product and two squares."""
 
 MIN_EXPONENT = -750.0
 """The exponential of anything smaller is zero."""
@@ -29,7 +29,7 @@ DIFFERENCE_VALUES = 2**20
 
 
 class Blocks:
-    """Blocks of ``k(x, y)^power`` for a kernel that is only known as a function."""
+    """Blocks of ``k(x, y)^power`` for a kernel that is known only as a function."""
 
     extra = 0
     """Number of columns of a prepared row in addition to the sample."""
@@ -38,35 +38,35 @@ class Blocks:
         self.kernel, self.power = kernel, power
 
     def center(self, x: Array) -> Array | None:
-        """What to subtract from all samples for accuracy, if the kernel is invariant to it."""
+        """Return what to subtract from all samples for accuracy, if the kernel is invariant to it."""
         return None
 
     def rows(self, x: Array, center: Array | None) -> Array:
-        """The prepared samples, ``(n, d + extra)``."""
+        """Return the prepared samples, ``(n, d + extra)``."""
         return x
 
     def points(self, rows: Array, center: Array | None) -> Array:
-        """The samples from which :meth:`rows` prepared these rows."""
+        """Return the samples from which :meth:`rows` prepared these rows."""
         return rows
 
     def left(self, rows: Array) -> Any:
-        """Prepared rows, converted for the left side of a block."""
+        """Convert prepared rows for the left side of a block."""
         return rows
 
     def block(self, left: Any, right: Array) -> Array:
-        """``k(x, y)^power`` for all pairs of a left side and prepared rows."""
+        """Compute ``k(x, y)^power`` for all pairs of a left side and prepared rows."""
         return _integer_power(self.kernel(left, right), self.power)
 
     def has_cancellation(self, x: Array, y: Array) -> bool:
-        """Whether the rows are so large that a sum of products loses too many digits."""
+        """Return whether the rows are so large that a sum of products loses too many digits."""
         return False
 
     def accurate_block(self, left: Any, right: Array) -> Array:
-        """Like :meth:`block`, without the cancellation."""
+        """Compute the same as :meth:`block`, without the cancellation."""
         return self.block(left, right)
 
     def matrix(self, x: Array, y: Array) -> Array:
-        """``k(x, y)^power`` for all pairs of two batches, as one block."""
+        """Compute ``k(x, y)^power`` for all pairs of two batches, as one block."""
         center = self.center(y)
         mine, theirs = self.rows(x, center), self.rows(y, center)
         make = self.accurate_block if self.has_cancellation(mine, theirs) else self.block
@@ -115,7 +115,7 @@ class GaussianBlocks(Blocks):
         return PRODUCT_ERROR * largest * self.scale > 1e-9
 
     def accurate_block(self, left: Array, right: Array) -> Array:
-        """From explicit differences, wherever the kernel is not certainly zero."""
+        """Compute the block from explicit differences, wherever the kernel is not certainly zero."""
         xp = namespace(left)
         block = left @ right.mT
         error = -PRODUCT_ERROR * (left[:, -1:] + self.scale * right[:, -2])
@@ -164,7 +164,7 @@ class NormalizedBlocks(Blocks):
         return xp.concat([x, xp.sqrt(self.kernel.diagonal(x))[:, None]], axis=1)
 
     def points(self, rows: Array, center: Array | None) -> Array:
-        # A contiguous copy, because the kernel may be a user's function.
+        # Make a contiguous copy, because the kernel can be a custom function.
         return namespace(rows).asarray(rows[:, :-1], copy=True)
 
     def left(self, rows: Array) -> tuple[Array, Array]:
@@ -200,7 +200,7 @@ class Grouped:
 
 
 def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Array:
-    """``Σ k^power`` over all pairs, for each group of x and each group of y."""
+    """Compute ``Σ k^power`` over all pairs, for each group of x and each group of y."""
     total = _zeros(x, y)
     height, width = _block_shape(len(x), len(y), block_bytes)
     make = blocks.accurate_block if blocks.has_cancellation(x.rows, y.rows) else blocks.block
@@ -209,13 +209,13 @@ def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Ar
         left = blocks.left(mine.rows)
         for columns in _slices(0, len(y), width):
             theirs = y[columns]
-            # The block has no name, so its memory is free before the next one is computed.
+            # The block is not assigned to a name, so its memory is freed before the next one is computed.
             total = total + _by_group(make(left, theirs.rows), mine.members, theirs.members)
     return total
 
 
 def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Array:
-    """``Σ k^power`` for each pair of groups, over the pairs in which at least one row is ``start`` or later.
+    """Compute ``Σ k^power`` for each pair of groups, over pairs with at least one row ``start`` or later.
 
     By symmetry, each row is compared only with earlier rows and with those of its own block.
     """
@@ -236,20 +236,20 @@ def _zeros(x: Grouped, y: Grouped) -> Array:
 
 
 def _by_group(block: Array, left: Array | None, right: Array | None) -> Array:
-    """The block, summed over the rows and columns of each group."""
+    """Sum the block over the rows and columns of each group."""
     xp = namespace(block)
     sums = xp.sum(block, axis=1)[:, None] if right is None else block @ right
     return xp.sum(sums, axis=0)[None, :] if left is None else left.mT @ sums
 
 
 def _side(block_bytes: int) -> int:
-    """Side of the largest square block that fits into memory."""
+    """Return the side of the largest square block that fits into memory."""
     side = math.isqrt(max(1, block_bytes // 8))
     return side - side % 128 if side > 128 else side  # GPUs are much slower at other sizes
 
 
 def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
-    """Height and width of a block that fits into memory; a square if both sides are long."""
+    """Return height and width of a block that fits into memory; a square if both sides are long."""
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height
@@ -261,7 +261,7 @@ def _slices(start: int, stop: int, size: int) -> Iterator[slice]:
 
 
 def _exp_below_zero(block: Array) -> Array:
-    """``exp(min(block, 0))`` in place; positive exponents are rounding errors."""
+    """Compute ``exp(min(block, 0))`` in place; positive exponents are rounding errors."""
     if is_torch(block):
         return block.clamp_(max=0.0).exp_()
     np.minimum(block, 0.0, out=block)
@@ -269,7 +269,7 @@ def _exp_below_zero(block: Array) -> Array:
 
 
 def _integer_power(block: Array, exponent: int) -> Array:
-    """``block^exponent`` by repeated multiplication, which is faster; ``block`` is not modified."""
+    """Compute ``block^exponent`` by repeated multiplication, which is faster; ``block`` is not modified."""
     result = block
     for bit in f"{exponent:b}"[1:]:
         result = result * result
@@ -281,7 +281,7 @@ def _integer_power(block: Array, exponent: int) -> Array:
 def kernel_sum(
     kernel: Any, x: Array, y: Array, power: int = 1, block_bytes: int = BLOCK_BYTES
 ) -> float:
-    """``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory, with half the work if y is x."""
+    """Compute ``Σ_ab k(x_a, y_b)^power`` in blocks of bounded memory, with half the work if y is x."""
     blocks = kernel.blocks(power)
     center = blocks.center(y)
     right = Grouped(blocks.rows(y, center))

@@ -15,7 +15,7 @@ BANDWIDTH_POINTS = 2000
 
 
 def norms(x: Array) -> Array:
-    """``‖x_j‖`` of each row, without underflow for tiny vectors."""
+    """Compute ``‖x_j‖`` of each row, without underflow for tiny vectors."""
     xp = namespace(x)
     largest = xp.max(xp.abs(x), axis=1)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -24,7 +24,7 @@ def norms(x: Array) -> Array:
 
 
 def squared_distances(x: Array, y: Array) -> Array:
-    """``‖x − y‖²`` of all pairs by one matrix product, clipped at zero."""
+    """Compute ``‖x − y‖²`` of all pairs by one matrix product, clipped at zero."""
     xp = namespace(x)
     center = xp.mean(y, axis=0)  # leaves distances unchanged but reduces cancellation
     x, y = x - center, y - center
@@ -33,9 +33,9 @@ def squared_distances(x: Array, y: Array) -> Array:
 
 
 def median_distance(groups: Sequence[Array], seed: int) -> float:
-    """The median pairwise distance of random points, equally many from each group.
+    """Return the median pairwise distance of random points, equally many from each group.
 
-    If the median is zero, the median of the nonzero distances.
+    If it is zero, return the median of the nonzero distances instead.
     """
     rng = np.random.default_rng(seed)
     share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)

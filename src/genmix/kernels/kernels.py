@@ -40,10 +40,10 @@ class Kernel(Description):
     """
 
     unit_diagonal = False
-    """Whether ``k(x, x) = 1``. Vendi and RKE need that and normalize any other kernel."""
+    """Whether ``k(x, x) = 1``. Vendi and RKE require this and normalize any other kernel."""
 
     def __call__(self, x: Array, y: Array) -> Array:
-        """The kernel matrix of two batches.
+        """Compute the kernel matrix of two batches.
 
         Parameters
         ----------
@@ -57,31 +57,31 @@ class Kernel(Description):
         return self.feature_map(x) @ self.feature_map(y).mT
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> Kernel:
-        """The kernel with everything that depends on the data fixed, from groups of shape ``(n, d)``."""
+        """Return the kernel with everything that depends on data fixed from groups of shape ``(n, d)``."""
         return self
 
     def columns(self, dimension: int) -> int | None:
-        """Columns of the feature map for embeddings of this dimension; None if there is no map."""
+        """Return the number of columns of the feature map for this dimension; None if there is no map."""
         return None
 
     def feature_map(self, x: Array) -> Array:
-        """Rows ``φ(x)`` with ``φ(x)·φ(y) = k(x, y)``."""
+        """Compute rows ``φ(x)`` with ``φ(x)·φ(y) = k(x, y)``."""
         raise InputError(f"{self} has no finite feature map; use it as an exact kernel.")
 
     def diagonal(self, x: Array) -> Array:
-        """``k(x_j, x_j)`` for each row."""
+        """Compute ``k(x_j, x_j)`` for each row."""
         xp = namespace(x)
         if self.unit_diagonal:
             return xp.ones_like(x[:, 0])
         parts = []
         for start in range(0, x.shape[0], 64):
             batch = x[start : start + 64, :]
-            # A copy, because a view would keep the whole block.
+            # Copy, because a view would keep the whole block in memory.
             parts.append(xp.asarray(xp.linalg.diagonal(self(batch, batch)), copy=True))
         return xp.concat(parts)
 
     def blocks(self, power: int) -> Blocks:
-        """How to compute blocks of ``k(x, y)^power``."""
+        """Return the object that computes blocks of ``k(x, y)^power``."""
         return Blocks(self, power)
 
     def check(self, x: Array, where: str) -> None:
@@ -123,14 +123,15 @@ class Cosine(Kernel):
 class Gaussian(Kernel):
     """The Gaussian kernel ``k(x, y) = exp(−‖x − y‖² / 2σ²)``, exact or with random Fourier features.
 
-    With ``features=R`` the kernel is approximated by R random frequencies ``ω ~ N(0, I/σ²)``, which give the
+    With ``features=R`` the kernel is approximated by R random frequencies ``ω ~ N(0, I/σ²)``, which yield the
     2R columns ``(cos ωx, sin ωx)/√R``, so ``k(x, x) = 1`` exactly [1]_.
 
     Parameters
     ----------
     bandwidth : float or "median", default "median"
-        σ. ``"median"`` is the median pairwise distance of at most 2000 random points, equally many from
-        each arm and from the reference. It is fixed once, when every arm has its warm start.
+        The bandwidth σ. ``"median"`` is the median pairwise distance of at most 2000 random points, equally
+        many from each arm and from the reference. It is fixed once, when every arm has completed its warm
+        start.
     features : int, optional
         Number of random frequencies; the kernel is exact by default.
     seed : int, default 0
@@ -220,10 +221,11 @@ class Polynomial(Kernel):
     Parameters
     ----------
     degree : int, default 3
+        The degree.
     gamma : float, optional
-        γ; ``1/d`` by default.
+        The factor γ; ``1/d`` by default.
     coef0 : float, default 1.0
-        c.
+        The constant c.
 
     References
     ----------
@@ -284,7 +286,7 @@ class Custom(Kernel):
     def check(self, x: Array, where: str) -> None:
         if isinstance(
             self.function, Missing
-        ):  # a state is being loaded; the function follows later
+        ):  # a state is being loaded, and the function is set later
             return
         if not np.all(np.isfinite(to_numpy(self.diagonal(x)))):
             raise InputError(
@@ -317,7 +319,7 @@ class Normalised(Kernel):  # spelled as in saved states
 
 
 def as_kernel(value: object) -> Kernel:
-    """``value`` itself if it is a kernel, else the function of two batches wrapped as one."""
+    """Return ``value`` if it is a kernel, or wrap a function of two batches as a kernel."""
     if isinstance(value, Kernel):
         return value
     if callable(value) and not isinstance(value, type):
@@ -328,10 +330,10 @@ def as_kernel(value: object) -> Kernel:
 
 
 def with_unit_diagonal(value: object, objective: str) -> Kernel:
-    """The kernel that Vendi and RKE work with: ``k(x, x) = 1``."""
+    """Return the kernel, normalized if necessary so that ``k(x, x) = 1``."""
     kernel = as_kernel(value)
     if isinstance(kernel, Polynomial):
         raise InputError(
-            f"{objective} needs k(x, x) = 1, but Polynomial() is for KernelDistance only; use Cosine()."
+            f"{objective} requires k(x, x) = 1, which Polynomial() does not satisfy; use Cosine()."
         )
     return kernel if kernel.unit_diagonal else Normalised(kernel)

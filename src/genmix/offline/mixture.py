@@ -36,7 +36,7 @@ class Mixture:
     loss : float
         Loss of the mixture.
     gap : float
-        Upper bound on how far ``loss`` lies above the least loss of any mixture of these samples.
+        Upper bound on how far ``loss`` is above the minimum loss over all mixtures of these samples.
     iterations : int
         Number of solver steps.
     pool : Pool
@@ -81,22 +81,22 @@ class Mixture:
 
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
-        """Rise of the least loss without each arm, in units of the loss; ∞ for the only arm."""
+        """Increase of the minimum loss without each arm, in units of the loss; ∞ for the only arm."""
         return {name: rise for name, (rise, _) in self._rises.items()}
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Arms without which the least loss certainly rises."""
+        """Arms without which the minimum loss certainly increases."""
         rises = self._rises.items()
         return tuple(name for name, (rise, gap) in rises if rise - gap > self.gap)
 
     @cached_property
     def _rises(self) -> dict[str, tuple[float, float]]:
-        """The rise of the loss without each arm, and the gap of that solve."""
+        """The increase of the loss without each arm, and the gap of that solve."""
         return {name: self._rise(self.without(name)) for name in self.weights}
 
     def without(self, name: str) -> Solution | None:
-        """The best mixture of the other arms.
+        """Find the best mixture of the other arms.
 
         Parameters
         ----------
@@ -178,12 +178,12 @@ def optimal_mixture(
     Returns
     -------
     Mixture
-        The weights, scores and the certificate.
+        The weights, the scores and the certificate.
 
     Raises
     ------
     InputError
-        If the samples or another argument are invalid.
+        If the samples or another argument is invalid.
 
     See Also
     --------
@@ -209,7 +209,7 @@ def optimal_mixture(
 def best_mixture(
     pool: Pool, solver: Solver | None = None, arms: Sequence[str] | None = None
 ) -> Mixture:
-    """The best mixture of a pool's samples, over the given arms or all of them."""
+    """Find the best mixture of a pool's samples, over the given arms or all of them."""
     solver = Newton() if solver is None else solver
     names = pool.arms if arms is None else tuple(arms)
     indices = [pool.arms.index(name) for name in names]
@@ -231,7 +231,7 @@ def best_mixture(
 
 
 def apportion(shares: Vector, total: int) -> NDArray[np.int64]:
-    """Whole numbers with the given sum, in these shares, by the largest remainder method."""
+    """Split ``total`` into whole numbers in these shares by the largest remainder method."""
     counts: NDArray[np.int64] = np.floor(shares * total).astype(np.int64)
     counts[np.argsort(counts - shares * total, kind="stable")[: total - counts.sum()]] += 1
     return counts

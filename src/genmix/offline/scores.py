@@ -81,7 +81,7 @@ def score(
     """Score each arm, all samples pooled, and optionally a mixture.
 
     If there is a reference, the table also contains precision, recall, density and coverage of each arm and
-    of the pooled samples. Recall and coverage are not convex in the weights, so they are only reported for
+    of the pooled samples. Recall and coverage are not convex in the weights, so they are reported only for
     sets of samples and never optimized.
 
     Parameters
@@ -89,7 +89,7 @@ def score(
     arms : mapping of str to array of shape (n, d)
         Samples of each arm, numpy or torch.
     objective : Objective
-        The scores to compute; a sum of objectives gives one score per term.
+        The scores to compute; a sum of objectives has one score per term.
     weights : mapping of str to float, optional
         A mixture to score as well. Arms that are not listed get weight 0.
     reference : array or path, optional
@@ -110,7 +110,7 @@ def score(
     Raises
     ------
     InputError
-        If the samples, the reference or another argument are invalid.
+        If the samples, the reference or another argument is invalid.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def score(
             f"{pool.tally.dimension}; embed both with the same encoder."
         )
     if reference is None and points is not None and points.shape[0] <= k:
-        points = None  # too few neighbors for scores that were not asked for
+        points = None  # too few neighbors, and the caller did not request these scores
     rows = {name: like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms}
     everything = namespace(pool.tally.sample).concat(list(rows.values()), axis=0)
     real = None if points is None else Balls.around(like(points, everything), k)
@@ -147,7 +147,7 @@ def score(
 
 
 def _combined(scores: Scores, others: Row) -> Row:
-    """Both rows; the objective's own score wins if a name is in both."""
+    """Combine both rows; if a name is in both, keep the objective's own score."""
     own = by_name(scores)
     return own | {name: score for name, score in others.items() if name not in own}
 

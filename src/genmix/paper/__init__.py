@@ -1,4 +1,4 @@
-"""Every figure and table of the paper, and some beyond it, as items that can be reproduced."""
+"""The figures and tables of the paper, and some additional ones, as reproducible items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAMILIES = (
     "interiority_table",
     "beyond_paper",
 )
-"""Modules with items."""
+"""The modules that define items."""
 
 ORDER = (
     "fig-rke-kid",
@@ -36,7 +36,7 @@ ORDER = (
     "table-innovation",
     "table-interiority",
 )
-"""The order of the paper; items beyond it come last."""
+"""The order of the items in the paper; additional items come last."""
 
 
 def _collect() -> dict[str, Item]:

@@ -17,11 +17,11 @@ from genmix.paper.score_curves import curves_figure
 FREQUENCIES = (256, 512, 1024)
 FEATURE_ROUNDS, QUICK_FEATURE_ROUNDS = 300, 80
 FEATURE_GROWTH = 0.05
-"""Random features have 2R columns, so fewer rounds and fewer solves must do."""
+"""Larger than elsewhere, with fewer rounds, because random features have 2R columns."""
 
 
 def random_features(settings: Settings) -> ItemOutput:
-    """Vendi under R random frequencies of the Gaussian kernel, and under the cosine kernel."""
+    """Compare policies on Vendi with random Gaussian features and with the cosine kernel."""
     kernels: dict[str, gx.Kernel] = {
         f"R = {count}": gx.Gaussian(features=count) for count in FREQUENCIES
     }
@@ -41,11 +41,11 @@ def random_features(settings: Settings) -> ItemOutput:
 
 PAPER_BANDWIDTHS = (20.0, 30.0, 40.0)
 FRACTIONS = (0.5, 0.75, 1.0)
-"""Of the median distance; their ratios are those of the paper's bandwidths."""
+"""Fractions of the median distance, in the same ratios as the paper's bandwidths."""
 
 
 def bandwidths(settings: Settings) -> ItemOutput:
-    """RKE and KD under three bandwidths."""
+    """Compare policies on RKE and KD with three bandwidths."""
     (data,) = load_datasets(settings, ("ffhq",))
     sigmas: tuple[float, ...] = PAPER_BANDWIDTHS
     if not data.is_paper:
@@ -65,7 +65,7 @@ def _median_distance(world: World) -> float:
 
 
 def encoders(settings: Settings) -> ItemOutput:
-    """RKE and KD in several feature spaces of the same samples."""
+    """Compare policies on RKE and KD in several feature spaces of the same samples."""
     worlds = _encoded(settings)
     found = {
         f"{name}, {label}": _compare(settings, world, name, "median")
@@ -76,7 +76,7 @@ def encoders(settings: Settings) -> ItemOutput:
 
 
 def _encoded(settings: Settings) -> dict[str, World]:
-    """FFHQ under the paper's three encoders, or a recorded world under all of its own."""
+    """Return FFHQ with the paper's three encoders, or a recorded world with each of its encoders."""
     if settings.features is not None and has_dataset(settings.features, "ffhq"):
         return {
             label: read_dataset(settings.features, "ffhq", label.lower())
@@ -88,7 +88,7 @@ def _encoded(settings: Settings) -> dict[str, World]:
 
 
 def _compare(settings: Settings, world: World, name: str, sigma: Any) -> Comparison:
-    """RKE or KD with a Gaussian kernel."""
+    """Compare policies on RKE or KD with a Gaussian kernel."""
     kernel = gx.Gaussian(sigma)
     objective: gx.Objective = gx.RKE(kernel)
     if name == "KD":
@@ -101,26 +101,26 @@ ITEMS = (
     Item(
         "ablation-rff",
         "Vendi with R = 256, 512, 1024 random frequencies and with the cosine kernel",
-        "two of dogs, birds, city: the features of each arm",
+        "dogs, city (the features of each arm)",
         "breeds and city",
-        "The paper names neither its two datasets nor the bandwidth; we use dogs and city at the median "
-        "distance. It solves in every round; here the weights are solved for again after the samples "
-        f"have grown by {100 * FEATURE_GROWTH:g}%.",
+        "The paper names neither its two datasets nor the bandwidth; we use dogs and city with the "
+        "median distance as the bandwidth. It solves in every round; we re-solve whenever the number of "
+        f"samples has grown by {100 * FEATURE_GROWTH:g}%.",
         random_features,
     ),
     Item(
         "ablation-bandwidth",
-        "RKE and KD under three bandwidths",
-        "ffhq: each model's features and the real data's",
-        "fashion, with a half, three quarters and all of the median distance for 20, 30 and 40",
+        "RKE and KD with three bandwidths",
+        "ffhq (the features of each model and of the real data)",
+        "fashion, with 0.5, 0.75 and 1 times the median distance in place of 20, 30 and 40",
         choices("kid", "sigma", "growth"),
         bandwidths,
     ),
     Item(
         "ablation-encoder",
         "RKE and KD in three feature spaces",
-        "ffhq/inception, ffhq/clip, ffhq/dinov2: each model's features and the real data's",
-        "fashion under EfficientNet-Lite0, pixels and a classifier",
+        "ffhq/inception, ffhq/clip, ffhq/dinov2 (the features of each model and of the real data)",
+        "fashion with EfficientNet-Lite0, pixels and a classifier as encoders",
         f"{choices('kid', 'growth')} The paper gives no bandwidth for the other encoders; we use the "
         "median distance for all.",
         encoders,

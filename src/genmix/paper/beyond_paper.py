@@ -1,4 +1,4 @@
-"""Beyond the paper: what the defaults of genmix should be, measured with the same tools."""
+"""Beyond the paper: experiments on what the defaults of genmix should be."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EARLY = 100
 
 
 def greedy_ucb(settings: Settings) -> ItemOutput:
-    """Mixture-Greedy against Mixture-UCB at δ_L = 0.6 and the oracles: all objectives, all worlds."""
+    """Compare Mixture-Greedy with Mixture-UCB at δ_L = 0.6 and the oracles on all objectives and worlds."""
     gains, parts = [], []
     for world in recorded_worlds(settings):
         for name, objective in objectives_for(world).items():
@@ -66,7 +66,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def reduced(world: World, dimensions: int = DIMENSIONS) -> World:
-    """The world along the leading eigenvectors of its second moments."""
+    """Project the world onto the leading eigenvectors of its second moments."""
     if world.dimension <= dimensions:
         return world
     moment = sum(pool.T @ pool / len(pool) for pool in world.arms.values())
@@ -121,14 +121,14 @@ def _gains_output(gains: Sequence[PairedGain], found: Sequence[Comparison]) -> I
 
 
 def _locked_out_table(found: Sequence[Comparison]) -> str:
-    """How often arms of the optimum were locked out, over all comparisons."""
+    """Format how often arms of the best mixture were locked out, over all comparisons."""
     shares: dict[str, list[float]] = {}
     for comparison in found:
         for policy, outcome in comparison.outcomes.items():
             if outcome.locked_out is not None:
                 shares.setdefault(policy, []).append(outcome.locked_out)
     rows = [[policy, f"{np.mean(each):.1%}"] for policy, each in shares.items()]
-    return table(["", "runs with an arm of the optimum locked out"], rows)
+    return table(["", "runs with an arm of the best mixture locked out"], rows)
 
 
 def _quadratic(world: World) -> dict[str, gx.Objective]:
@@ -148,11 +148,11 @@ GROWTH = {
 WARM = {f"warm start {m}": Variant(warm_start=m) for m in (2, 5, 10, 20)}
 IID, TRACKING = {"iid": Variant(draw="iid")}, {"tracking": Variant(draw="tracking")}
 BONUS = {"bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking")}
-"""A bonus the size of the small-sample bias, with tracking."""
+"""A bonus as large as the small-sample bias, with tracking."""
 
 
 def long_runs(settings: Settings) -> ItemOutput:
-    """Tracking with and without the bonus, in runs as long as the paper's and in all dimensions."""
+    """Compare tracking with and without the bonus, in runs as long as the paper's and in all dimensions."""
     policies = BONUS | TRACKING | GREEDY | MIXTURE_ORACLE
     pairs = [
         ("bonus, tracking", "Mixture-Greedy"),
@@ -172,11 +172,11 @@ def long_runs(settings: Settings) -> ItemOutput:
 # -- cost --------------------------------------------------------------------------------------------
 
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""The weight w of the cost term, in units of the possible loss reduction per possible cost."""
+"""The weight w of the cost term, in units of the largest loss reduction per largest cost difference."""
 
 
 def cost(settings: Settings) -> ItemOutput:
-    """Score against cost over the weight of the cost term, on worlds whose arms differ in cost."""
+    """Measure score and cost over the weight of the cost term, on worlds whose arms differ in cost."""
     from genmix import charts
 
     rows: Rows = []
@@ -189,7 +189,10 @@ def cost(settings: Settings) -> ItemOutput:
         [row["world"], row["objective"], f"{row['w']:.3g}", row["score_text"], row["cost_text"]]
         for row in rows
     ]
-    text = "Mixture-Greedy on the objective + w cost: the score of all samples, and the cost of one.\n\n"
+    text = (
+        "Mixture-Greedy minimizes the loss plus w times the cost. The table shows the score of all samples "
+        "and the mean cost per sample.\n\n"
+    )
     chart = charts.sweep(_frontiers(charts, rows), columns=3)
     return ItemOutput({"frontier": rows}, {"frontier": chart}, text + table(headings, lines))
 
@@ -252,21 +255,21 @@ ALL_WORLDS = f"{RECORDED_WORLDS}, modes, gaussians"
 def _item(
     name: str, title: str, make: Callable[[Settings], ItemOutput], worlds: str = ALL_WORLDS
 ) -> Item:
-    return Item(name, title, "none, since it is about genmix's defaults", worlds, "", make)
+    return Item(name, title, "none; this item tests the defaults of genmix", worlds, "", make)
 
 
 ITEMS = (
     Item(
         "greedy-ucb",
         "Mixture-Greedy against Mixture-UCB and the oracles: FD, KD, RKE, Vendi on every recorded world",
-        "none, since it is about the recorded worlds",
+        "none; this item uses only the recorded worlds",
         RECORDED_WORLDS,
         choices("kernel", "growth"),
         greedy_ucb,
     ),
     _item(
         "beyond-draw",
-        "Drawing arms by tracking or iid",
+        "Drawing arms by tracking or at random (iid)",
         _compare_options(TRACKING | IID, [("tracking", "iid")]),
     ),
     _item(
@@ -286,7 +289,7 @@ ITEMS = (
     ),
     _item(
         "beyond-bonus",
-        "A bonus the size of the small-sample bias",
+        "A bonus as large as the small-sample bias",
         _compare_options(
             BONUS | TRACKING | IID | MIXTURE_ORACLE,
             [
@@ -298,13 +301,13 @@ ITEMS = (
     ),
     _item(
         "beyond-long",
-        "The bonus and tracking in long runs and all dimensions",
+        "The bonus and tracking in long runs and in all dimensions",
         long_runs,
         RECORDED_WORLDS,
     ),
     _item(
         "beyond-cost",
-        "A mixture chosen under cost",
+        "The trade-off between score and cost",
         cost,
         "fashion, boots, city (the worlds whose arms differ in cost)",
     ),

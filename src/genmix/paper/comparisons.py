@@ -1,4 +1,4 @@
-"""How items compare policies: sizes, objectives, one store for all trials, and who is better."""
+"""How items compare policies: sizes, objectives, a shared store of trials, and paired gains."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from genmix.paper.markdown import table
 
 RECORDED = ("fashion", "breeds", "boots", "city")
 WARM_START = 5
-"""As in the published runs of Mixture-UCB."""
+"""Samples per arm in the warm start, as in the published runs of Mixture-UCB."""
 
 ROUNDS = {"fashion": 2000, "modes": 2000, "gaussians": 2000, "city": 500}
 DEFAULT_ROUNDS = 1000
 QUICK_ROUNDS, QUICK_REPEATS = 300, 4
 
 POPULATION = 5000
-"""At most this many rows of a feature file become the population of its arm."""
+"""The maximum number of rows of a feature file that become the population of its arm."""
 
 GREEDY = {"Mixture-Greedy": Variant()}
 UCB = {"Mixture-UCB": Variant(gx.MixtureUCB(delta=0.6))}
@@ -62,7 +62,7 @@ def compare_policies(
     size: Size,
     **options: Any,
 ) -> Comparison:
-    """A comparison whose trials are kept and shared with all other items that need them."""
+    """Compare policies; the trials are stored and shared with all other items that need them."""
     chosen: dict[str, Any] = {"warm_start": WARM_START, "seed": settings.seed} | options
     plan = Plan.of(
         limited(world),
@@ -77,7 +77,7 @@ def compare_policies(
 
 
 def limited(world: World) -> World:
-    """The world with at most POPULATION rows per arm."""
+    """Return the world with at most POPULATION rows per arm."""
     if all(len(pool) <= POPULATION for pool in world.arms.values()):
         return world
     arms = {name: some_rows(pool) for name, pool in world.arms.items()}
@@ -85,7 +85,7 @@ def limited(world: World) -> World:
 
 
 def some_rows(rows: Any, most: int = POPULATION) -> Any:
-    """At most ``most`` rows, chosen at random since files are often sorted by class."""
+    """Choose at most ``most`` rows at random, because files are often sorted by class."""
     if len(rows) <= most:
         return rows
     return rows[np.sort(np.random.default_rng(0).permutation(len(rows))[:most])]
@@ -96,12 +96,12 @@ def recorded_worlds(settings: Settings) -> list[World]:
 
 
 def all_worlds(settings: Settings) -> list[World]:
-    """The recorded worlds and two controlled ones."""
+    """Return the recorded worlds and two controlled ones."""
     return [*recorded_worlds(settings), modes(3), gaussians(3)]
 
 
 def objectives_for(world: World, bandwidth: Any = "median") -> dict[str, gx.Objective]:
-    """The four objectives of the paper; FD and KD only if there is a reference."""
+    """Return the four objectives of the paper; FD and KD only if there is a reference."""
     kernel = gx.Gaussian(bandwidth)
     found: dict[str, gx.Objective] = {}
     if world.reference is not None:
@@ -115,7 +115,7 @@ def objectives_for(world: World, bandwidth: Any = "median") -> dict[str, gx.Obje
 
 @dataclass(frozen=True)
 class PairedGain:
-    """How much better the pooled score of a policy is, in percent of the other policy's mean."""
+    """The improvement of a policy's pooled score, in percent of the mean of another policy."""
 
     world: str
     objective: str
@@ -148,7 +148,7 @@ class PairedGain:
 def paired_gain(
     found: Comparison, objective: str, policy: str, other: str, t: int | None = None
 ) -> PairedGain:
-    """The gain at the end, or at the first recorded time that is at least ``t``."""
+    """Compute the gain at the end, or at the first recorded time that is at least ``t``."""
     place = found.place_of(t)
     mine, theirs = found.pooled(policy)[:, place], found.pooled(other)[:, place]
     sign = 100 if found.maximise else -100
@@ -159,7 +159,7 @@ def paired_gain(
 
 
 def gain_table(gains: Sequence[PairedGain]) -> str:
-    """One line per gain."""
+    """Format one line per gain."""
     headings = ["world", "objective", "", "against", "t", "gain in % (95%)", ""]
     rows = [
         [
@@ -186,7 +186,7 @@ def verdict_counts(gains: Sequence[PairedGain]) -> str:
 
 
 def gain_chart(gains: Sequence[PairedGain]) -> Any:
-    """Gains with their intervals, one panel per pair."""
+    """Draw the gains with their intervals, one panel per pair."""
     from genmix import charts
 
     pairs = {(each.policy, each.other) for each in gains}

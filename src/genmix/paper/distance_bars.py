@@ -1,9 +1,8 @@
-"""The Fréchet distance of every arm next to that of the best mixture.
+"""The Fréchet distance of every arm and of the best mixture.
 
-The distance of a small set is larger than that of a large one, and a weighted mixture of all samples
-is larger than any arm. So every bar is a set of the same size: the held-out half of an arm, or as many
-samples drawn from the held-out halves by the weights of a mixture. The weights come from the other
-halves.
+Small sets have larger distances than large sets, and a weighted mixture of all samples is a larger set than
+any arm. Every bar is therefore a set of the same size: the held-out half of an arm, or as many samples drawn
+from the held-out halves by the weights of a mixture. The weights come from the other halves.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from genmix.paper.subsamples import Arms, halves, over_subsamples
 MIXTURE, EVEN = "best mixture", "even mixture"
 
 WHISKER = 1.96
-"""In standard deviations, so that whiskers cover 95% of the splits."""
+"""The length of a whisker in standard deviations, so that whiskers cover 95% of the splits."""
 
 
 def make_bars(settings: Settings) -> ItemOutput:
@@ -51,7 +50,7 @@ def make_bars(settings: Settings) -> ItemOutput:
 
 
 def measure(settings: Settings, data: LoadedDataset) -> tuple[Rows, Rows]:
-    """The distance of every set over the splits, and by how much the mixture beats the best arm."""
+    """Measure the distance of every set over the splits, and by how much the mixture beats the best arm."""
     arms = data.world.arms
     shared = (arms, gx.FrechetDistance(data.real_data()), settings.seed)
     splits = over_subsamples(settings, "fig-fd-bars", measure_split, shared)
@@ -79,7 +78,7 @@ def measure(settings: Settings, data: LoadedDataset) -> tuple[Rows, Rows]:
 
 
 def measure_split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str, Any]:
-    """Weights from one half of every arm, distances of sets of equal size from the other."""
+    """Compute weights from one half of every arm, and distances of equally large sets from the other."""
     arms, objective, seed = shared
     first, second = halves(arms, seed, index)
     weights = gx.optimal_mixture(first, objective).weights
@@ -94,7 +93,7 @@ def measure_split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> d
 
 
 def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Generator) -> Any:
-    """``size`` distinct samples of the arms in proportion to the weights."""
+    """Draw ``size`` distinct samples of the arms in proportion to the weights."""
     counts = apportion(np.array([weights[name] for name in arms]), size)
     parts = [
         rows[rng.choice(len(rows), count, replace=False)]
@@ -104,7 +103,7 @@ def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Gener
 
 
 def report(data: LoadedDataset, rows: Rows, gains: Rows) -> str:
-    """Our numbers and the paper's."""
+    """Format our numbers and the paper's."""
     best, gain = gains[0]["best_arm"], Spread.of([row["gain"] for row in gains])
     better = sum(row["gain"] > 0 for row in gains)
     headings = ["set", "FD ↓", "weight"]
@@ -120,7 +119,11 @@ def report(data: LoadedDataset, rows: Rows, gains: Rows) -> str:
         }
         for line, row in zip(lines, rows, strict=True):
             line.append(number(known.get(row["set"])))
-    same = "The same data." if data.is_paper else f"These are not the data of {data.world.name}."
+    same = (
+        "Those are the same data."
+        if data.is_paper
+        else f"The data above are from {data.world.name}, so the values cannot be compared."
+    )
     drop = published.FFHQ_BEST_ARM_FD - published.FFHQ_MIXTURE_FD
     return "\n\n".join(
         [
@@ -128,12 +131,12 @@ def report(data: LoadedDataset, rows: Rows, gains: Rows) -> str:
             data_line(data.world),
             f"Mean ± standard deviation over {len(gains)} random splits. The weights come from one "
             f"half of every arm, and each set has {rows[0]['samples']} samples from the other halves. "
-            f"Whiskers in the figure are ± {WHISKER} standard deviations.",
+            f"Whiskers in the figure show ± {WHISKER} standard deviations.",
             table(headings, lines),
-            f"The best mixture is {gain.mean:.4g} ± {gain.std:.2g} below the best arm, {best}, and "
-            f"below it in {better} of {len(gains)} splits.",
-            f"The paper, on FFHQ: {published.FFHQ_BEST_ARM} {published.FFHQ_BEST_ARM_FD}, the mixture "
-            f"{published.FFHQ_MIXTURE_FD}, which is {drop:.2f} lower. {same}",
+            f"The FD of the best mixture is {gain.mean:.4g} ± {gain.std:.2g} below that of the best arm, "
+            f"{best}. It is lower in {better} of {len(gains)} splits.",
+            f"On FFHQ, the paper reports {published.FFHQ_BEST_ARM_FD} for {published.FFHQ_BEST_ARM} and "
+            f"{published.FFHQ_MIXTURE_FD} for the mixture, which is {drop:.2f} lower. {same}",
         ]
     )
 
@@ -141,7 +144,7 @@ def report(data: LoadedDataset, rows: Rows, gains: Rows) -> str:
 ITEMS = (
     Item(
         "fig-fd-bars",
-        "FD of every arm next to that of the best mixture, on FFHQ",
+        "FD of every arm and of the best mixture, on FFHQ",
         "ffhq with real data",
         "fashion",
         choices("ffhq-gap"),

@@ -1,12 +1,12 @@
-"""The paper's feature files where they are available, and recorded worlds otherwise.
+"""The paper's feature files if they are available, and recorded worlds otherwise.
 
-``--features DIR`` holds one folder per dataset (``DIR/ffhq``), with one file per model and one for the
-real data, at any depth and in either of two layouts:
+``--features DIR`` contains one folder per dataset (``DIR/ffhq``), with one file per model and one for the
+real data, at any depth and in one of two layouts:
 
-- dgm-eval's: ``reps_LDM_dinov2_nimage-50000_test.npz`` or ``LDM/reps_dinov2.npz``, with the array ``reps``;
-- Mixture-UCB's: ``dino/LDM.npz`` or ``LDM_features.npz``, with an array such as ``dino_features``.
+- dgm-eval: ``reps_LDM_dinov2_nimage-50000_test.npz`` or ``LDM/reps_dinov2.npz``, with the array ``reps``;
+- Mixture-UCB: ``dino/LDM.npz`` or ``LDM_features.npz``, with an array such as ``dino_features``.
 
-The encoder is the name of a folder or the end of a file name, if it is given at all.
+The encoder, if specified, is the name of a folder or the end of a file name.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from genmix.paper.published import DATASETS, SIGMA, Dataset, plain
 RULE = (
     "A dataset is a folder in DIR (ffhq, lsun-bedroom, imagenet, dogs, birds, city) with one feature file "
     "per model, in the layout of dgm-eval (reps_MODEL_ENCODER_nimage-N_test.npz) or of Mixture-UCB "
-    "(ENCODER/MODEL.npz). The reference is the file named train, real or reference, or like the dataset "
-    "(ffhq256.npz); if there is none, the file named test or val."
+    "(ENCODER/MODEL.npz). The reference is the file named train, real or reference, or named after the "
+    "dataset (ffhq256.npz); if there is none, it is the file named test or val."
 )
-"""What --list says about the files."""
+"""The description of the files that --list prints."""
 
 ENDINGS = (".npz", ".npy", ".pt", ".pth", ".parquet", ".pq", ".jsonl", ".ndjson")
 
@@ -47,7 +47,7 @@ ENCODERS = {
     "swav": "swav",
     "pixel": "pixels?",
 }
-"""Encoders, and the names of folders and the ends of file names that stand for them."""
+"""Encoders, and the patterns of folder names and file name endings that denote them."""
 
 REAL = "(train|real|reference|ref)(data|set|images)?"
 HELD_OUT = "(test|val|validation)(data|set|images)?"
@@ -56,22 +56,22 @@ SIZE = "(32|64|128|256|512|1024)?"
 
 @dataclass(frozen=True)
 class LoadedDataset:
-    """The data of an item: a dataset of the paper, or a recorded world in its place."""
+    """The data of an item: a dataset of the paper, or a recorded world used in its place."""
 
     world: World
     datasets: tuple[str, ...]
-    """The datasets of the paper that it is, or that it stands for."""
+    """The datasets of the paper that these data are, or that they replace."""
     is_paper: bool
     """Whether these are the paper's models, so that its numbers can be compared with ours."""
 
     @property
     def title(self) -> str:
         titles = ", ".join(DATASETS[key].title for key in self.datasets)
-        return titles if self.is_paper else f"{self.world.name} (stands for {titles})"
+        return titles if self.is_paper else f"{self.world.name} (in place of {titles})"
 
     @property
     def bandwidth(self) -> float | Literal["median"]:
-        """The published σ for the paper's images in DINOv2, the median distance for all others."""
+        """The published σ for DINOv2 features of the paper's images, the median distance for all others."""
         is_dino = self.is_paper and self.world.encoder in ("dinov2", None)
         is_image = DATASETS[self.datasets[0]].encoder == "dinov2"
         return SIGMA if is_dino and is_image else "median"
@@ -81,17 +81,17 @@ class LoadedDataset:
         return None if self.is_paper else ", ".join(self.datasets)
 
     def real_data(self) -> Any:
-        """The reference samples, which the Fréchet distance needs."""
+        """Return the reference samples, which the Fréchet distance needs."""
         if self.world.reference is None:
             raise InputError(
-                f"{self.title} has no file of the real data, which the Fréchet distance needs; add one "
+                f"{self.title} has no file of real data, which the Fréchet distance needs; add one "
                 "named real.npz."
             )
         return self.world.reference
 
 
 def load_datasets(settings: Settings, datasets: Iterable[str]) -> list[LoadedDataset]:
-    """These datasets from --features, and recorded worlds for those that are not there."""
+    """Load these datasets from --features, and recorded worlds in place of missing ones."""
     wanted = tuple(datasets)
     found = [
         LoadedDataset(read_dataset(settings.features, key), (key,), True)
@@ -117,7 +117,7 @@ def check_folder(folder: Path) -> None:
     """Reject a folder without any dataset of the paper."""
     if not folder.is_dir():
         raise InputError(
-            f"there is no folder {folder}; pass the folder of the feature files with --features."
+            f"the folder {folder} does not exist; pass the folder of the feature files with --features."
         )
     if not any(has_dataset(folder, key) for key in DATASETS):
         raise InputError(
@@ -127,7 +127,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> World:
-    """The models and the real data of a dataset; by default under the paper's encoder or the only one."""
+    """Read the models and real data of a dataset, by default with the paper's encoder or the only one."""
     known = DATASETS[dataset]
     place = _dataset_folder(folder, known)
     if place is None:
@@ -136,7 +136,7 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
     if not files:
         raise InputError(
             f"{place} contains no feature files ({_names(place)}); "
-            f"add one for each of {', '.join(known.models)}, and one for the real data."
+            f"add one for each of {', '.join(known.models)} and one for the real data."
         )
     chosen, files = _of_encoder(files, known, place, encoder)
     real, models = _split(files, known, place)
@@ -149,7 +149,7 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
     arms = {label: _read(file.path) for label, file in models_by_label.items()}
     reference = None if real is None else _read(real.path)
     if real is None:
-        notes.append("no file of the real data, so no distances")
+        notes.append("no file of real data, so no distances")
     _check_dimensions(
         arms, {label: file.path for label, file in models_by_label.items()}, reference, real
     )
@@ -161,11 +161,11 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
 
 @dataclass(frozen=True)
 class _File:
-    """A feature file and the meaning of its name."""
+    """A feature file and what its name says."""
 
     path: Path
     name: str
-    """The model, or the real data."""
+    """The name of the model or of the real data."""
     encoder: str | None
 
     @property
@@ -174,7 +174,7 @@ class _File:
 
 
 def _read_name(path: Path, place: Path) -> _File:
-    """``reps_LDM_dinov2_nimage-50000_test``, ``LDM_features``, ``LDM/reps``, ``dino/LDM``."""
+    """Parse ``reps_LDM_dinov2_nimage-50000_test``, ``LDM_features``, ``LDM/reps``, ``dino/LDM``."""
     stem = re.sub(r"^reps(_|$)", "", path.stem, flags=re.IGNORECASE)
     stem = re.sub(r"_nimage-\d+_(train|test)$", "", stem)
     stem = re.sub(r"_ckpt-.*$", "", stem)
@@ -220,9 +220,9 @@ def _dataset_folder(folder: Path, dataset: Dataset) -> Path | None:
 def _of_encoder(
     files: Sequence[_File], dataset: Dataset, place: Path, wanted: str | None
 ) -> tuple[str | None, list[_File]]:
-    """The files of one encoder: the requested one, the paper's, or the only one.
+    """Choose the files of one encoder: the requested one, the paper's, or the only one.
 
-    Files without an encoder in their names belong to the paper's.
+    Files without an encoder in their names belong to the paper's encoder.
     """
     named = sorted({file.encoder for file in files if file.encoder is not None})
     chosen = dataset.encoder if wanted is None else _encoder_in(wanted) or wanted
@@ -232,8 +232,8 @@ def _of_encoder(
     found = [f for f in files if f.encoder == chosen or (implied and f.encoder is None)]
     if not found:
         raise InputError(
-            f"{place} contains features of {', '.join(named) or 'an unnamed encoder'} and none of "
-            f"{chosen}; put these into the folder {place / chosen}."
+            f"{place} contains features of {', '.join(named) or 'an unnamed encoder'} but none of "
+            f"{chosen}; put those into the folder {place / chosen}."
         )
     return (chosen if any(f.encoder for f in found) else None), found
 
@@ -241,7 +241,7 @@ def _of_encoder(
 def _split(
     files: Sequence[_File], dataset: Dataset, place: Path
 ) -> tuple[_File | None, list[_File]]:
-    """The file of the real data, and the files of the models."""
+    """Separate the file of the real data from the files of the models."""
     own = "|".join((plain(dataset.key), *dataset.aliases))
     forms = (f"({own})?{SIZE}{REAL}", f"({own}){SIZE}", f"({own})?{SIZE}{HELD_OUT}")
     ranked: list[list[_File]] = [[] for _ in forms]
@@ -252,7 +252,8 @@ def _split(
     best = next((group for group in ranked if group), [])
     if len(best) > 1:
         raise InputError(
-            f"{best[0].path} and {best[1].path} are both the real data; keep one of them in {place}."
+            f"{best[0].path} and {best[1].path} both look like the real data; "
+            f"keep only one of them in {place}."
         )
     return (best[0] if best else None), models
 
@@ -260,15 +261,15 @@ def _split(
 def _by_label(
     files: Sequence[_File], dataset: Dataset, place: Path
 ) -> tuple[dict[str, _File], list[str]]:
-    """The models of the paper by their names there, then others by their own names."""
+    """Return the paper's models under the paper's names, then others under their own names."""
     found: dict[str, _File] = {}
     for file in files:
         fits = (name for name, form in dataset.models.items() if re.fullmatch(form, file.key))
         label = next(fits, file.name)
         if label in found:
             raise InputError(
-                f"{found[label].path} and {file.path} are both the model {label}; "
-                f"keep one of them in {place}."
+                f"{found[label].path} and {file.path} both belong to the model {label}; "
+                f"keep only one of them in {place}."
             )
         found[label] = file
     extra = sorted(set(found) - set(dataset.models))
@@ -286,7 +287,7 @@ def _read(path: Path) -> Any:
     content = read_file(path)
     if isinstance(content, Statistics):
         raise InputError(
-            f"{path} contains only mu and sigma, but samples are needed; embed them again."
+            f"{path} contains only mu and sigma; embed the samples again and store one row per sample."
         )
     return content
 

@@ -26,11 +26,11 @@ WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 QUICK_WEIGHTS = (0.0, 1.0, 4.0)
 ROUNDS = 300
 UNITS = {"Vendi": 1.0, "FD": 10.0, "RKE": 0.02}
-"""The unit of w for each objective, so that the term matters at every scale of the loss."""
+"""The unit of w for each objective, so that the term matters whatever the scale of the loss."""
 
 
 def fidelity(settings: Settings) -> ItemOutput:
-    """Scores of both terms over w, for Vendi, FD and RKE with precision or density."""
+    """Measure both terms over w, for Vendi, FD and RKE with precision or density."""
     from genmix import charts
 
     rows: Rows = []
@@ -52,8 +52,9 @@ def fidelity(settings: Settings) -> ItemOutput:
         for row in rows
     ]
     text = (
-        "The loss is L(α) − w θ·α, where θ is the precision or density of the samples against real ones "
-        "(k = 5). Scores are those of all samples at T, mean ± half of the 95% interval.\n\n"
+        "The loss is L(α) − w θ·α, where θ is the precision or density of the samples relative to "
+        "the real data (k = 5). Scores are for all samples at T, as mean ± half the width of the 95% "
+        "interval.\n\n"
     )
     return ItemOutput(
         {"sweep": rows}, {"sweep": charts.sweep(panels)}, text + table(headings, lines)
@@ -109,10 +110,10 @@ ITEMS = (
     Item(
         "fidelity",
         "The corollaries: Vendi, FD and RKE with precision or density, over the weight w",
-        "ffhq: each model's features and the real data's",
+        "ffhq (the features of each model and of the real data)",
         "fashion",
-        f"{choices('sign', 'kernel', 'growth')} The paper prints neither a figure for the corollaries "
-        "nor w; we sweep over w.",
+        f"{choices('sign', 'kernel', 'growth')} The paper shows no figure for the corollaries "
+        "and does not print w; we sweep over w.",
         fidelity,
     ),
 )

@@ -17,7 +17,7 @@ from genmix.paper.subsamples import Arms, halves, over_subsamples
 
 
 def make_innovation(settings: Settings) -> ItemOutput:
-    """Innovation gaps of every dataset, or of the recorded world in its place."""
+    """Compute the innovation gaps of every dataset, or of the recorded world used in its place."""
     found = load_datasets(settings, INNOVATION)
     rows: Rows = []
     parts = []
@@ -70,7 +70,7 @@ def _batches(arms: Arms) -> dict[str, Batch]:
 
 
 def held_out_gaps(shared: tuple[Arms, int], index: int) -> dict[str, HeldOut]:
-    """The innovation gaps of one half, and along the same directions those of the other half."""
+    """Compute the innovation gaps of one half, and those of the other half along the same directions."""
     first, second = halves(*shared, index)
     return held_out_innovation(_batches(first), _batches(second))
 
@@ -98,23 +98,25 @@ def _section(data: LoadedDataset, rows: Rows) -> str:
 
 
 def _verdict(rows: Rows) -> str:
-    """Whether the gaps are positive, and whether the assumption behind them holds."""
+    """Say whether the gaps are positive, and whether the assumption behind them holds."""
     held_out = {row["arm"]: Spread(row["held_out_mean"], row["held_out_std"]) for row in rows}
     without = [arm for arm, over in held_out.items() if not over.mean > 0]
     unclear = [arm for arm, o in held_out.items() if o.mean > 0 and not o.is_beyond_chance]
     nu, epsilon = min(row["own"] for row in rows), max(row["others"] for row in rows)
     parts = []
     if without:
-        parts.append(f"No direction of its own on held-out samples: {', '.join(without)}.")
+        parts.append(
+            f"No direction sets these arms apart on held-out samples: {', '.join(without)}."
+        )
     if unclear:
-        parts.append(f"A direction that may be due to chance: {', '.join(unclear)}.")
+        parts.append(f"The direction may be due to chance for these arms: {', '.join(unclear)}.")
     if not parts:
-        parts.append("Every gap is positive on held-out samples too, beyond chance.")
+        parts.append("Every gap is also positive on held-out samples, beyond chance.")
     holds = "holds" if SEPARATION * epsilon < nu else "does not hold"
     return (
-        f"{' '.join(parts)} Held out: the direction comes from one half, the gap from the other. "
-        f"Beyond chance: the mean exceeds {CHANCE_SIGMAS:g} standard deviations. Along the directions of all "
-        f"samples, ν_0 = {nu:.4g} and ε_0 = {epsilon:.4g}: the assumption ε_0 < ν_0/{SEPARATION} "
+        f"{' '.join(parts)} Held out: the direction comes from one half and the gap from the other. "
+        f"Beyond chance: the mean exceeds {CHANCE_SIGMAS:g} standard deviations. Along the directions found "
+        f"on all samples, ν_0 = {nu:.4g} and ε_0 = {epsilon:.4g}, so the assumption ε_0 < ν_0/{SEPARATION} "
         f"{holds}."
     )
 
@@ -122,17 +124,17 @@ def _verdict(rows: Rows) -> str:
 def published_section(
     found: Sequence[LoadedDataset], headings: Sequence[str], lines: Sequence[Sequence[str]]
 ) -> str:
-    """The paper's own table, and how it relates to ours."""
+    """Format the paper's table, and say how it relates to ours."""
     same = [data.title for data in found if data.is_paper]
     other = [data.world.name for data in found if not data.is_paper]
     parts = ["### The paper's table"]
     if other:
         parts.append(
-            f"The paper's data differ from {', '.join(other)}: only the pattern of the numbers above "
+            f"The paper's data differ from {', '.join(other)}, so only the pattern of the numbers above "
             "and below can be compared, not their values."
         )
     if same:
-        parts.append(f"The same data as above: {', '.join(same)}.")
+        parts.append(f"The data are the same as above for {', '.join(same)}.")
     return "\n\n".join([*parts, table(headings, lines)])
 
 

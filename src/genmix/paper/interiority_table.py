@@ -23,7 +23,7 @@ from genmix.paper.subsamples import Arms, halves, over_subsamples
 
 
 class Subsample(NamedTuple):
-    """What one subsample says about every arm."""
+    """The results of one subsample for every arm."""
 
     weights: dict[str, float]
     gaps: dict[str, float]
@@ -31,7 +31,7 @@ class Subsample(NamedTuple):
 
 
 def make_interiority(settings: Settings) -> ItemOutput:
-    """Weights and leave-one-out gaps under FD, then under RKE."""
+    """Compute weights and leave-one-out gaps under FD, then under RKE."""
     rows: Rows = []
     published: Rows = []
     parts = []
@@ -71,7 +71,7 @@ def _objective(name: str, data: LoadedDataset) -> gx.Objective:
 
 
 def best_of_half(shared: tuple[Arms, gx.Objective, int], index: int) -> Subsample:
-    """The best mixture of one half, and the loss that the absence of each arm adds."""
+    """Find the best mixture of one half, and how much the loss increases without each arm."""
     arms, objective, seed = shared
     found = gx.optimal_mixture(halves(arms, seed, index)[0], objective)
     gaps = {name: g if name in found.active else 0.0 for name, g in found.leave_one_out.items()}
@@ -119,7 +119,7 @@ def _rows(settings: Settings, name: str, data: LoadedDataset, whole: Diagnosis) 
 
 
 def _beyond_chance(evidence: Evidence | None) -> dict[str, float | None]:
-    """How much of the gap and of the margin exceeds chance."""
+    """Return how much of the gap and of the margin exceeds chance."""
     found: dict[str, float | None] = {}
     for name, what in (("gap", "leave_one_out"), ("margin", "margin")):
         over = getattr(evidence, what, None)
@@ -174,15 +174,15 @@ def _as_printed(mean: float | None, std: float | None) -> str:
 
 
 def _verdict(whole: Diagnosis) -> str:
-    """Which arms the mixture needs, and whether the assumption holds."""
-    holds = "holds" if whole.is_interior else "may be due to chance"
+    """Say which arms the mixture needs, and whether the assumption holds."""
+    holds = "holds" if whole.is_interior else "may hold only by chance"
     if whole.lacking:
         holds = "does not hold"
     return (
-        f"{_needed_arms(whole)} The assumption that every arm needs more than γ_0 = {whole.gamma:.3g} "
-        f"{holds}. Beyond chance: the loss that is added if as many samples from the best mixture of the "
-        f"others replace the arm's samples, over {SPLITS} random splits into halves; a verdict requires "
-        f"a mean above {CHANCE_SIGMAS:g} standard deviations."
+        f"{_needed_arms(whole)} The assumption that the best mixture needs more than γ_0 = "
+        f"{whole.gamma:.3g} of every arm {holds}. Beyond chance: the increase of the loss if equally many "
+        f"samples from the best mixture of the other arms replace the arm's samples, over {SPLITS} random "
+        f"splits into halves; a verdict requires a mean above {CHANCE_SIGMAS:g} standard deviations."
     )
 
 
@@ -198,7 +198,7 @@ def _needed_arms(whole: Diagnosis) -> str:
         parts.append(f"Needed in the best mixture: {', '.join(needed)}.")
     if unclear:
         few = sample_count(whole, unclear)
-        parts.append(f"Undecided with {few}: {', '.join(unclear)}.")
+        parts.append(f"Unclear with {few}: {', '.join(unclear)}.")
     if idle:
         parts.append(f"Not needed in the best mixture: {', '.join(idle)}.")
     return " ".join(parts)

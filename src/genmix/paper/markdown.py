@@ -19,7 +19,7 @@ from genmix.comparison.worlds import World
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns, readable as plain text."""
+    """Format a Markdown table with aligned columns that is also readable as plain text."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in (headings, *rows)]
     widths = [max(3, *(len(row[k]) for row in cells)) for k in range(len(headings))]
     aligned = [
@@ -35,7 +35,7 @@ def spread(mean: float | None, std: float | None) -> str:
 
 
 def plus_minus(interval: Interval) -> str:
-    """A mean and half the width of its 95% interval, to the digits that matter."""
+    """Format a mean and half the width of its 95% interval, rounded to significant digits."""
     half = (interval.high - interval.low) / 2
     if math.isnan(half) or half <= 1e-12 * abs(interval.mean):  # one repeat, or no randomness
         return f"{interval.mean:.4g}"
@@ -46,7 +46,7 @@ def plus_minus(interval: Interval) -> str:
 
 
 def data_line(world: World) -> str:
-    """What the numbers of a world are based on."""
+    """Describe the data of a world."""
     parts = [
         f"{len(world.arms)} arms",
         f"{_pool_sizes(world)} samples each",
@@ -79,14 +79,14 @@ def settings_line(found: Comparison) -> str:
 
 
 def outcome_table(found: Comparison) -> str:
-    """The settings, the best mixture, and the outcome of every policy."""
+    """Format the settings, the best mixture, and the outcome of every policy."""
     headings = [
         "policy",
         f"score at T {'↑' if found.maximise else '↓'}",
         "population score of the mixture",
         "regret",
         "exponent",
-        "least share",
+        "smallest share",
         "locked out",
         "within 1% / 5% after",
     ]
@@ -109,7 +109,7 @@ def _cells(outcome: Outcome) -> list[str]:
 
 
 def tests_table(found: Comparison) -> str:
-    """The first policy against each of the others."""
+    """Format the tests of the first policy against each of the others."""
     rows = [
         [
             f"{found.named(row['policy'])} − {found.named(row['against'])}",

@@ -1,4 +1,4 @@
-"""What the paper prints: its datasets, its numbers, and where it contradicts itself."""
+"""The paper's datasets and numbers, and where it contradicts itself."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class Dataset:
     """The folder of its feature files."""
     title: str
     models: dict[str, str]
-    """Name in the paper → pattern of file names, in lowercase letters and digits only."""
+    """Name in the paper → pattern of file names, which consist of lowercase letters and digits only."""
     stands_in: str
     """The recorded world that replaces missing feature files."""
     encoder: str
-    """The encoder of the paper's experiments."""
+    """The encoder in the paper's experiments."""
     aliases: tuple[str, ...] = ()
     """Other names for the folder and for the real data."""
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Models whose files have their names."""
+    """Return models whose files are named after them."""
     return {name: plain(name) for name in names}
 
 
 def plain(name: str) -> str:
-    """The lowercase letters and digits of a name, which names are compared by."""
+    """Return the lowercase letters and digits of a name, for comparing names."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -104,7 +104,7 @@ DATASETS = {
 """The datasets of the paper by folder."""
 
 SIGMA = 40.0
-"""The bandwidth of the published Mixture-UCB runs on DINOv2; the paper itself gives none."""
+"""The bandwidth in the published Mixture-UCB runs on DINOv2; the paper does not state one."""
 
 
 # -- figures -----------------------------------------------------------------------------------------
@@ -205,91 +205,92 @@ INTERIORITY = {
 
 CHOICES = {
     "imagenet": (
-        "The first figure's caption lists five ImageNet models, the text and both tables four; the four "
-        "are used."
+        "The caption of the first figure lists five ImageNet models, but the text and both tables list "
+        "four; we use those four."
     ),
     "birds": (
-        "The text lists SDXL among the bird generators, both tables list SD3; SD3 is used, and a file named "
-        "SDXL becomes an arm without a published value."
+        "The text lists SDXL among the bird generators, but both tables list SD3; we use SD3, and a file "
+        "named SDXL becomes an arm without a published value."
     ),
     "qwen": (
-        "The text and the title of the reference say Qwen 2, the citation key says Qwen 3; any file named "
-        "Qwen is accepted."
+        "The text and the title of the reference say Qwen 2, but the citation key says Qwen 3; we accept "
+        "any file named Qwen."
     ),
     "kid": (
         "What the figures call KID is the paper's KD with a Gaussian kernel of bandwidth σ, not KID's "
-        "polynomial kernel; the Gaussian kernel is used."
+        "polynomial kernel; we use the Gaussian kernel."
     ),
     "sigma": (
-        "The paper gives no bandwidth outside its ablation (20, 30, 40); DINOv2 features use 40, as in the "
-        "published runs of Mixture-UCB, and texts and recorded worlds use the median distance."
+        "The paper gives no bandwidth outside its ablation (20, 30, 40); we use 40 for DINOv2 features, as "
+        "in the published runs of Mixture-UCB, and the median distance for texts and recorded worlds."
     ),
     "sums": (
         "The printed mean weights do not sum to 1 (ImageNet 1.006, Dogs 0.99, City 1.01) because of "
-        "rounding; they are kept as printed."
+        "rounding; we keep them as printed."
     ),
     "ffhq-gap": (
-        "Without LDM, StyleGAN-XL alone is still available, so FFHQ's figure (164.13 and 155.13) allows a "
-        "gap of at most 9.00 for LDM, but the table prints 12.54; both are kept as printed."
+        "Without LDM, StyleGAN-XL alone is still available, so the FFHQ figure (164.13 and 155.13) allows "
+        "a gap of at most 9.00 for LDM, but the table prints 12.54; we keep both as printed."
     ),
     "interior": (
-        "The assumption requires every arm in the optimum, but the FFHQ table has three of five arms and the "
-        "LSUN-Bedroom table three of four; like the table, we report leave-one-out gaps of the active arms, "
-        "and list the inactive ones."
+        "The assumption requires every arm to be in the best mixture, but the FFHQ table has three of five "
+        "arms and the LSUN-Bedroom table three of four; like the table, we report the leave-one-out gaps of "
+        "the active arms, and we also list the inactive ones."
     ),
     "margin": (
-        "The assumption's margin is at some γ_0 > 0, but the table's gaps are leave-one-out (γ_0 = 0); our "
-        "table has both."
+        "The assumption defines the margin at some γ_0 > 0, but the table prints leave-one-out gaps "
+        "(γ_0 = 0); our table has both."
     ),
     "separation": (
         "The assumption requires ε_0 < ν_0/8, but the table only shows that the gap is positive, which is "
-        "weaker; we print both."
+        "weaker; we report both."
     ),
     "spread": (
-        "The text promises mean ± standard deviation over 50 subsamples, but the innovation table prints one "
-        "number; ours has both."
+        "The text promises the mean ± standard deviation over 50 subsamples, but the innovation table "
+        "prints only one number; our table has both."
     ),
     "breeds": (
-        "The interiority table calls the dog breeds G1 to G5 without saying which is which; they are not "
-        "matched with breeds."
+        "The interiority table calls the dog breeds G1 to G5 without saying which is which, so we do not "
+        "match them with breeds."
     ),
     "rke-gap": (
-        "The RKE gaps have no unit; we take them as gaps of the minimized inverse RKE, E k(X, X')²."
+        "The RKE gaps have no unit; we interpret them as gaps of the minimized inverse RKE, E k(X, X')²."
     ),
     "start": (
-        "The algorithm starts EG from the last weights or from uniform ones, and the text says uniform; both "
-        "are measured."
+        "The algorithm starts EG from the last weights or from uniform weights, but the text says uniform; "
+        "we measure both."
     ),
     "step": (
-        "EG runs 1000 steps in every round with a step size η that is not printed; a grid of η is measured."
+        "EG runs 1000 steps in every round, but the paper does not print the step size η; we measure a grid "
+        "of values."
     ),
     "floor": (
-        "The lemma on the least weight has exp(−1 − …), but its proof ends without the −1; genmix diagnose "
-        "prints both."
+        "The lemma on the smallest weight has exp(−1 − …), but its proof ends without the −1; genmix "
+        "diagnose prints both."
     ),
     "sign": (
-        "Fidelity enters the minimized loss as + w G, with G precision or density, which would make it "
-        "worse; here it is subtracted."
+        "The paper adds w G to the minimized loss, where G is precision or density, which would reduce "
+        "fidelity; we subtract it."
     ),
     "kernel": (
-        "The paper names no kernel for Vendi outside its ablation, which has the cosine kernel and random "
+        "The paper names no kernel for Vendi outside its ablation, which uses the cosine kernel and random "
         "features of the Gaussian kernel; we use the cosine kernel, which has no parameters."
     ),
     "growth": (
-        "The paper solves in every round; here the weights are solved for again after the samples have grown "
-        "by 1%, a choice that beyond-growth tests."
+        "The paper solves in every round; we re-solve whenever the number of samples has grown by 1%, a "
+        "choice that beyond-growth tests."
     ),
     "convex": (
-        "The text calls log-Vendi convex in the weights; it is concave, and its negative is minimized."
+        "The text calls log-Vendi convex in the weights; it is concave, so we minimize its negative."
     ),
     "labels": (
-        "Two figures have the label fig:vendidogs (RKE and KID on ImageNet, and the dogs); here they are "
-        "fig-rke-kid and fig-dogs."
+        "Two figures have the label fig:vendidogs (RKE and KID on ImageNet, and Vendi on the dogs); we "
+        "call them fig-rke-kid and fig-dogs."
     ),
 }
-"""By topic: what we do where the paper contradicts itself or says too little."""
+"""What we do where the paper is unclear or contradicts itself, by topic."""
 
 
 def choices(*topics: str) -> str:
-    """The sentences on these topics."""
+    """Return the sentences on these topics."""
     return " ".join(CHOICES[topic] for topic in topics)

@@ -25,11 +25,11 @@ from genmix.paper.published import choices
 
 DATASETS = ("ffhq", "lsun-bedroom", "imagenet", "dogs", "birds", "city")
 DELTAS = (0.1, 0.3, 0.6, 1.0)
-"""At δ_L = 0 Mixture-UCB is Mixture-Greedy."""
+"""Values of δ_L; at 0, Mixture-UCB is Mixture-Greedy."""
 
 
 def curves_figure(comparisons: Mapping[str, Comparison], columns: int = 2) -> ItemOutput:
-    """Pooled scores over rounds, one panel per titled comparison, with outcomes and tests."""
+    """Draw pooled scores over rounds, one panel per titled comparison, with outcomes and tests."""
     from genmix import charts
 
     panels, rows, parts = [], [], []
@@ -48,7 +48,7 @@ def _figure(
     policies: Mapping[str, Variant],
     columns: int = 2,
 ) -> Callable[[Settings], ItemOutput]:
-    """Every objective on every dataset."""
+    """Return a function that compares the policies on every objective and dataset."""
 
     def make(settings: Settings) -> ItemOutput:
         found = {}
@@ -71,24 +71,24 @@ def _delta_variants() -> dict[str, Variant]:
 
 
 VENDI = GREEDY | ONE_ARM | MIXTURE_ORACLE
-IMAGES = "ffhq, lsun-bedroom, imagenet: each model's features and the real data's"
+IMAGES = "ffhq, lsun-bedroom, imagenet (the features of each model and of the real data)"
 ALL = (
-    "fashion for FFHQ, LSUN-Bedroom and ImageNet, breeds for dogs, boots for birds, city (the last "
-    "three beyond the paper)"
+    "fashion for FFHQ, LSUN-Bedroom and ImageNet, breeds for dogs, boots for birds, city (the paper "
+    "does not have the last three)"
 )
 
 ITEMS = (
     Item(
         "fig-rke-kid",
         "RKE and KID over rounds: Mixture-Greedy, Mixture-UCB, oracles",
-        "imagenet: each model's features and the real data's",
+        "imagenet (the features of each model and of the real data)",
         "fashion",
         choices("imagenet", "kid", "sigma", "labels", "growth"),
         _figure(("imagenet",), ("RKE", "KD"), GREEDY | UCB | ORACLES),
     ),
     Item(
         "fig-fd",
-        "Fréchet distance over rounds, against the oracles",
+        "Fréchet distance over rounds, compared with the oracles",
         IMAGES,
         ALL,
         choices("imagenet", "growth"),
@@ -104,24 +104,24 @@ ITEMS = (
     ),
     Item(
         "fig-dogs",
-        "Vendi over rounds, one generator under five prompts",
-        "dogs: the features of each breed's samples",
+        "Vendi over rounds, one generator with five prompts",
+        "dogs (the features of each breed)",
         "breeds",
         choices("convex", "kernel", "growth"),
         _figure(("dogs",), ("Vendi",), VENDI, 1),
     ),
     Item(
         "fig-birds",
-        "Vendi over rounds, three generators under one prompt",
-        "birds: each model's features",
+        "Vendi over rounds, three generators with one prompt",
+        "birds (the features of each model)",
         "boots",
         choices("birds", "kernel", "growth"),
         _figure(("birds",), ("Vendi",), VENDI, 1),
     ),
     Item(
         "fig-city",
-        "Vendi over rounds, language models on a vibrant city in the U.S.",
-        "city: the features of each model's texts",
+        "Vendi over rounds, language models writing about a vibrant city in the U.S.",
+        "city (the features of the texts of each model)",
         "city",
         choices("qwen", "kernel", "growth"),
         _figure(("city",), ("Vendi",), VENDI, 1),

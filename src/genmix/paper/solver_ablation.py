@@ -1,4 +1,4 @@
-"""The paper's exponentiated gradient against Newton: the gap per step, and the effect on a run."""
+"""The paper's exponentiated gradient against Newton: the gap per step and the effect on a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DIMENSION, QUICK_DIMENSION = 64, 32
 """Dimension of the losses on which steps are counted."""
 
 RUN_DIMENSION = 16
-"""Dimension of the runs, which need 1000 eigendecompositions in every round."""
+"""Dimension of the runs, which need up to 1000 eigendecompositions in every round."""
 
 STEPS = (10, 100, 1000)
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -57,7 +57,9 @@ def make_solver(settings: Settings) -> ItemOutput:
     drawn = {
         "gap-steps": charts.curves(panels[0]),
         "gap-cost": charts.curves(panels[1]),
-        "runs": charts.intervals(run_rows(compared), "pooled score against Newton's, % (→ better)"),
+        "runs": charts.intervals(
+            run_rows(compared), "pooled score relative to Newton, % (→ better)"
+        ),
     }
     tables = {"gaps": gaps, "runs": runs, "against_newton": compared}
     return ItemOutput(tables, drawn, report(data, settings, gaps, compared))
@@ -67,7 +69,7 @@ def make_solver(settings: Settings) -> ItemOutput:
 
 
 def project(data: LoadedDataset, dimension: int) -> World:
-    """The world along the first principal directions of its reference."""
+    """Project the world onto the first principal directions of its reference."""
     world, reference = data.world, data.real_data()
     center = reference.mean(axis=0)
     covariance = np.cov((reference - center).T, bias=True).reshape(2 * (len(center),))
@@ -110,7 +112,7 @@ class CountedLoss(Loss):
 
 
 def measure_gaps(settings: Settings, data: LoadedDataset) -> Rows:
-    """The certified gap after each step of EG at every rate, and of Newton, from both starts."""
+    """Measure the certified gap after each step of Newton, and of EG at every rate, from both starts."""
     world = project(data, gap_dimension(settings))
     jobs = [(index, rate) for index in range(2) for rate in (None, *RATES)]
     found = in_parallel(settings, "ablation-solver, gaps", paths, world, jobs)
@@ -118,7 +120,7 @@ def measure_gaps(settings: Settings, data: LoadedDataset) -> Rows:
 
 
 def paths(world: World, job: tuple[int, float | None]) -> Rows:
-    """One objective and one rate (None: Newton), from a uniform and from a warm start."""
+    """Record one objective and one rate (None for Newton), from a uniform and from a warm start."""
     index, rate = job
     objective = objectives(world)[index]
     loss = Pool.of(world.arms, objective).tally.loss(range(len(world.arms)))
@@ -135,7 +137,7 @@ def paths(world: World, job: tuple[int, float | None]) -> Rows:
 
 
 def eg_path(loss: Loss, start: Vector, rate: float, steps: int) -> Iterator[dict[str, Any]]:
-    """The path of :class:`genmix.EG`, recorded at about 25 steps that are evenly spaced in log scale."""
+    """Yield the path of :class:`genmix.EG` at about 25 steps, evenly spaced on a log scale."""
     wanted = {0, *STEPS, *np.round(np.geomspace(1, steps, 25)).astype(int).tolist()}
     alpha = lifted(start)
     logs = np.log(alpha)
@@ -149,7 +151,7 @@ def eg_path(loss: Loss, start: Vector, rate: float, steps: int) -> Iterator[dict
 
 
 def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
-    """Newton, stopped after 1, 2, 3, ... steps."""
+    """Yield the results of Newton, stopped after 1, 2, 3, ... steps."""
     first = loss.expand(lifted(start))
     yield {"step": 0, "expansions": 1, "gap": first.gap, "loss": first.value}
     for steps in range(1, 100):
@@ -162,7 +164,7 @@ def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
 
 
 def best_rates(gaps: Rows) -> dict[str, float]:
-    """For each objective, the rate with the smallest gap after all steps from the uniform start."""
+    """Return each objective's rate with the smallest gap after all steps from the uniform start."""
     found = {}
     for objective in TITLES:
         last = [r for r in _of(gaps, objective, "uniform") if r["step"] == STEPS[-1]]
@@ -178,7 +180,7 @@ def _of(gaps: Rows, objective: str, start: str) -> Rows:
 
 
 def solvers(rate: float) -> dict[str, Variant]:
-    """The solvers to compare; the paper's takes 1000 steps from uniform weights."""
+    """Return the solvers to compare; the paper's takes 1000 steps from uniform weights."""
     few, some, many = STEPS
     found: dict[str, Solver] = {
         NEWTON: gx.Newton(),
@@ -194,7 +196,7 @@ def solvers(rate: float) -> dict[str, Variant]:
 
 
 def compare_solvers(settings: Settings, data: LoadedDataset, rates: dict[str, float]) -> Rows:
-    """Mixture-Greedy with each solver, solving in every round."""
+    """Run Mixture-Greedy with each solver, solving in every round."""
     world = project(data, RUN_DIMENSION)
     rounds, repeats = (QUICK_ROUNDS, QUICK_REPEATS) if settings.quick else (ROUNDS, REPEATS)
     size = Size(max(rounds, (WARM_START + 1) * len(world.arms)), repeats)
@@ -224,7 +226,7 @@ def _run_rows(found: Comparison, label: str) -> Rows:
 
 
 def against_newton(runs: Rows) -> Rows:
-    """The paired difference of the pooled score from Newton's, positive if it is better."""
+    """Compute how much better each solver's pooled score is than Newton's, paired over repeats."""
     rows = []
     for objective in TITLES:
         sign = 1.0 if objective == "vendi" else -1.0
@@ -257,14 +259,14 @@ def _column(rows: Rows, solver: str, name: str) -> NDArray[np.float64]:
     return np.array([row[name] for row in rows if row["solver"] == solver])
 
 
-# -- showing -----------------------------------------------------------------------------------------
+# -- presentation ------------------------------------------------------------------------------------
 
 
 BAND = ("mean", "low", "high")
 
 
 def gap_panels(gaps: Rows, x: str) -> list[tuple[str, Rows, str]]:
-    """Title, rows and y-axis of one panel per objective and start."""
+    """Return the title, rows and y-axis of one panel per objective and start."""
     panels = []
     for objective, title in TITLES.items():
         for start in ("uniform", "warm"):
@@ -296,14 +298,14 @@ def run_rows(compared: Rows) -> Rows:
 
 
 def report(data: LoadedDataset, settings: Settings, gaps: Rows, compared: Rows) -> str:
-    """The gaps at the given steps, and the runs."""
+    """Format the gaps at the given steps, and the runs."""
     dimension = min(gap_dimension(settings), data.world.dimension)
     parts = [
         f"### {data.title}",
         data_line(data.world),
-        f"Steps: on all samples, along the first {dimension} principal directions of the reference. The "
-        "gap is certified: the loss exceeds the minimum by at most that much. Every evaluation of the "
-        "loss needs an eigendecomposition.",
+        f"Steps are counted on the loss of all samples, along the first {dimension} principal directions "
+        "of the reference. The gap is certified: the loss exceeds the minimum by at most that much. Every "
+        "evaluation of the loss needs an eigendecomposition.",
     ]
     for objective, title in TITLES.items():
         for start in ("uniform", "warm"):
@@ -311,11 +313,11 @@ def report(data: LoadedDataset, settings: Settings, gaps: Rows, compared: Rows) 
     rates = ", ".join(f"{TITLES[name]} {rate:g}" for name, rate in best_rates(gaps).items())
     parts += [
         "#### Runs",
-        f"Mixture-Greedy, solved in every round, {min(RUN_DIMENSION, data.world.dimension)} "
+        f"Mixture-Greedy re-solves in every round; {min(RUN_DIMENSION, data.world.dimension)} "
         f"dimensions, {compared[0]['repeats']} paired repeats"
-        f"{' (quick)' if settings.quick else ''}. η is the rate with the smallest gap after 1000 steps "
-        f"({rates}), which is not known in advance, or a tenth or ten times that rate. 'Mean excess' is "
-        "the population loss of the weights above the minimum, averaged over all rounds.",
+        f"{' (quick)' if settings.quick else ''}. η is the step size with the smallest gap after 1000 "
+        f'steps ({rates}), which is not known in advance; η/10 and 10 η are also compared. "Mean excess" '
+        "is how far the population loss of the weights is above the minimum, averaged over all rounds.",
         _run_table(compared),
     ]
     return "\n\n".join(parts)
@@ -354,7 +356,7 @@ def _percent(row: dict[str, Any]) -> str:
 ITEMS = (
     Item(
         "ablation-solver",
-        "EG's steps, step size and start against Newton: the gap reached, and the effect on a run",
+        "EG with different steps, step sizes and starts against Newton: the gap and the effect on a run",
         "ffhq with real data",
         "fashion",
         choices("start", "step"),

@@ -1,4 +1,4 @@
-"""Random halves of the samples, over which the paper's tables report mean and standard deviation."""
+"""Random halves of the samples; the paper's tables report means and standard deviations over them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Arms = Mapping[str, Any]
 
 
 def over_subsamples(settings: Settings, title: str, function: Any, shared: Any) -> list[Any]:
-    """``function(shared, index)`` for every subsample."""
+    """Return ``function(shared, index)`` for every subsample."""
     count = QUICK_SUBSAMPLES if settings.quick else SUBSAMPLES
     return in_parallel(settings, title, function, shared, range(count))
 
 
 def halves(arms: Arms, seed: int, index: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two random halves of every arm; the first is the subsample that ``diagnose`` uses."""
+    """Split every arm into two random halves; the first is the subsample that ``diagnose`` uses."""
     first, second = {}, {}
     for name, rows in arms.items():
         mine, others = half_rows(len(rows), name, seed, index)

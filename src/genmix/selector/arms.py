@@ -12,7 +12,7 @@ from genmix.core.arrays import Vector
 
 @dataclass(frozen=True)
 class ArmRecord:
-    """What the selector knows about one arm besides its samples. Records are replaced, never modified."""
+    """The status and counts of one arm. Records are replaced, never modified."""
 
     index: int
     """Position of the arm in the statistics."""
@@ -30,14 +30,14 @@ class ArmRecord:
 
 
 def draw_iid(weights: Vector, rng: np.random.Generator) -> tuple[int, float]:
-    """A random position with probability proportional to its weight, and that weight."""
+    """Draw a position with probability proportional to its weight; return the position and the weight."""
     edges = np.cumsum(weights)
     chosen = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
     return chosen, float(weights[chosen])
 
 
 def draw_tracking(arms: Sequence[ArmRecord], weights: Vector) -> tuple[int, float]:
-    """The position whose count lags its weight most."""
+    """Choose the position whose count lags its weight most."""
     asked = np.array([arm.asked for arm in arms])
     return int(np.argmax(weights * (asked.sum() + 1) - asked)), 1.0
 
@@ -48,11 +48,11 @@ def draw_warm_start(
     previous: Mapping[str, float],
     rng: np.random.Generator,
 ) -> tuple[int, float]:
-    """Round-robin over the arms that still need tickets for their warm start.
+    """Choose an arm that still needs tickets for its warm start, round-robin.
 
-    If no arm needs more tickets, or the ones that do keep failing, drawing continues: round-robin, or
-    with the ``previous`` weights if there was a mixture before a new arm was added. In that case an even
-    share goes to the arms whose warm start is incomplete.
+    If no arm needs more tickets, or the arms that do keep failing, drawing continues. It uses the
+    ``previous`` weights if there was a mixture before a new arm was added, and gives an even share to the
+    arms whose warm start is incomplete. Otherwise it is round-robin.
     """
     lacking = [k for k, arm in enumerate(arms) if max(arm.asked, arm.failed) < warm_start]
     if lacking:

@@ -1,7 +1,7 @@
-"""What a selector learns: the statistics of the told samples and the mixture last solved from them.
+"""What a selector learns: statistics of the told samples, and the mixture from the last solve.
 
-Samples are pending until the statistics take them in blocks. The mixture is re-solved only when the number
-of told samples has grown by a given fraction. Reading never changes anything.
+Samples are pending until they are added to the statistics in blocks. The mixture is re-solved only when the
+number of told samples has grown by a given fraction. Reading never changes anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from genmix.solvers.simplex import on_simplex, uniform
 from genmix.solvers.solve import UNKNOWN_GAP, Solver, certify
 
 MOST_PENDING = 512
-"""The statistics take in pending samples when there are this many, even if no solve is due."""
+"""Pending samples are added to the statistics at this number, even if no solve is due."""
 
 
 class Learner:
@@ -65,10 +65,10 @@ class Learner:
         """The objective with its bandwidths fixed."""
         self.tally: Tally | None = None
         self.previous_weights: dict[str, float] = {}
-        """The weights before an arm was added whose warm start is incomplete."""
+        """The weights from before an arm was added, while the warm start of that arm is incomplete."""
         self.solved_at = 0
         self._lookahead: tuple[Tally, Tally, int] | None = None
-        """The statistics, a fork with pending samples added, and how many of them it holds."""
+        """The statistics, a fork with pending samples added, and the number of samples added."""
         self._forget_solution()
 
     def _forget_solution(self) -> None:
@@ -80,10 +80,10 @@ class Learner:
         self.curvature: NDArray[np.float64] | None = None
         self._gap = UNKNOWN_GAP
         self._gap_is_due = False
-        """Whether the policy left the gap of its mixture to be computed when it is first read."""
+        """Whether the gap of the mixture is unknown and must be computed when it is first read."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that :meth:`roll_back` needs."""
+        """Return everything that :meth:`roll_back` needs."""
         return {
             key: value.copy() if isinstance(value, dict | list) else value
             for key, value in vars(self).items()
@@ -91,7 +91,7 @@ class Learner:
 
     def roll_back(self, snapshot: Mapping[str, Any]) -> None:
         vars(self).update(snapshot)
-        self._lookahead = None  # it may share rows with a fork that was not completed
+        self._lookahead = None  # it may share rows with an incomplete fork
 
     # -- readings --------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Learner:
         return dict(zip(self.active_labels, weights.tolist(), strict=True))
 
     def statistics_with_pending(self) -> Tally:
-        """The statistics of all told samples. Pending samples are added to a fork, each only once."""
+        """Return the statistics of all told samples. Each pending sample is added to a fork only once."""
         if not self.pending:
             return self.statistics
         base, tally, added = self._lookahead or (None, None, 0)
@@ -163,7 +163,7 @@ class Learner:
     def validated(
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
     ) -> PendingSample:
-        """The sample of a ticket on the device of earlier samples; an error names the arm and the ticket."""
+        """Return the sample of a ticket on the device of earlier samples, or raise an error."""
         where = f"arm {ticket.arm!r}, ticket {ticket.id}"
         row = as_row(embedding, where)
         if self.template is not None:
@@ -187,12 +187,12 @@ class Learner:
         self.template = sample.row[:0, :]
 
     def update(self) -> None:
-        """After new samples: fix the bandwidths, and solve if a solve is due."""
+        """Fix the bandwidths after new samples, and solve if a solve is due."""
         self._fix_objective()
         if self._is_due():
             self._solve()
         elif self.resolved is not None and len(self.pending) >= MOST_PENDING:
-            self._compute_gap()  # while the loss that it belongs to still exists
+            self._compute_gap()  # the loss that it depends on is discarded next
             self._flush()
 
     def add_arm(self, label: str) -> None:

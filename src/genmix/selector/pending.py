@@ -1,4 +1,4 @@
-"""Samples that were told but are not in the statistics yet, which take them in blocks."""
+"""Samples that were told but not yet added to the statistics, which grow in blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genmix.objectives import Batch, Tally
 
 @dataclass(frozen=True)
 class PendingSample:
-    """A told sample that is not in the statistics yet."""
+    """A told sample that has not been added to the statistics yet."""
 
     arm: int
     row: Array
@@ -44,7 +44,7 @@ def add_all(tally: Tally, samples: Sequence[PendingSample]) -> None:
 
 
 def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
-    """The samples as plain arrays and JSON values; :func:`unpack` reads them back."""
+    """Convert the samples to plain arrays and JSON values; :func:`unpack` reads them back."""
     return {
         "arms": [sample.arm for sample in samples],
         "rows": [np.array(to_numpy(sample.row[0, :])) for sample in samples],
@@ -54,7 +54,7 @@ def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
 
 
 def unpack(packed: Mapping[str, Any], template: Array) -> list[PendingSample]:
-    """Packed samples, moved to the library and device of ``template``."""
+    """Restore packed samples on the library and device of ``template``."""
     columns = (packed["arms"], packed["rows"], packed["quality"], packed["cost"])
     return [
         PendingSample(arm, like(np.asarray(row)[None, :], template), quality, cost)

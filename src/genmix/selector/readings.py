@@ -1,4 +1,4 @@
-"""What can be read from a selector. Reading never solves and never changes a run."""
+"""The read-only properties of a selector. Reading never solves and never changes a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Readings:
     _in_flight: dict[int, Ticket]
     _encoder: str | None
     _pooled: tuple[int, Scores] | None
-    """The last pooled score, and the number of samples it is for."""
+    """The number of samples at the last pooled score, and that score."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Readings:
 
     @property
     def is_warm(self) -> bool:
-        """Whether every active arm has its warm start, so that there is a mixture.
+        """Whether every active arm has completed its warm start, so that there is a mixture.
 
         Examples
         --------
@@ -47,7 +47,7 @@ class Readings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights that arms are currently drawn from; uniform until the warm start is complete.
+        """Weights that arms are currently drawn with; uniform until the warm start is complete.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class Readings:
 
     @property
     def in_flight(self) -> tuple[Ticket, ...]:
-        """Tickets that were asked for but neither told nor failed yet.
+        """Tickets that have been issued but neither told nor failed.
 
         Examples
         --------
@@ -166,7 +166,7 @@ class Readings:
 
     @property
     def single_scores(self) -> dict[str, Scores]:
-        """Score of each active arm's own samples in the statistics; empty before the first solve.
+        """Score of each active arm alone, on the samples in the statistics; empty before the first solve.
 
         Examples
         --------
@@ -214,7 +214,7 @@ class Readings:
         return self._learner.objective.scores(tally.pooled(), np.ones(1), context)
 
     def pool(self) -> Pool | None:
-        """All told samples in the objective's statistics; None until the warm start is complete.
+        """Return all told samples as statistics of the objective; None until the warm start is complete.
 
         The pool is a copy: using it does not affect the selector.
 

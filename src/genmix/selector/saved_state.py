@@ -1,4 +1,4 @@
-"""Checks on a saved state before it is trusted: version, objective, random generator."""
+"""Validation of a saved state: version, objective, random generator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ STATE_VERSION = 2
 
 
 def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]:
-    """The objective as it was passed and with its bandwidths fixed.
+    """Return the original objective and the objective with its bandwidths fixed.
 
-    A state cannot hold functions, such as a custom kernel; these come from ``objective``.
+    A state cannot contain functions, such as a custom kernel; these come from ``objective``.
     """
     if not isinstance(saved, Mapping) or "version" not in saved:
         raise InputError("this is not a saved selector state; pass what state_dict() returned.")

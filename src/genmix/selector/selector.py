@@ -31,7 +31,8 @@ class Selector(Readings):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
-    the samples told so far; other policies derive the weights differently. Tickets are drawn from them.
+    the samples told so far; other policies derive the weights differently. Tickets are drawn with these
+    weights.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Selector(Readings):
     objective : Objective
         What the samples should optimize together, e.g. ``Vendi()``.
     policy : Policy, optional
-        How weights follow from the loss. The default is ``MixtureGreedy()``.
+        How the weights are derived from the loss. The default is ``MixtureGreedy()``.
     warm_start : int, default 10
         Samples per arm before the first solve.
     seed : int or numpy.random.Generator, default 0
@@ -124,7 +125,7 @@ class Selector(Readings):
     def ask(self, n: int = 1) -> list[Ticket]:
         """Issue tickets, each for one sample to generate.
 
-        Until every arm has its warm start, tickets go to the arms in turn.
+        Until every arm has completed its warm start, tickets go to the arms in turn.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class Selector(Readings):
         Raises
         ------
         InputError
-            If the ticket is not in flight or the sample is invalid. The selector does not change then.
+            If the ticket is not in flight or the sample is invalid. The selector stays unchanged.
 
         Examples
         --------
@@ -221,7 +222,7 @@ class Selector(Readings):
         Parameters
         ----------
         samples : iterable of (ticket, embedding, quality, cost)
-            The arguments of :meth:`tell`; quality and cost may be None.
+            The arguments of :meth:`tell`; quality and cost can be None.
 
         Examples
         --------
@@ -261,12 +262,12 @@ class Selector(Readings):
         """
         self._close(self._find(ticket), failed=1)
 
-    # -- arms that come and go -------------------------------------------------------------------
+    # -- adding and retiring arms ----------------------------------------------------------------
 
     def add_arm(self, label: str) -> None:
         """Add a new arm, or reactivate a retired arm with the samples it already has.
 
-        A new arm gets its warm start first. Meanwhile other draws use the weights from before.
+        A new arm first gets its warm start. Until then, other draws use the previous weights.
 
         Examples
         --------
@@ -297,7 +298,7 @@ class Selector(Readings):
         """
         arm = self._arm(label)
         if not arm.active:
-            raise InputError(f"the arm {label!r} is already retired; leave it as it is.")
+            raise InputError(f"the arm {label!r} is already retired; retire only active arms.")
         remaining = [name for name in self.arms if name != label]
         if not remaining:
             raise InputError(
@@ -312,7 +313,7 @@ class Selector(Readings):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """If anything fails or is interrupted inside, restore the selector exactly."""
+        """Restore the selector exactly if the body fails or is interrupted."""
         mine = {k: v.copy() if isinstance(v, dict) else v for k, v in vars(self).items()}
         learner = self._learner.snapshot()
         try:
@@ -359,9 +360,9 @@ class Selector(Readings):
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The complete state as numpy arrays and JSON values.
+        """Return the complete state as numpy arrays and JSON values.
 
-        :meth:`from_state_dict` continues from it bit for bit.
+        A selector created by :meth:`from_state_dict` continues bit for bit.
 
         Examples
         --------
@@ -391,7 +392,7 @@ class Selector(Readings):
         saved : mapping
             What :meth:`state_dict` returned.
         objective : Objective, optional
-            Needed only if the objective contains a function of your own, which a state cannot hold.
+            Needed only if the objective contains a custom function, which a state cannot contain.
 
         Returns
         -------
@@ -400,7 +401,7 @@ class Selector(Readings):
         Raises
         ------
         InputError
-            If the state is not one, has another version, or does not match ``objective``.
+            If ``saved`` is not a selector state, has another version, or does not match ``objective``.
         """
         described, resolved = saved_state.saved_objectives(saved, objective)
         selector = cls(

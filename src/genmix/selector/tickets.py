@@ -1,4 +1,4 @@
-"""Tickets: one per sample that was asked for."""
+"""Tickets: one per sample to generate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Ticket:
 
 
 def find_ticket(ticket: Ticket | int, in_flight: Mapping[int, Ticket], next_id: int) -> Ticket:
-    """The ticket in flight that equals ``ticket`` or has that id."""
+    """Return the ticket in flight that equals ``ticket`` or has that id."""
     number = ticket.id if isinstance(ticket, Ticket) else ticket
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise InputError(f"{ticket!r} is not a ticket; pass one that ask returned, or its id.")
@@ -53,5 +53,5 @@ def find_ticket(ticket: Ticket | int, in_flight: Mapping[int, Ticket], next_id: 
     if found is None and 0 <= number < next_id:
         raise InputError(f"ticket {number} was told or failed before; tell each ticket only once.")
     raise InputError(
-        f"ticket {number} does not belong to this selector; tell tickets that its ask returned."
+        f"ticket {number} does not belong to this selector; pass a ticket that its ask returned."
     )
