@@ -155,7 +155,9 @@ def test_what_cannot_be_done_is_said(browser: Any, tmp_path: Path) -> None:
         page.goto(f"{url}/run/a")
         with FolderLock(tmp_path / "runs" / "a"):
             page.get_by_role("button", name="Resume").click()
-            expect(page.locator("#error")).to_have_text("The run is already running.")
+            expect(page.locator("#error")).to_have_text(
+                "The run is already running; reload the page."
+            )
         [complaint] = watched.complaints  # of the browser, about the status of the answer
         assert "409" in complaint
         watched.complaints.clear()

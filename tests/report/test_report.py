@@ -358,7 +358,7 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     for name in FIGURES:
         assert f'<figure id="{name}"' in page.source
     assert "could not be drawn" not in page.text
-    assert ("were left out in turn" in page.text) == (count > 30)
+    assert ("was computed only for the" in page.text) == (count > 30)
 
 
 def test_arms_that_are_out_are_named(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_arms_that_are_out_are_named(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     path.write_text(json.dumps(study))
     page = read(gx.run(path, tmp_path / "run").report())
-    assert "No longer in the mixture: bad." in page.text
+    assert "It no longer includes bad." in page.text
     assert "Fix it or leave it out." in page.text
     assert "no <b>luck</b> today" in page.text
     assert "<b>" not in page.source

@@ -91,7 +91,7 @@ def test_the_mixture_in_words(facts: Facts) -> None:
     weights = {"a": 0.7, "b": 0.298, "c": 0.002}
     found = mixture_sentence(altered(facts, weights=weights))
     assert found == (
-        "The mixture is 70% a and 30% b. It hardly uses c. No longer in the mixture: flat, tall and dot."
+        "The mixture is 70% a and 30% b. It hardly uses c. It no longer includes flat, tall and dot."
     )
     many = {f"m{i}": 0.05 for i in range(20)}
     assert "12 more arms" in mixture_sentence(altered(facts, weights=many))
@@ -198,7 +198,7 @@ def test_weights_that_were_not_solved_again_have_not_converged(facts: Facts) -> 
     )
     found = assess_convergence(altered(still, best_scores={"vendi": 2.1}))
     assert found.verdict == "no"
-    assert "solving again improves the score by 5.0%" in found.reason
+    assert "solving again would improve the score by 5.0%" in found.reason
     assert assess_convergence(altered(still, best_scores={"vendi": 2.01})).verdict == "yes"
     assert (
         assess_convergence(altered(still, best_scores={"vendi": 2.1}, policy="mixture-ucb")).verdict
@@ -248,7 +248,7 @@ def test_arms_that_are_used_up_want_more_samples(tmp_path: Path) -> None:
         found, weights={"a": 0.5, "b": 0.5}, earlier=EarlierMixture(20, 0.4, {"vendi": 1.0})
     )
     (step,) = [s for s in advise(far) if s.kind == "budget"]
-    assert step.text.startswith("a has no samples left: record more")
+    assert step.text.startswith("a has no samples left. Record more")
 
 
 def test_a_run_in_progress_is_waited_for(facts: Facts) -> None:
@@ -305,7 +305,7 @@ def test_arms_that_replace_each_other_may_go_one_at_a_time(facts: Facts) -> None
     assert any("You can drop flat: other arms can replace it at no loss." in w for w in words)
     both = changed(found, "tall", scores_without=same)
     words = [step.text for step in advise(both) if step.kind == "drop"]
-    assert any("any one of flat and tall, but not all:" in w for w in words)
+    assert any("any one of flat and tall, but not all of them:" in w for w in words)
 
 
 def test_an_arm_that_is_needed_is_never_dropped(facts: Facts) -> None:
@@ -335,5 +335,5 @@ def test_one_arm_alone(tmp_path: Path) -> None:
     found = Facts(gx.run(study, tmp_path / "run").folder)
     assert mixture_sentence(found) == "The mixture is 100% a."
     assert score_sentences(found)[0].endswith("↑.")
-    assert "a is the only arm left" in convergence_sentence(found)
+    assert "a is the only remaining arm" in convergence_sentence(found)
     assert kinds(found) == ["use"]

@@ -1,4 +1,4 @@
-"""The base class of loggers, and the numbers that they log."""
+"""The base class of loggers, and the metrics that they log."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def flat(live: Live) -> dict[str, float]:
     -------
     dict of str to float
         ``samples``, ``cost``, ``failures``, and ``weight/ARM``, ``count/ARM``, ``failed/ARM``,
-        ``score/NAME`` and ``pooled/NAME``. Scores are those of the last timeline entry; there are
-        none before the warm start is complete.
+        ``score/NAME`` and ``pooled/NAME``. Scores are those of the last timeline entry; they are
+        missing until the warm start is complete.
     """
     selector, loop = live.selector, live.loop
     found: dict[str, float] = {
@@ -49,13 +49,13 @@ class Logger(ABC):
     """Base class of callbacks that log a running study to another tool.
 
     A subclass implements ``open``, ``log`` and ``close``. If one of them raises, the logger warns once
-    and stops logging: a tool that is down must not stop a run that costs money. A logger can be used
-    for several runs, one after the other.
+    and stops logging, because a tool that is down must not stop a run that costs money. A logger can be
+    used for several runs, one after the other.
 
     Parameters
     ----------
     every : int, optional
-        Log every so many samples. By default, log whenever the timeline has a new entry.
+        Number of samples between log entries. By default, log whenever the timeline has a new entry.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class Logger(ABC):
         self._has_failed = False
 
     def __call__(self, live: Live) -> None:
-        """Log the study if it is time to."""
+        """Log the study if an entry is due."""
         if self._is_due(live):
             self._logged_at = live.told
             self._guard(lambda: self._log(live))
@@ -138,11 +138,11 @@ class Logger(ABC):
 
     @abstractmethod
     def open(self, live: Live) -> None:
-        """Open the log, just before the first ``log`` of a run."""
+        """Open the log; called just before the first ``log`` of a run."""
 
     @abstractmethod
     def log(self, numbers: dict[str, float], step: int) -> None:
-        """Log the numbers of ``flat``; ``step`` is the number of samples."""
+        """Log the numbers that ``flat`` returns; ``step`` is the number of samples."""
 
     @abstractmethod
     def close(self) -> None:

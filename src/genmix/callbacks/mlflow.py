@@ -1,4 +1,4 @@
-"""Logging to MLflow."""
+"""Log to MLflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from genmix.runs.timeline import Live
 
 INVALID_CHARACTERS = re.compile(r"[^\w\-. ]", re.ASCII)
-"""Not allowed in metric names; a slash would create a folder in MLflow's file store."""
+"""Characters to replace in metric names; a slash would create a folder in MLflow's file store."""
 
 MAX_NAME = 250
 MAX_BATCH = 1000
@@ -32,7 +32,7 @@ class MLflow(Logger):
     tracking_uri : str, optional
         Where MLflow stores the run. Default: MLflow's current tracking URI.
     every : int, optional
-        Log every so many samples. By default, log whenever the timeline has a new entry.
+        Number of samples between log entries. By default, log whenever the timeline has a new entry.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class MLflow(Logger):
         self._mlflow = require("mlflow", extra="mlflow", what="MLflow()")
         self._client: Any = self._mlflow.MlflowClient(tracking_uri=tracking_uri)
         self._experiment = experiment
-        # MLflow's active run is per thread, and the study may run in another thread than this one.
+        # MLflow's active run is per thread, and the study may run in a different thread.
         active = self._mlflow.active_run()
         self._active: str | None = None if active is None else active.info.run_id
         self._run: str = ""

@@ -1,4 +1,4 @@
-"""Logging to TensorBoard event files; needs only the package tensorboard."""
+"""Log to TensorBoard event files; this needs only the package tensorboard."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TensorBoard(Logger):
     Parameters
     ----------
     folder : str or path, optional
-        Where to write. Default: ``tensorboard`` in the run folder.
+        The folder to write to. Default: ``tensorboard`` in the run folder.
     every : int, optional
-        Log every so many samples. By default, log whenever the timeline has a new entry.
+        Number of samples between log entries. By default, log whenever the timeline has a new entry.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Logging to Weights & Biases."""
+"""Log to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class WandB(Logger):
-    """Log to a new Weights & Biases run, with the study as its config.
+    """Log to a new Weights & Biases run whose config is the study.
 
     Parameters
     ----------
     every : int, optional
-        Log every so many samples. By default, log whenever the timeline has a new entry.
+        Number of samples between log entries. By default, log whenever the timeline has a new entry.
     **options
         Passed to ``wandb.init``, e.g. ``project``, ``mode`` or ``dir``.
 

@@ -1,1 +1,1 @@
-"""The live dashboard: all runs at a glance, and each run as it happens, in a browser."""
+"""The live dashboard: a list of all runs and a page for each run, updated in the browser."""

@@ -1,4 +1,4 @@
-"""Stopping and resuming runs that belong to other processes."""
+"""Stop and resume runs in other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from genmix.runs.journal_reader import Row
 from genmix.runs.lock import Holder, holder, locked_at
 
 LOG = "resume.log"
-"""Output of a resumed run, in its folder."""
+"""The file in the run folder that receives the output of a resumed run."""
 
 MAX_LOG_BYTES = 10_000_000
 GOOD_EXIT_CODES = (0, 130, -signal.SIGINT)
@@ -27,7 +27,7 @@ SessionKey = tuple[int, int]
 
 
 class Actions:
-    """Stops and resumes runs, and remembers which ones it did."""
+    """Stops and resumes runs, and remembers which ones it stopped and started."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class Actions:
     # -- stop ------------------------------------------------------------------------------------
 
     def stop(self, folder: Path, at_once: bool = False) -> None:
-        """Act like Ctrl-C: the run waits for the samples in flight. ``at_once``: like a second Ctrl-C."""
+        """Act like Ctrl-C, or with ``at_once`` like a second Ctrl-C, which does not wait for samples."""
         with self._lock:
             held_by = holder(folder)
             if held_by is None:
@@ -51,7 +51,7 @@ class Actions:
             self._stopped[folder] = session
 
     def is_stopping(self, folder: Path, held_by: Holder) -> bool:
-        """The lock file says so, or a signal was sent from here that it has not handled yet."""
+        """Return whether the lock file says so, or the run has not yet handled a signal sent here."""
         return held_by.is_stopping or self._stopped.get(folder) == _session_key(folder, held_by)
 
     # -- resume ----------------------------------------------------------------------------------
@@ -60,14 +60,14 @@ class Actions:
         """Start ``genmix resume`` in a process that outlives this one."""
         with self._lock:
             if holder(folder) is not None or self.is_starting(folder):
-                raise InputError("The run is already running.")
+                raise InputError("The run is already running; reload the page.")
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             try:
                 log = os.open(folder / LOG, flags, 0o644)
             except OSError as error:
                 raise StorageError(
                     f"could not write to the run folder ({error.strerror}); "
-                    "check its permissions and its free space."
+                    "check its permissions and free space."
                 ) from error
             try:
                 self._started_at[folder] = time.time()
@@ -82,16 +82,16 @@ class Actions:
                 os.close(log)
 
     def is_starting(self, folder: Path) -> bool:
-        """Whether a process that was started here is alive."""
+        """Return whether a process that was started here is alive."""
         started = self._started.get(folder)
         return started is not None and started.poll() is None
 
     def is_ending(self, folder: Path, ended: float) -> bool:
-        """Whether a process that was started here finished its session and is writing the report."""
+        """Return whether a process started here has finished its session and is writing the report."""
         return self.is_starting(folder) and ended > self._started_at[folder]
 
     def resume_problem(self, folder: Path, last_start: Row | None) -> str | None:
-        """Why the process that was started here failed; None if it did not fail."""
+        """Return why the process that was started here failed; None if it did not fail."""
         started = self._started.get(folder)
         if started is None or started.poll() is None or started.returncode in GOOD_EXIT_CODES:
             return None
@@ -111,8 +111,8 @@ def _interrupt(held_by: Holder) -> None:
         )
     if not held_by.hears_signals:
         raise InputError(
-            f"The run is in a thread of process {held_by.process}, which signals do not reach; "
-            "stop it there."
+            f"The run is in a thread of process {held_by.process}, which does not receive signals; "
+            "stop it in that process."
         )
     try:
         os.kill(held_by.process, signal.SIGINT)
@@ -124,5 +124,5 @@ def _interrupt(held_by: Holder) -> None:
 
 
 def _session_key(folder: Path, held_by: Holder) -> SessionKey:
-    """The process and the time of the lock: one process may lock a run several times."""
+    """Return the process and the time of the lock, because one process can lock a run several times."""
     return held_by.process or 0, locked_at(folder)

@@ -80,7 +80,7 @@ class Dashboard:
         name, _ = await run_in_threadpool(self._run, request)
 
         def read() -> RunData:
-            run = self.runs.find(name)  # looked up again: another run may have replaced it
+            run = self.runs.find(name)  # find it again, since another run may have replaced it
             if run is None:
                 raise FileNotFoundError
             return run_data(name, run, self.actions)
@@ -101,7 +101,7 @@ class Dashboard:
         _, run = self._run(request)
         content = read_inside(run.folder, REPORT, max_bytes=MAX_REPORT_BYTES)
         if content is None:
-            raise HTTPException(404, "This run has no report yet; create it with genmix report.")
+            raise HTTPException(404, "This run has no report yet; write it with genmix report.")
         headers = {"Content-Security-Policy": REPORT_POLICY}
         return Response(content, media_type="text/html", headers=headers)
 
@@ -126,7 +126,7 @@ class Dashboard:
 
 
 def make_app(root: Path, access: Access, is_closing: Callable[[], bool] = lambda: False) -> ASGIApp:
-    """The application behind its access checks."""
+    """Build the application and its access checks."""
     dashboard = Dashboard(root, is_closing)
     routes = [
         Route("/", dashboard.list_page),

@@ -1,4 +1,4 @@
-"""A run as server-sent events: the complete data first, then every change."""
+"""Stream a run as server-sent events: first the complete data, then every change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following one run's journal from another process: each refresh reads only what is new."""
+"""Follow one run's journal from another process; each refresh reads only what is new."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from genmix.runs.result import ENDS
 
 NEWEST_SAMPLES, NEWEST_FAILURES = 12, 20
 MAX_TEXT = 600
-"""Characters of a text on the page: a sample, a prompt, a message."""
+"""Maximum number of characters of a sample, prompt or message on the page."""
 
 MAX_MESSAGE = 10_000
-"""Characters of a failure: far more than the page shows, so that a secret is not cut and missed."""
+"""Maximum number of characters of a failure to read. This is far more than the page shows, so that a
+secret is not truncated before it can be detected."""
 
 RECENT = 500
-"""Samples whose times are kept to compute the rate."""
+"""Number of samples whose times are kept to compute the rate."""
 
 BINS = 200
-"""Points of the curve for a journal without a timeline."""
+"""Number of points on the curve for a journal without a timeline."""
 
 GROWTH = 0.02
-"""That curve is recomputed when the samples have grown by this fraction."""
+"""That curve is recomputed when the number of samples has grown by this fraction."""
 
 COST_DELAY = 0.2
-"""Seconds before past costs are summed, so that the request which triggers it is answered first."""
+"""Seconds before past costs are summed, so that the request that triggers this is answered first."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class TimelinePoint:
 
 
 class RunMonitor:
-    """The current state of one run. Hold ``lock`` while using it from several threads."""
+    """The current state of one run. Acquire ``lock`` to use it from several threads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,10 +60,10 @@ class RunMonitor:
     def _reset(self) -> None:
         self.study: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()
-        """Told samples by arm."""
+        """Number of told samples by arm."""
         self.in_flight: dict[str, int] = {}
         self.failures: Counter[str] = Counter()
-        """Failed attempts by arm."""
+        """Number of failed attempts by arm."""
         self.events: list[Row] = []
         self.newest_samples: list[Row] = []
         self.newest_failures: list[Row] = []
@@ -84,7 +85,7 @@ class RunMonitor:
         return self._cost.total
 
     def refresh(self) -> None:
-        """Read what is new; does nothing if the journal has not changed since the last refresh."""
+        """Read what is new; do nothing if the journal has not changed since the last refresh."""
         version = journal_version(self.folder)
         if version != self._version:
             self._problem = None
@@ -99,7 +100,7 @@ class RunMonitor:
 
     def _read(self, journal: JournalReader) -> None:
         run = journal.meta("run")
-        if run != self._run:  # another run replaced this one, perhaps even in the same inode
+        if run != self._run:  # another run has replaced this one, perhaps even in the same inode
             self._reset()
             self._run = run
         if not self.study:
@@ -147,7 +148,7 @@ class RunMonitor:
             self._read_shares(journal)
 
     def _read_shares(self, journal: JournalReader) -> None:
-        """In place of a missing timeline: each arm's share of the samples so far."""
+        """Replace a missing timeline by each arm's share of the samples so far."""
         last = self.timeline[-1].samples if self.timeline else 0
         if self.samples <= (1 + GROWTH) * last:
             return
@@ -177,12 +178,12 @@ class RunMonitor:
         return self.events[-1] if self.events and self.events[-1]["kind"] in ENDS else None
 
     def seconds(self, is_running: bool) -> float:
-        """Running time of all sessions."""
+        """Return the running time of all sessions in seconds."""
         since = time.time() - (self.last_write or math.inf) if is_running else 0.0
         return self._seconds + max(since, 0.0)
 
     def image_of(self, ticket: int) -> str | None:
-        """The file name of a sample's image."""
+        """Return the file name of a sample's image."""
         with JournalReader.open(self.folder) as journal:
             return journal.image_of(ticket)
 
@@ -190,8 +191,8 @@ class RunMonitor:
 class CostTotal:
     """The total cost of a run.
 
-    Summing the costs of past samples reads many long rows. It happens in a background thread, and only
-    once the total is asked for.
+    Summing the costs of past samples reads many long rows. This happens in a background thread, and only
+    after the total is first requested.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -216,7 +217,7 @@ class CostTotal:
             self._new += cost
 
     def sum_later(self, step: int) -> None:
-        """The samples up to this step still have to be summed."""
+        """Postpone summing the costs of the samples up to this step."""
         self._past, self._until = None, step
 
     def _sum_past(self, step: int) -> None:
@@ -230,5 +231,5 @@ class CostTotal:
 
 
 def _finite(values: Mapping[str, float | None] | None) -> dict[str, float | None]:
-    """The values with None for those that are not finite, which JSON cannot hold."""
+    """Replace values that are not finite by None, because JSON cannot represent them."""
     return {k: v if v is not None and math.isfinite(v) else None for k, v in (values or {}).items()}

@@ -1,4 +1,4 @@
-"""The data behind the pages, as JSON values."""
+"""The data of the pages, as JSON values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from genmix.runs.result import SUMMARY
 from genmix.study.components import hyphenated, objective_classes
 
 MAX_POINTS = 300
-"""Points of a curve; a screen cannot show more."""
+"""Maximum number of points on a curve; a screen cannot show more."""
 
 MAX_SPARKLINE_POINTS = 48
 MAX_EVENTS = 20
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
-"""The rate is that of the last minute if it had this many samples, otherwise of a longer time."""
+"""The rate covers the last minute if that has this many samples, otherwise a longer period."""
 
 REPORT = "report.html"
 MAX_SUMMARY_BYTES = 50_000_000
@@ -36,7 +36,7 @@ MAX_SUMMARY_BYTES = 50_000_000
 
 
 def run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """Everything that the page of a run shows."""
+    """Collect everything that the page of a run shows."""
     with run.lock:
         run.refresh()
         status = status_data(run, actions)
@@ -77,7 +77,7 @@ def _event(event: Row) -> dict[str, Any]:
 
 
 def _report_time(folder: Path) -> float | None:
-    """When the report was written; None if there is none."""
+    """Return when the report was written; None if there is no report."""
     try:
         found = os.stat(folder / REPORT, follow_symlinks=False)
     except OSError:
@@ -92,7 +92,7 @@ def objective_text(study: Mapping[str, Any]) -> str:
 
 
 def sample_rate(run: RunMonitor) -> float | None:
-    """Recent samples per second in the current session."""
+    """Return the recent number of samples per second in the current session."""
     if run.last_start is None:
         return None
     now, started = time.time(), run.last_start["at"]
@@ -107,7 +107,7 @@ def sample_rate(run: RunMonitor) -> float | None:
 
 
 def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The scores at the end of the timeline; without a timeline, those of the summary."""
+    """Return the scores at the end of the timeline; without a timeline, those in the summary."""
     last = run.timeline[-1] if run.timeline else TimelinePoint(0, {})
     pooled, mixture = last.pooled, last.score
     if summary is not None and not pooled and not mixture:
@@ -154,18 +154,18 @@ def arms_of(
 
 
 def arm_names(run: RunMonitor) -> list[str]:
-    """In the order of the study."""
+    """Return the arms in the order of the study."""
     return list(dict.fromkeys([*map(str, run.study.get("arms", {})), *run.counts]))
 
 
 def _inactive_arms(run: RunMonitor) -> dict[str, str]:
-    """Arms that are retired or suspended."""
+    """Return the state of each arm that is retired or suspended."""
     found: dict[str, str] = {}
     for event in run.events:
         if event["arm"] is None:
             continue
         if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
-            continue  # the last arm is never retired, so no event revives it either
+            continue  # the last arm is never retired, so there is no event that revives it
         if event["kind"] in ("retire", "suspend"):
             found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
         elif event["kind"] == "revive":
@@ -186,7 +186,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def chart_of(run: RunMonitor) -> dict[str, Any]:
-    """Weights and scores against the number of samples."""
+    """Return weights and scores as functions of the number of samples."""
     points = thinned(run.timeline, MAX_POINTS)
     names = list(dict.fromkeys(n for p in points for n in (*p.pooled, *p.score)))
     return {
@@ -203,12 +203,12 @@ def _column(name: str, rows: Sequence[Mapping[str, float | None]]) -> list[float
 
 
 def _rounded(value: float | None) -> float | None:
-    """With no more digits than a curve can show."""
+    """Round to as many digits as a curve can show."""
     return None if value is None else float(f"{value:.7g}")
 
 
 def thinned(points: Sequence[TimelinePoint], limit: int) -> list[TimelinePoint]:
-    """At most ``limit`` points, evenly spaced, including the first and the last."""
+    """Keep at most ``limit`` points, evenly spaced, including the first and the last."""
     if len(points) <= limit:
         return list(points)
     step = (points[-1].samples - points[0].samples) / (limit - 1)
@@ -220,7 +220,7 @@ def thinned(points: Sequence[TimelinePoint], limit: int) -> list[TimelinePoint]:
 
 
 def sparkline_of(run: RunMonitor) -> list[list[float]]:
-    """Points of the first pooled score."""
+    """Return the points of the first pooled score."""
     name = next((n for p in run.timeline for n in p.pooled), None)
     if name is None:
         return []
@@ -233,7 +233,7 @@ def sparkline_of(run: RunMonitor) -> list[list[float]]:
 
 
 def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """A run in the list of runs."""
+    """Return the entry of a run in the list of runs."""
     try:
         with run.lock:
             run.refresh()
@@ -268,7 +268,7 @@ def _weights(run: RunMonitor) -> list[dict[str, Any]]:
 
 
 def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
-    """Several runs, with one color per arm across all of them."""
+    """Collect the data of several runs, with the same color for an arm in all of them."""
     found = [_compared_run(name, run, actions) for name, run in runs.items()]
     arms = [arm["name"] for run in found for arm in run.get("arms", [])]
     return {"runs": found, "colors": arm_colors(arms)}

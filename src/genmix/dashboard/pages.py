@@ -1,7 +1,7 @@
 """The HTML pages, rendered from templates.
 
-Whatever comes from a run reaches the page as JSON in a block that browsers do not execute. The page's
-script inserts it as text: it is never parsed as HTML.
+Data from a run reaches the page as JSON in a block that browsers do not execute. The page's script
+inserts it as text, so it is never parsed as HTML.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def data_page(kind: str, title: str, data: Any) -> str:
-    """A page that a script draws from its data; ``kind`` is runs, run or compare."""
+    """Render a page that a script draws from ``data``; ``kind`` is runs, run or compare."""
     return _render(kind, title=title, script=kind, data=data)
 
 

@@ -1,4 +1,4 @@
-"""The runs below a folder, and reading their files without leaving it."""
+"""Find the runs below a folder, and read their files without following links out of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from genmix.dashboard.monitor import RunMonitor
 from genmix.runs.journal_schema import JOURNAL
 
 MAX_DEPTH = 4
-"""Levels below the folder that are searched for runs."""
+"""Number of levels below the folder that are searched for runs."""
 
 SCAN_INTERVAL = 1.0
-"""Seconds before the folder is searched again."""
+"""Minimum number of seconds between searches of the folder."""
 
 FileId = tuple[int, int]
 
@@ -37,7 +37,7 @@ class RunsFolder:
             return sorted(self._found)
 
     def find(self, name: str) -> RunMonitor | None:
-        """The run of that name. Only names that a scan found are looked up."""
+        """Return the run with that name, or None. Only names that a scan found are opened."""
         with self._lock:
             self._scan()
             if name not in self._found:
@@ -60,7 +60,7 @@ class RunsFolder:
 
 
 def _runs(folder: Path, name: str, depth: int) -> Iterator[tuple[str, FileId]]:
-    """Names and the device and inode of their journals. Folders inside a run are not searched."""
+    """Find runs: each name with the device and inode of its journal. Do not search inside runs."""
     try:
         journal = os.stat(folder / JOURNAL, follow_symlinks=False)
         if stat.S_ISREG(journal.st_mode):
@@ -80,7 +80,7 @@ def _runs(folder: Path, name: str, depth: int) -> Iterator[tuple[str, FileId]]:
 
 
 def read_inside(folder: Path, *parts: str, max_bytes: int) -> bytes | None:
-    """The content of a regular file inside ``folder``; None if any part of its path is a link."""
+    """Read a regular file inside ``folder``; return None if any part of its path is a link."""
     if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
         return None
     *folders, name = parts

@@ -1,9 +1,9 @@
 """Access checks and security headers.
 
-Every request passes three checks. The Host header must name this machine, which prevents DNS rebinding.
-If a token is set, the request must carry it, in a cookie or a header. A request that changes something
-must come from one of our own pages or carry the token in a header: a cookie alone would allow
-cross-site request forgery.
+Every request must pass three checks. The Host header must name this machine, which prevents DNS
+rebinding. If a token is set, the request must prove that it knows the token, by a cookie or a header. A
+request that changes something must come from one of our own pages or contain the token in a header,
+because a cookie alone would allow cross-site request forgery.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ SAFE_METHODS = ("GET", "HEAD")
 LOGIN = "/login"
 MAX_LOGIN_BYTES = 4096
 HOST = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([a-z0-9._-]+))(?::[0-9]+)?")
-"""A Host header: an address or a name, optionally with a port, and nothing else."""
+"""A valid Host header: an address or a name, optionally with a port."""
 
 
 def same(given: str, expected: str) -> bool:
-    """Compare in constant time: the time reveals neither the contents nor the lengths."""
+    """Compare in constant time, so that the time reveals neither the contents nor the lengths."""
     pair = (
         hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
         for text in (given, expected)
@@ -73,7 +73,7 @@ def same(given: str, expected: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to that address."""
+    """Return whether only this machine can reach a server bound to that address."""
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(bound: str) -> frozenset[str]:
-    """Host names of this machine that requests may use, besides its addresses."""
+    """Return the host names of this machine that requests can use, in addition to its addresses."""
     own = () if is_loopback(bound) else (socket.gethostname(), socket.getfqdn())
     return frozenset(name.lower() for name in ("localhost", bound, *own))
 
@@ -97,12 +97,12 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """Named after the port: browsers share cookies between all ports of a host."""
+        """The cookie's name. It contains the port because all ports of a host share their cookies."""
         return f"genmix_{self.port}"
 
     @property
     def cookie_value(self) -> str:
-        """Proves that the token was entered, without containing it."""
+        """A value that proves knowledge of the token without containing it."""
         assert self.token is not None
         return hmac.new(self.token.encode(), b"genmix dashboard", hashlib.sha256).hexdigest()
 
@@ -132,9 +132,11 @@ class Guard:
         await (refusal or self._app)(scope, receive, send_with_headers)
 
     async def _refusal(self, request: Request) -> Response | None:
-        """The response to a request that fails a check; None if it passes."""
+        """Return the response to a request that fails a check; None if it passes."""
         if not self._has_our_host(request.headers):
-            return refused(request, 421, "This server does not answer to that host name.")
+            return refused(
+                request, 421, "This host name does not belong to this machine; use its IP address."
+            )
         may_act = is_same_origin(request.headers) or self._has_bearer(request.headers)
         if request.method not in SAFE_METHODS and not may_act:
             return refused(
@@ -170,9 +172,8 @@ class Guard:
     def _has_access(self, request: Request) -> bool:
         if self._has_bearer(request.headers):
             return True
-        cookie = request.cookies.get(
-            self._access.cookie
-        )  # ignores malformed cookies of other sites on this host
+        # Starlette ignores malformed cookies, which other sites on this host may have set.
+        cookie = request.cookies.get(self._access.cookie)
         return cookie is not None and same(cookie, self._access.cookie_value)
 
     async def _login(self, request: Request) -> Response:
@@ -197,7 +198,7 @@ class Guard:
 
 
 def is_our_name(host: str, names: Iterable[str]) -> bool:
-    """Addresses are always accepted; a foreign name could point here through DNS rebinding."""
+    """Accept any address, but no unknown name, which DNS rebinding could point at this machine."""
     found = HOST.fullmatch(host.strip().lower())
     if found is None:
         return False
@@ -210,7 +211,7 @@ def is_our_name(host: str, names: Iterable[str]) -> bool:
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """Whether the browser says that the request comes from one of our own pages."""
+    """Return whether the browser says that the request comes from one of our own pages."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site != "same-origin":
         return False
@@ -223,4 +224,5 @@ def is_same_origin(headers: Headers) -> bool:
 def refused(request: Request, status: int, reason: str | None) -> Response:
     if status == 401 and "text/html" in request.headers.get("accept", ""):
         return Response(login_page(reason), status, media_type="text/html")
-    return JSONResponse({"error": reason or "This dashboard requires a token."}, status)
+    message = reason or "This dashboard requires a token; send it in the Authorization header."
+    return JSONResponse({"error": message}, status)

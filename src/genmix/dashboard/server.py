@@ -1,4 +1,4 @@
-"""Serving the dashboard with uvicorn."""
+"""Serve the dashboard with uvicorn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def serve(
     token: str | None,
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until Ctrl-C. ``announce`` receives the URL once the server accepts connections."""
+    """Serve until Ctrl-C. ``announce`` is called with the URL once the server accepts connections."""
     for module in ("starlette", "uvicorn"):
         require(module, extra="dashboard", what="the dashboard")
     from genmix.dashboard.security import is_loopback
@@ -27,7 +27,7 @@ def serve(
     if not root.is_dir():
         raise InputError(f"{root} is not a folder; pass the folder that contains the runs.")
     if token is not None and not token.strip():
-        raise InputError("The token is empty; pass one that is hard to guess.")
+        raise InputError("The token is empty; set one that is hard to guess.")
     if token is None and not is_loopback(host):
         raise InputError(
             f"Other machines can reach {host}; set a token with --token or GENMIX_DASHBOARD_TOKEN."

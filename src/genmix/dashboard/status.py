@@ -1,4 +1,4 @@
-"""Whether a run is starting, running, stopping or done."""
+"""Determine whether a run is starting, running, stopping or done."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
         return RunStatus("trouble", problem)
     if end is not None:
         return RunStatus(end["kind"], shown_reason(end))
-    return RunStatus("unfinished", "its process is gone")
+    return RunStatus("unfinished", "its process no longer exists")
 
 
 def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """The status as JSON, with what the user can do."""
+    """Return the status as JSON values, with the actions that are available."""
     status = status_of(run, actions)
     return {
         "name": status.name,
@@ -59,11 +59,11 @@ def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
 
 
 def shown_reason(event: dict[str, Any]) -> str | None:
-    """The reason of an event, if it says more than its kind."""
+    """Return the reason for an event, if it says more than the event's kind."""
     why = event["detail"].get("why")
     return None if why in (None, "", event["kind"]) else safe_message(why)
 
 
 def safe_message(text: Any) -> str:
-    """The start of a message, without secrets: the page may be open to a network."""
+    """Truncate a message and remove secrets, because other machines may have access to the page."""
     return without_secrets(str(text))[:MAX_TEXT]

@@ -16,7 +16,7 @@ CHARTS = ("scores", "weights", "pooled", "map", "cost")
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report of a run folder, by default into the folder, and return its path."""
+    """Write the report of a run, by default to ``report.html`` in its folder, and return the path."""
     from genmix.report.facts import Facts
     from genmix.report.page import render_page
     from genmix.runs.export import check_target
@@ -34,7 +34,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
 
 
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
-    """One chart of a report, as an Altair chart."""
+    """Return one chart of a report as an Altair chart."""
     from genmix.report.facts import Facts
     from genmix.report.figures import FIGURES
 

@@ -1,4 +1,4 @@
-"""What to do next, as a short list with the most urgent step first."""
+"""Advise what to do next, in a short list with the most urgent step first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genmix.report.scoring import improvement
 from genmix.report.sentences import SAME_SCORE
 
 FREQUENT_FAILURES = 0.1
-"""Failures in more than this share of the attempts deserve attention."""
+"""Failures are worth mentioning if more than this share of the attempts fail."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Advice:
 
 
 def advise(facts: Facts) -> list[Advice]:
-    """The most urgent advice first; never empty."""
+    """Return at least one piece of advice, the most urgent first."""
     advice = [*_failing_arms(facts), *_unfinished(facts)]
     convergence = assess_convergence(facts)
     is_done = facts.status == "finished"
@@ -64,10 +64,9 @@ def _unfinished(facts: Facts) -> list[Advice]:
     if facts.status == "finished":
         return []
     if facts.is_running:
-        return [Advice("wait", "Wait for the run to finish. Its final report will say more.")]
-    folder = (
-        facts.folder if facts.folder.name else facts.folder.resolve()
-    )  # "." means nothing elsewhere
+        return [Advice("wait", "Wait for the run to finish. The final report will say more.")]
+    # "." would be meaningless in another working directory.
+    folder = facts.folder if facts.folder.name else facts.folder.resolve()
     return [Advice("resume", f"Continue the run: genmix resume {shlex.quote(str(folder))}")]
 
 
@@ -75,7 +74,7 @@ def _more_samples(facts: Facts) -> str:
     if facts.exhausted:
         verb = "has" if len(facts.exhausted) == 1 else "have"
         return (
-            f"{listed(facts.exhausted)} {verb} no samples left: record more and run the study again"
+            f"{listed(facts.exhausted)} {verb} no samples left. Record more and run the study again"
         )
     return (
         "Increase the budget and run the study again, for example with twice the samples "
@@ -84,7 +83,7 @@ def _more_samples(facts: Facts) -> str:
 
 
 def _unnecessary_arms(facts: Facts) -> list[Advice]:
-    """Arms that the best mixture does not need."""
+    """Advise on arms that the best mixture does not need."""
     if facts.mixture is None or not facts.weights or len(facts.weights) < 2:
         return []
     spare = [arm for arm in facts.arms if arm.weight is not None and _is_spare(facts, arm)]
@@ -96,13 +95,13 @@ def _unnecessary_arms(facts: Facts) -> list[Advice]:
         names = listed(arm.label for arm in used)
         which = f"{names}: other arms can replace it"
         if len(used) > 1:
-            which = f"any one of {names}, but not all: other arms can replace each"
+            which = f"any one of {names}, but not all of them: other arms can replace each one"
         found.append(Advice("drop", f"You can drop {which} at no loss."))
     return found
 
 
 def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
-    """Advice on arms without weight: keep those with few samples, drop the others."""
+    """Advise on arms without weight: examine those with few samples, drop the others."""
     if not arms:
         return []
     names = listed(f"{arm.label} ({arm.count:,} samples)" for arm in arms)
@@ -118,7 +117,7 @@ def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
 
 
 def _is_spare(facts: Facts, arm: Arm) -> bool:
-    """Whether no score gets worse without the arm."""
+    """Return whether no score gets worse without the arm."""
     if not arm.scores_without or not facts.terms:
         return False
     losses = [improvement(term, facts.best_scores, arm.scores_without) for term in facts.terms]
@@ -126,7 +125,7 @@ def _is_spare(facts: Facts, arm: Arm) -> bool:
 
 
 def _sufficient_arm(facts: Facts) -> list[Advice]:
-    """Whether a single arm is as good as the mixture."""
+    """Say so if a single arm is as good as the mixture."""
     best = facts.best_arm
     if facts.mixture is None or best is None or len(facts.weights or ()) < 2 or not facts.terms:
         return []
@@ -138,7 +137,7 @@ def _sufficient_arm(facts: Facts) -> list[Advice]:
     return [
         Advice(
             "single",
-            f"{best.label} alone scores as well, within 1%, in sets of {found.size:,} samples: the other "
-            "arms add little.",
+            f"{best.label} alone scores as well as the mixture, within 1%, in sets of {found.size:,} "
+            "samples; the other arms add little.",
         )
     ]

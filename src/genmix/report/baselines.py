@@ -1,9 +1,9 @@
 """Compare the mixture with a baseline in sample sets of equal size.
 
 Small sets score worse than large ones: a mixture scored on all samples would beat an arm scored on its own
-samples even if both were the same distribution. Here each side is therefore a random set of the same size,
-at most half of what is available. The spread of the difference over several such sets tells how far it can
-be trusted.
+samples even if both had the same distribution. Therefore each side here is a random set of the same size,
+at most half of the available samples. The standard deviation of the difference over several such sets
+shows how reliable it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BaselineComparison:
     std: Values
 
     def improvement(self, term: Term) -> float | None:
-        """The relative improvement of the mixture; 0 if it is within chance."""
+        """Return the relative improvement of the mixture; 0 if it may be due to chance."""
         ours, theirs, std = (
             scores.get(term.name) for scores in (self.mixture, self.baseline, self.std)
         )
@@ -53,7 +53,7 @@ class BaselineComparison:
         return improvement(term, self.mixture, self.baseline)
 
     def is_equal(self, term: Term, tolerance: float) -> bool:
-        """Whether both sides differ by at most ``tolerance``, with certainty."""
+        """Return whether both sides differ by at most ``tolerance``, beyond the effect of chance."""
         share = improvement(term, self.mixture, self.baseline)
         std, theirs = self.std.get(term.name), self.baseline.get(term.name)
         if share is None or std is None or not theirs:
@@ -64,7 +64,7 @@ class BaselineComparison:
 def compare_with_baseline(
     subset: SampleSubset, objective: Objective, mixture: Weights, baseline: Weights
 ) -> BaselineComparison | None:
-    """Average over random halves of the samples; None if there are too few samples."""
+    """Compare the scores of random sets of equal size; return None if there are too few samples."""
     indices = {arm: np.flatnonzero(subset.arms == arm) for arm in {**mixture, **baseline}}
     size = min(_available(indices, mixture) // 2, _available(indices, baseline) // 2, MAX_SIZE)
     if size < max(MIN_SIZE, objective.least_samples):
@@ -89,7 +89,7 @@ def _column(scores: list[Values], name: str) -> NDArray[np.float64]:
 
 
 def _available(indices: Mapping[str, Indices], weights: Weights) -> int:
-    """Size of the largest set with these weights."""
+    """Return the size of the largest set with these weights."""
     total = sum(weights.values())
     sizes = [len(indices[arm]) * total / share for arm, share in weights.items() if share > 0]
     return int(min(sizes, default=0))
@@ -98,7 +98,7 @@ def _available(indices: Mapping[str, Indices], weights: Weights) -> int:
 def _draw(
     indices: Mapping[str, Indices], weights: Weights, size: int, rng: np.random.Generator
 ) -> Indices:
-    """Samples of every arm in proportion to its weight, without replacement."""
+    """Draw samples of every arm in proportion to its weight, without replacement."""
     shares = np.array(list(weights.values())) / sum(weights.values())
     parts = [
         rng.permutation(indices[arm])[:count]

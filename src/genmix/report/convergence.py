@@ -1,4 +1,4 @@
-"""Whether the mixture has converged, or more samples would change it."""
+"""Assess whether the mixture has converged or would change with more samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STABLE_WEIGHT = 0.05
 """Weights that stayed within this distance of their final value are stable."""
 
 SIMILAR_SCORE = 0.01
-"""Scores that differ by less, relatively, are equally good."""
+"""Scores whose relative difference is smaller are equally good."""
 
 NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
 """Policies whose weights do not depend on the samples."""
@@ -32,7 +32,7 @@ def assess_convergence(facts: Facts) -> Convergence:
     if facts.weights is None:
         return Convergence("no", "the warm start is not complete")
     if len(facts.weights) == 1:
-        return Convergence("unknown", f"{next(iter(facts.weights))} is the only arm left in it")
+        return Convergence("unknown", f"{next(iter(facts.weights))} is the only remaining arm")
     if facts.policy in NOT_LEARNING:
         return Convergence("unknown", f"the policy {facts.policy} does not learn weights")
     if facts.earlier is None or facts.mixture is None:
@@ -46,7 +46,7 @@ def assess_convergence(facts: Facts) -> Convergence:
 
 
 def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Convergence:
-    """The final mixture against the one of ``samples`` ago, whose score differs by ``change``."""
+    """Compare the final mixture with that of ``samples`` ago, whose score differs by ``change``."""
     since, moved = f"over the last {samples:,} samples", number(earlier.max_change, 2)
     is_stable = earlier.max_change <= STABLE_WEIGHT
     stable = (
@@ -60,8 +60,8 @@ def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Con
         size = "less than 0.1%" if change <= SAME_SCORE else f"{change:.1%}"
         return Convergence(
             "yes",
-            f"{stable}, and on all samples the score of the mixture of {samples:,} samples ago differs "
-            f"by {size}",
+            f"{stable}, and the mixture from {samples:,} samples ago has a score on all samples that "
+            f"differs by {size}",
         )
     effect = "" if change is None else f", which changes the score by {change:.1%}"
     if not is_stable:
@@ -70,13 +70,13 @@ def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Con
 
 
 def _stale_weights(facts: Facts) -> str | None:
-    """The reason if the weights lag behind: solving again would improve them."""
+    """Return the reason if the weights are out of date and solving again would improve them."""
     if facts.policy != "mixture-greedy" or facts.mixture is None or len(facts.terms) != 1:
         return None
     gain = improvement(facts.terms[0], facts.best_scores, facts.mixture.scores)
     if gain is None or gain <= SIMILAR_SCORE:
         return None
-    return f"the weights do not reflect the last samples; solving again improves the score by {gain:.1%}"
+    return f"the weights do not reflect the last samples; solving again would improve the score by {gain:.1%}"
 
 
 def _score_change(term: Term, now: Values, then: Values) -> float | None:
@@ -103,7 +103,7 @@ def convergence_sentence(facts: Facts) -> str:
 
 
 def _pooled_lag(facts: Facts) -> str:
-    """A note if all samples together score worse than the mixture."""
+    """Explain why all samples together score worse than the mixture, if they do."""
     if facts.mixture is None or not facts.terms or facts.policy in NOT_LEARNING:
         return ""
     term = facts.terms[0]

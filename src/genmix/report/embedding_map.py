@@ -1,4 +1,4 @@
-"""Embeddings in two dimensions: their first two principal components, with reproducible signs."""
+"""Map embeddings to two dimensions: their first two principal components, with reproducible signs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def project(rows: NDArray[np.float64]) -> Projection:
 
 
 def _components(centered: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first two eigenvectors of the covariance ``(d, 2)``, from the smaller Gram matrix."""
+    """Return the first two eigenvectors of the covariance ``(d, 2)``, from the smaller Gram matrix."""
     count, dimension = centered.shape
     if dimension <= count:
         vectors = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :2]

@@ -33,10 +33,10 @@ from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
 
 MAX_INNOVATION_DIMENSION = 1000
-"""In higher dimensions, innovation is computed in the span of this many samples."""
+"""In higher dimensions, innovation is computed in the span of this number of samples."""
 
 WINDOW = 0.2
-"""The last part of the samples, over which a mixture must be stable to count as converged."""
+"""The fraction of samples at the end of the run over which a converged mixture must be stable."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Arm:
     """The scores of its own samples."""
     single_loss: float | None
     leave_one_out: float | None
-    """The increase of the minimum loss without it."""
+    """The increase in the minimum loss without it."""
     scores_without: Values
     """The scores of the best mixture of the other arms."""
     quality: float | None
@@ -62,7 +62,7 @@ class Arm:
     suspensions: int
     innovation: float | None
     maybe_needed: bool = False
-    """Whether it may only look unnecessary because it has few samples."""
+    """Whether it may look unnecessary only because it has few samples."""
 
     @property
     def cost_per_sample(self) -> float | None:
@@ -75,16 +75,16 @@ class EarlierMixture:
 
     samples: int
     max_change: float
-    """The largest distance of any weight since then from its final value."""
+    """The largest difference since then between any weight and its final value."""
     scores: Values
     """Its scores on the samples available now."""
 
 
 class Facts:
-    """The facts of a run, finished or not.
+    """The facts of a finished or unfinished run.
 
-    The journal's tables are read at once, so that they belong together. Everything that needs the
-    samples or a solve is computed on first use, so that a single chart costs no more than it must.
+    The journal's tables are read in one transaction, so that they are consistent. Everything that needs
+    the samples or a solve is computed on first use, so that a single chart is cheap.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,14 +122,14 @@ class Facts:
         return last["kind"], without_secrets(str(last["detail"].get("why")))
 
     def _final_weights(self) -> dict[str, float] | None:
-        """The weights in the last row of the timeline; None during the warm start."""
+        """Return the weights in the last row of the timeline; None during the warm start."""
         if self.timeline:
             last = self.timeline[-1]
             return None if last["score"] is None else last["weights"]
         return self._summary.get("weights") if self._summary.get("score") else None
 
     def limited_threads(self) -> AbstractContextManager[Any]:
-        """One thread for small matrices: more do not help, and stall if the cores are busy."""
+        """Use one thread for small matrices; more do not help, and they stall if the cores are busy."""
         return threadpool_limits(1, "blas") if self._dimension <= SMALL_DIMENSION else nullcontext()
 
     # -- scores ----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Facts:
 
     @cached_property
     def scoring(self) -> Scoring | None:
-        """None as long as there is no arm to score."""
+        """The scores of arms and mixtures; None until there is an arm to score."""
         scoring = Scoring(self.pool, self.weights) if self.pool and self.weights else None
         return scoring if scoring and scoring.usable else None
 
@@ -215,7 +215,7 @@ class Facts:
 
     @cached_property
     def earlier(self) -> EarlierMixture | None:
-        """The mixture before the last samples; None if too little was recorded."""
+        """The mixture before the last part of the run; None if too few weights were recorded."""
         rows = [row for row in self.timeline if row["score"] is not None]
         final = self.weights
         before = [r for r in rows if r["samples"] <= (1 - WINDOW) * rows[-1]["samples"]]
@@ -257,7 +257,7 @@ class Facts:
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """All numbers of all arms: one solve per arm, and its innovation."""
+        """All arms with all their numbers; this takes one solve per arm."""
         failed = Counter(failure["arm"] for failure in self._failures)
         last = {failure["arm"]: without_secrets(failure["message"]) for failure in self._failures}
         suspended = Counter(
@@ -303,7 +303,7 @@ class Facts:
 
     @cached_property
     def _innovation_sample(self) -> NDArray[np.int64]:
-        """Indices into the subset."""
+        """The samples that innovation uses, as indices into the subset."""
         is_large = self.subset.embeddings.shape[1] > MAX_INNOVATION_DIMENSION
         size = MAX_INNOVATION_DIMENSION if is_large else len(self.subset.rows)
         return self.subset.stratified(size)
@@ -327,7 +327,7 @@ class Facts:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What the report omits or computes from a part of the samples."""
+        """Notes on what the report omits or computes from only some of the samples."""
         notes = []
         if not self.subset.is_complete:
             notes.append(
@@ -336,8 +336,8 @@ class Facts:
             )
         if self.scoring and len(self.scoring.usable) > self.scoring.max_solves:
             notes.append(
-                f"Only the {self.scoring.max_solves} arms with the largest weights were left out in "
-                "turn, because each takes a solve."
+                "The loss increase without an arm was computed only for the "
+                f"{self.scoring.max_solves} arms with the largest weights."
             )
         if len(self._innovation_sample) < len(self.subset.rows):
             notes.append(f"Innovation uses {len(self._innovation_sample):,} samples.")

@@ -17,17 +17,17 @@ from genmix.report.facts import Facts
 from genmix.report.scoring import Term, Values
 
 MAX_ARMS = 12
-"""Arms with a color of their own; all others share one."""
+"""Maximum number of arms with their own colors; all others share one."""
 
 MAX_ROWS = 300
-"""Rows of the timeline to draw."""
+"""Maximum number of rows of the timeline to draw."""
 
 OTHERS = "other arms"
 GRAY = "#8C8C8C"
 
 
 def leading_arms(facts: Facts) -> list[str]:
-    """The arms with a color of their own, by weight and samples, in their original order."""
+    """Return the arms with the most weight and samples, which get their own colors, in original order."""
     weights = facts.weights or {}
     ranked = sorted(facts.labels, key=lambda arm: (-weights.get(arm, 0.0), -facts.counts[arm]))
     kept = set(ranked[:MAX_ARMS])
@@ -35,7 +35,7 @@ def leading_arms(facts: Facts) -> list[str]:
 
 
 def arm_colors(facts: Facts, inks: bool = False) -> dict[str, str]:
-    """A color for each leading arm, and a last one for all other arms."""
+    """Assign a color to each leading arm, and a last one to all other arms."""
     from genmix.charts import style
 
     labels = leading_arms(facts)
@@ -136,7 +136,7 @@ def map_chart(facts: Facts) -> Any:
 
 
 def map_indices(facts: Facts) -> NDArray[np.int64]:
-    """The samples on the map, as indices into the subset, in the order of the points."""
+    """Return the samples on the map, as indices into the subset, in the order of the points."""
     return facts.subset.stratified(MAX_POINTS, seed=1)
 
 
@@ -153,7 +153,7 @@ def cost_chart(facts: Facts) -> Any:
     ours = _distinct("this run", labels)
     points = [(best, point) for point in frontier.points]
     points += [(arm, frontier.singles[arm]) for arm in labels]
-    # The first style is drawn on top: the run itself is on the line, or near it.
+    # The first style is drawn on top, because the run is on the line or near it.
     styles = {}
     if frontier.mixture is not None:
         styles[ours] = Style(VERMILLION)
@@ -174,7 +174,7 @@ FIGURES: dict[str, Callable[[Facts], Any]] = {
     "map": map_chart,
     "cost": cost_chart,
 }
-"""Each gives an Altair chart, or None if the run has nothing to draw."""
+"""Each function returns an Altair chart, or None if there is nothing to draw."""
 
 TITLES = {
     "scores": "Single arms and mixtures",
@@ -186,7 +186,7 @@ TITLES = {
 
 
 def thinned(rows: Sequence[dict[str, Any]], most: int = MAX_ROWS) -> list[dict[str, Any]]:
-    """At most this many rows, evenly spaced, with the first and the last."""
+    """Keep at most this many rows, evenly spaced, including the first and the last."""
     if len(rows) <= most:
         return list(rows)
     step = (len(rows) - 1) / (most - 1)
@@ -194,7 +194,7 @@ def thinned(rows: Sequence[dict[str, Any]], most: int = MAX_ROWS) -> list[dict[s
 
 
 def _is_distance(name: str) -> bool:
-    """Whether scores approach 0, so that a logarithmic axis shows their differences."""
+    """Return whether scores approach 0, so that a logarithmic axis shows their differences."""
     return name.endswith("_distance")
 
 
@@ -207,7 +207,7 @@ def _title(facts: Facts, term: Term) -> str:
 
 
 def _distinct(name: str, labels: Iterable[str]) -> str:
-    """The name, changed if an arm has the same one."""
+    """Change the name if an arm has the same one."""
     taken = set(labels)
     while name in taken:
         name += " *"

@@ -1,4 +1,4 @@
-"""The cost-score frontier: the best mixture for every weight of cost."""
+"""The cost-score frontier: the best mixture for each weight of the cost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
-"""Weights of cost, in units of the range of the loss divided by the range of the cost."""
+"""Weights of the cost, in units of the range of the loss divided by the range of the cost."""
 
 MIN_DISTANCE = 1e-3
-"""Points closer than this share of both axes are merged."""
+"""Points are merged if they are closer than this fraction of the range on both axes."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def cost_frontier(
     weights: dict[str, float] | None,
     prices: Sequence[float] = PRICES,
 ) -> Frontier | None:
-    """The frontier of these arms; None if all cost the same."""
+    """Compute the frontier of these arms; return None if all cost the same."""
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:
         return None
@@ -84,7 +84,7 @@ def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) 
 
 
 def _without_cost(pool: Pool, indices: list[int]) -> tuple[Loss, str, bool]:
-    """The loss of all terms except cost, which has its own axis."""
+    """Return the loss, the name and the direction of all terms except cost, which has its own axis."""
     loss, objective = pool.tally.loss(indices), pool.objective
     if not isinstance(objective, Sum):
         return loss, objective.name, objective.maximise
@@ -100,7 +100,7 @@ def _without_cost(pool: Pool, indices: list[int]) -> tuple[Loss, str, bool]:
 
 
 def _pareto(points: list[Point], maximise: bool) -> list[Point]:
-    """From the most expensive to the cheapest, without dominated or nearly equal points."""
+    """Remove dominated and nearly equal points; sort the rest from most expensive to cheapest."""
     sign = -1.0 if maximise else 1.0
     ordered = sorted(
         (p for p in points if np.isfinite(p.score)), key=lambda p: (p.cost, sign * p.score)

@@ -20,7 +20,7 @@ from genmix.runs.session import read_image
 Row = dict[str, Any]
 
 MAX_SIDE = 160
-"""Pixels of the longer side of a thumbnail."""
+"""Maximum number of pixels on the longer side of a thumbnail."""
 
 LOSSLESS_SIDE = 64
 """Images up to this size keep every pixel."""
@@ -42,7 +42,7 @@ class ShownSample:
     source: str | None = None
     prompt: str | None = None
     times: int = 1
-    """How often the arm generated exactly this text."""
+    """The number of times that the arm generated exactly this text."""
     problem: str | None = None
 
 
@@ -56,7 +56,7 @@ class Shelf:
 
 
 def gallery(subset: SampleSubset, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
-    """One shelf per arm with samples; ``unit`` compares only the directions of embeddings."""
+    """Build one shelf per arm with samples; ``unit`` compares only the directions of embeddings."""
     many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
     embeddings = _unit(subset.embeddings) if unit else subset.embeddings
     shelves = (_shelf(subset, embeddings, arm, many, folder) for arm in arms)
@@ -83,7 +83,7 @@ def _shelf(
 
 
 def _distinct(rows: list[Row], many: int, excluded: Iterable[Any]) -> list[Row]:
-    """The first ``many`` rows with distinct contents."""
+    """Return the first ``many`` rows with distinct contents that are not in ``excluded``."""
     seen = set(excluded)
     found: list[Row] = []
     for row in rows:
@@ -116,12 +116,12 @@ def show(row: Row, arm: str, folder: Path) -> ShownSample:
 
 
 def source_name(source: str | None) -> str | None:
-    """The file and row of a recorded sample, without folders."""
+    """Return the file and row of a recorded sample, without folders."""
     return None if source is None else source.replace("\\", "/").rpartition("/")[2]
 
 
 def thumbnail(content: bytes) -> str:
-    """A small image as a data URI, decoded and encoded again so that only pixels get through."""
+    """Return a small image as a data URI, re-encoded so that it contains nothing but pixels."""
     from PIL import Image
 
     with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:

@@ -1,4 +1,4 @@
-"""How runs, mixtures and comparisons look in a notebook: a small table and a few lines of text."""
+"""Show runs, mixtures and comparisons in a notebook: a small table and a few lines of text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_html(run: Run) -> str:
-    """The summary at the end of a run, or a note that there is none yet."""
+    """Render the summary of a run, or a note that there is none yet."""
     from genmix.cli.summary import arm_rows, summary_lines
 
     try:

@@ -1,4 +1,4 @@
-"""Render the report as one HTML file that loads nothing and runs no script but its own."""
+"""Render the report as one HTML file that loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_SUBTITLE = 200
 MAX_FAILURES = 20
 MAX_STUDY = 40_000
 MAX_OPEN_SHELVES = 8
-"""With more arms than this, the samples of each are collapsed."""
+"""If there are more arms than this, their samples are collapsed."""
 
 
 def render_page(facts: Facts) -> str:
@@ -166,22 +166,22 @@ def _signed(share: float | None) -> str:
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "scores": "Scores on all samples of this run. The uniform mixture weights {which} equally. Small sets "
-    "score worse than large ones, so a single arm looks slightly worse than it is.",
+    "scores": "Scores on all samples of this run. The uniform mixture gives {which} equal weight. Small "
+    "sets score worse than large ones, so a single arm looks slightly worse than it is.",
     "weights": "The mixture over time. It is uniform until the warm start is complete.",
-    "pooled": "The score of all samples so far. Broken lines show the final scores of single arms, and the "
-    "dotted line that of a uniform mixture.",
+    "pooled": "The score of all samples so far. Dash-dotted lines show the final scores of single arms; the "
+    "dotted line shows the final score of a uniform mixture.",
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
-    "here need not be close in all dimensions. The arrow keys move from dot to dot.",
-    "cost": "From right to left, the best mixture as cost counts more and more. Single dots show the arms "
-    "alone and the final mixture of this run.",
+    "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
+    "cost": "The line shows the best mixtures; from right to left, the cost has more and more weight. "
+    "Single dots show the arms alone and the final mixture of this run.",
 }
 MISSING = {
     "scores": "There is no mixture to score yet.",
     "weights": "The run recorded too few weights over time.",
     "pooled": "The run recorded too few scores over time.",
     "map": "There are too few samples for a map.",
-    "cost": "The cost of some arm is unknown, or all arms cost the same.",
+    "cost": "The cost of at least one arm is unknown, or all arms cost the same.",
 }
 
 
@@ -198,7 +198,7 @@ def _figure(facts: Facts, name: str) -> Figure:
     title, caption = TITLES[name], _caption(facts, name)
     try:
         chart = FIGURES[name](facts)
-    except GenmixError as error:  # without Altair, for example, the text is still useful
+    except GenmixError as error:  # e.g. Altair is not installed; the text is still useful
         return Figure(name, title, "", f"This chart could not be drawn: {error}")
     if chart is None:
         return Figure(name, title, "", MISSING[name])
@@ -213,7 +213,7 @@ def _caption(facts: Facts, name: str) -> str:
 
 
 def _map_data(facts: Facts) -> dict[str, Any] | None:
-    """The text of each point of the map, for the script."""
+    """Collect the text of each point of the map for the script."""
     if len(facts.subset.rows) < 3:
         return None
     index = {arm: i for i, arm in enumerate(facts.labels)}
@@ -232,7 +232,7 @@ Column = tuple[str, Callable[[Arm], str]]
 
 
 def _columns(facts: Facts) -> list[Column]:
-    """Titles and cells, after samples and weight."""
+    """Return the titles and cells of the columns that follow samples and weight."""
     columns = [_score_column(term) for term in facts.terms]
     if facts.terms:
         columns.append(("Loss increase without it", _loss_increase))

@@ -21,20 +21,20 @@ from genmix.study.components import make_objective
 from genmix.study.study import study_from
 
 MAX_READ = 20_000
-"""Samples to read from the journal if the run left no snapshot."""
+"""Maximum number of samples to read from the journal if there is no snapshot."""
 
 LARGE_MATRIX = 1000
-"""Columns of a matrix whose eigendecomposition makes a solve slow."""
+"""Number of matrix columns above which the eigendecomposition makes a solve slow."""
 
 
 def load_pool(folder: Path, journal: JournalReader) -> Pool | None:
-    """All samples; None before the warm start is complete, or if the objective cannot be built."""
+    """Load all samples; return None during the warm start, or if the objective cannot be built."""
     pool = _from_snapshot(folder, journal)
     return _from_journal(journal) if pool is None else pool
 
 
 def is_heavy(pool: Pool) -> bool:
-    """Whether a solve takes seconds, because it decomposes a matrix of many columns."""
+    """Return whether a solve takes seconds because it decomposes a matrix with many columns."""
     objective = pool.objective
     parts = [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
     return any(_columns(part, pool) > LARGE_MATRIX for part in parts)
@@ -48,7 +48,7 @@ def _columns(part: Objective, pool: Pool) -> int:
 
 
 def _from_snapshot(folder: Path, journal: JournalReader) -> Pool | None:
-    """The last snapshot, plus the samples told since."""
+    """Load the last snapshot and add the samples told since."""
     try:
         saved = state.load(folder / SNAPSHOT)
         run, step = saved["run"], int(saved["step"])
@@ -56,7 +56,7 @@ def _from_snapshot(folder: Path, journal: JournalReader) -> Pool | None:
             return None
         pool = Selector.from_state_dict(saved["selector"]).pool()
     except (GenmixError, KeyError, TypeError, ValueError):
-        return None  # truncated, or from another version: read the journal instead
+        return None  # corrupt or from another version; the caller reads the journal instead
     if pool is not None:
         _add(pool, [told for told in journal.steps(step) if told.kind == "told"])
     return pool
@@ -76,7 +76,7 @@ def _column(values: list[float | None]) -> Vector | None:
 
 
 def _from_journal(journal: JournalReader) -> Pool | None:
-    """From the journal, if the study's reference can be read without an encoder."""
+    """Load the samples from the journal if the study's reference can be read without an encoder."""
     plan = study_from(journal.meta("study"))
     told = journal.told_numbers()
     by_arm: dict[str, list[Any]] = {}

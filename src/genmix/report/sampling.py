@@ -1,4 +1,4 @@
-"""The samples that a report examines individually: all of a small run, a stratified subset of a large one."""
+"""The samples that a report examines individually: all of a small run, or a subset of a large run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genmix.runs.journal_reader import JournalReader, embedding_of
 
 MAX_SAMPLES = 10_000
 MAX_BYTES = 100_000_000
-"""Limit for all embeddings together, as long as that leaves at least ``MIN_SAMPLES``."""
+"""Maximum total size of the embeddings, unless that leaves fewer than ``MIN_SAMPLES`` samples."""
 MIN_SAMPLES = 500
 MIN_PER_ARM = 20
 
@@ -33,12 +33,12 @@ class SampleSubset:
         return len(self.rows) == self.total
 
     def stratified(self, size: int, seed: int = 0) -> NDArray[np.int64]:
-        """Indices of at most ``size`` samples, in proportion to the arms."""
+        """Draw at most ``size`` samples in proportion to the arms, and return their indices."""
         return stratified(self.arms.tolist(), size, seed)
 
 
 def draw_subset(journal: JournalReader, size: int = MAX_SAMPLES) -> SampleSubset:
-    """At most ``size`` samples, fewer in high dimensions; the same ones every time."""
+    """Draw at most ``size`` samples, fewer in high dimensions; the draw is deterministic."""
     told = [(ticket, arm) for ticket, arm, _, _ in journal.told_numbers()]
     first = journal.samples_of([ticket for ticket, _ in told[:1]])
     dimension = next((len(embedding_of(row)) for row in first), 0)
@@ -54,7 +54,7 @@ def draw_subset(journal: JournalReader, size: int = MAX_SAMPLES) -> SampleSubset
 
 
 def stratified(arms: Sequence[str], size: int, seed: int = 0) -> NDArray[np.int64]:
-    """Indices of at most ``size`` samples: in proportion to the arms, but some of every arm."""
+    """Draw at most ``size`` samples, in proportion to the arms but some of each; return their indices."""
     if len(arms) <= size:
         return np.arange(len(arms))
     labels = np.array(arms)

@@ -9,12 +9,12 @@ HIDDEN = "(hidden: this line looks like a secret)"
 
 
 def visible(text: str) -> str:
-    """The text with � in place of control characters, including those that reorder text."""
+    """Replace control characters with �, including those that reorder text."""
     return "".join(c if c.isprintable() or c in JOINERS or c in "\n\t" else "\ufffd" for c in text)
 
 
 def without_secrets(text: str) -> str:
-    """The text with every line hidden that looks like a secret."""
+    """Hide every line that looks like a secret."""
     bad = set(lines_with_secrets(text))
     return "\n".join(
         HIDDEN if number in bad else line for number, line in enumerate(text.split("\n"), 1)

@@ -24,13 +24,13 @@ Values = dict[str, float | None]
 """Scores by name."""
 
 MAX_SOLVES, MAX_HEAVY_SOLVES = 30, 8
-"""Arms to leave out in turn, those with the largest weights first; fewer if a solve takes seconds."""
+"""Maximum number of arms to leave out in turn, largest weights first; fewer if a solve takes seconds."""
 
 DOUBT = 2.0
-"""Multiple of the average inflation of the loss by few samples; twice the average allows for bad luck."""
+"""How much a small sample may inflate the loss, as a multiple of the average inflation."""
 
 FEW_SAMPLES = 30
-"""An arm with fewer samples may be underestimated, if the inflation of the loss is unknown."""
+"""If the inflation of the loss is unknown, an arm with fewer samples may be underestimated."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MixtureScore:
 class Scoring:
     """Scores the arms and mixtures of a run.
 
-    ``arms`` are the arms of the run's mixture; those with too few samples are left out.
+    ``arms`` are the arms of the run's mixture; arms with too few samples are left out.
     """
 
     def __init__(self, pool: Pool, arms: Mapping[str, float]) -> None:
@@ -77,7 +77,7 @@ class Scoring:
         return best_mixture(self.pool, arms=self.usable)
 
     def measure(self, weights: Mapping[str, float]) -> MixtureScore | None:
-        """Score a mixture; None if it contains an arm that is not usable."""
+        """Score a mixture; return None if it contains an arm that is not usable."""
         alpha = self._alpha(weights)
         if alpha is None:
             return None
@@ -85,12 +85,12 @@ class Scoring:
         return MixtureScore(self._scores(alpha), loss) if math.isfinite(loss) else None
 
     def gap(self, mixture: MixtureScore) -> float | None:
-        """Upper bound of the mixture's loss above the minimum."""
+        """Return an upper bound on how far the mixture's loss is above the minimum."""
         bound: float | None = finite(max(mixture.loss - self.best.loss, 0.0) + self.best.gap)
         return bound
 
     def single(self, arm: str) -> tuple[Values, float | None]:
-        """The scores and the loss of one arm alone."""
+        """Return the scores and the loss of one arm alone."""
         if arm not in self.scorable:
             return {}, None
         if arm in self.best.single_scores:
@@ -105,7 +105,7 @@ class Scoring:
 
     @cached_property
     def left_out(self) -> dict[str, tuple[float, Values]]:
-        """For each arm, the increase of the minimum loss and the best scores without it."""
+        """For each arm, the increase in the minimum loss and the best scores without it."""
         weights = self.best.weights
         ranked = sorted(weights, key=lambda arm: -weights[arm])
         found = {arm: self._without(arm) for arm in ranked[: self.max_solves]}
@@ -123,7 +123,7 @@ class Scoring:
 
     @cached_property
     def maybe_needed(self) -> set[str]:
-        """Arms that would have weight if their small samples overstate their loss."""
+        """Arms that would have weight if their small samples overstated their loss."""
         counts = np.array([self.counts[arm] for arm in self.usable], dtype=np.float64)
         shares = counts / counts.sum()
         doubt = DOUBT * self.best.function.inflation(shares)
@@ -160,7 +160,7 @@ def terms_of(objective: Objective) -> tuple[Term, ...]:
 
 
 def improvement(term: Term, ours: Values, other: Values) -> float | None:
-    """The relative improvement of our score over another; negative if it is worse."""
+    """Return the relative improvement of our score over another; negative if ours is worse."""
     a, b = ours.get(term.name), other.get(term.name)
     if a is None or b is None or b == 0:
         return None

@@ -12,7 +12,7 @@ from genmix.report.facts import Facts
 from genmix.report.scoring import Term
 
 SAME_SCORE = 0.001
-"""Scores that differ by less, relatively, count as the same."""
+"""Scores whose relative difference is smaller count as the same."""
 
 MAX_NAMES = 8
 
@@ -34,7 +34,7 @@ def mixture_sentence(facts: Facts) -> str:
         text += f" It hardly uses {_names(unused)}."
     retired = [arm.label for arm in facts.arms if arm.label not in facts.weights]
     if retired:
-        text += f" No longer in the mixture: {_names(retired)}."
+        text += f" It no longer includes {_names(retired)}."
     return text
 
 
@@ -43,7 +43,7 @@ def _names(arms: Sequence[str]) -> str:
 
 
 def score_sentences(facts: Facts) -> list[str]:
-    """For every term: the mixture's score, compared with the best arm and the uniform mixture."""
+    """Write for each term the mixture's score, compared with the best arm and the uniform mixture."""
     if facts.mixture is None:
         return []
     found = []
@@ -75,7 +75,7 @@ def _baselines(facts: Facts) -> list[tuple[str, BaselineComparison]]:
 
 
 def compared(share: float | None) -> str:
-    """The verb phrase for a relative improvement."""
+    """Return the verb phrase for a relative improvement."""
     if share is None:
         return "compares with"
     if abs(share) < SAME_SCORE / 2:
@@ -84,7 +84,7 @@ def compared(share: float | None) -> str:
 
 
 def percent_size(share: float) -> str:
-    """The size of a share in percent, to two significant digits."""
+    """Format the absolute value of a share in percent, to two significant digits."""
     size = 100 * abs(share)
     return f"{size:.2g}%" if size < 10 else f"{size:,.0f}%"
 

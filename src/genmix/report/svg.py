@@ -1,4 +1,4 @@
-"""Charts as inline SVG: only known elements and attributes, fluid width, unique ids."""
+"""Render charts as inline SVG with only known elements and attributes, fluid width and unique ids."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ATTRIBUTES = {
 }  # fmt: skip
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(e-?\d+)?")
 MAX_SCALE = 1.9
-"""Largest number of pixels per point."""
+"""Maximum number of pixels per point."""
 
 
 def inline_svg(chart: Any, name: str, label: str) -> str:
-    """The chart as an ``svg`` element whose ids start with ``name``; ``label`` is for screen readers."""
+    """Render an ``svg`` element whose ids start with ``name``; ``label`` is for screen readers."""
     return sanitized_svg(render_chart(chart, "svg").decode(), name, label)
 
 

@@ -1,4 +1,4 @@
-"""The Jinja environment of the report: everything that is not a template is escaped."""
+"""The Jinja environment of the report; all values inserted into templates are escaped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Line charts and stacked area charts. A slider below each chart selects a position by touch or keyboard;
-// the legend shows the values there, and a table lists them.
+// Line charts and stacked area charts. A slider below each chart selects a position by touch or keyboard.
+// The legend shows the values at this position, and a table lists the values at several positions.
 
 import { count, el, number, percent, score, setText, svg } from "./dom.js";
 
@@ -9,7 +9,7 @@ const TABLE_ROWS = 12;
 let serial = 0;
 
 export class Chart {
-  /** kind: "lines" or "areas"; everything is appended to the figure. */
+  /** Append a chart to the figure; kind is "lines" or "areas". */
   constructor(figure, kind, height = 240) {
     this.figure = figure;
     this.kind = kind;
@@ -27,7 +27,7 @@ export class Chart {
     figure.append(this.title, this.none, this.box, this.slider, this.legend, this.details);
     this.slider.addEventListener("input", () => {
       const position = Number(this.slider.value);
-      this.select(position < this.xs.length - 1 ? position : null);  // at the end, it follows new data
+      this.select(position < this.xs.length - 1 ? position : null);  // null: at the end, follow new data
     });
     this.box.addEventListener("pointermove", (event) => this.follow(event));
     this.box.addEventListener("pointerleave", () => this.select(null));
@@ -224,7 +224,7 @@ export class Chart {
   }
 }
 
-/** The last value at or before x. */
+/** Return the last value at or before x. */
 function valueAt(points, x) {
   let found = null;
   for (const [at, y] of points) {
@@ -239,7 +239,7 @@ function segments(points) {
   return stretches(known).map((part) => part.map((i) => points[i]));
 }
 
-/** Ranges of consecutive indices where known is true. */
+/** Return the ranges of consecutive indices where known is true. */
 function stretches(known) {
   const found = [];
   known.forEach((yes, i) => {
@@ -276,7 +276,7 @@ function compact(value) {
   return value >= 1e4 ? `${Number((value / 1e3).toPrecision(3))}k` : count(value);
 }
 
-/** A small line without axes. */
+/** Draw a small line without axes. */
 export function drawSparkline(points, label) {
   const width = 120;
   const height = 30;
@@ -294,7 +294,7 @@ export function drawSparkline(points, label) {
   return image;
 }
 
-/** Weights as one bar. */
+/** Draw the weights as one stacked bar. */
 export function mixtureBar(weights) {
   const bar = el("span", { class: "mixture", role: "img", "aria-label": weights.map((w) => `${w.arm} ${percent(w.weight)}`).join(", ") || "no weights yet" });
   for (const each of weights) {

@@ -1,4 +1,4 @@
-// Several runs on one chart.
+// The page that compares several runs.
 
 import { Chart, mixtureBar } from "./chart.js";
 import { byId, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";

@@ -1,4 +1,4 @@
-// DOM helpers and number formats. Whatever comes from a run is set as text, never as HTML.
+// DOM helpers and number formats. Data from a run is set as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,7 +28,7 @@ export function setHidden(node, hidden) {
   if (node.hidden !== hidden) node.hidden = hidden;
 }
 
-/** Update a list's children to match rows. Nodes of rows that remain are kept, and so is the focus. */
+/** Update a list's children to match rows. Keep the nodes of rows that remain, so that focus is not lost. */
 export function keyed(parent, rows, key, make, update = () => {}) {
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let before = parent.firstElementChild;
@@ -67,7 +67,7 @@ export function number(value) {
   return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
-/** A score, always with four digits, so that a column of them is easy to compare. */
+/** Format a score, always with four digits, so that scores in a column are easy to compare. */
 export function score(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);

@@ -1,4 +1,4 @@
-// The page of one run: drawn from the data in the page, then updated with every change.
+// The page of one run: drawn from the data in the page, then updated by the event stream.
 
 import { Chart } from "./chart.js";
 import {
@@ -201,7 +201,7 @@ function connect() {
   stream.addEventListener("error", () => setText(byId("connection"), "Connection lost. Reconnecting…"));
 }
 
-// Browsers allow six connections per server, so a hidden page closes its own.
+// Browsers allow six connections per server, so a hidden page closes its connection.
 document.addEventListener("visibilitychange", () => {
   stream?.close();
   if (!document.hidden) connect();

@@ -1,5 +1,5 @@
 "use strict";
-// Show the sample of a point on the map: by pointer, touch, or arrow keys.
+// Show the sample of a point on the map that is selected by pointer, touch or arrow keys.
 (() => {
   const holder = document.getElementById("map-data");
   const svg = document.querySelector("#map svg");
