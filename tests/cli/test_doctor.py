@@ -102,7 +102,7 @@ def test_what_a_study_lacks_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
     assert told == {
         "openai": ("ok", f"{version('openai')} (for openai)"),
         "$GENMIX_TEST_KEY": ("ok", "set (arm 'remote' and arm 'program')"),
-        "$OTHER_KEY": ("missing", "not set; put the secret in it (arm 'program')"),
+        "$OTHER_KEY": ("missing", "not set; set it to the secret (arm 'program')"),
         "reference": ("missing", f"{tmp_path}/real.npz does not exist; check the path"),
         "prompts_file of arm 'remote'": (
             "missing",
@@ -111,11 +111,11 @@ def test_what_a_study_lacks_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
         "path of arm 'files'": ("ok", "features.npz"),
         "function of arm 'own'": (
             "missing",
-            f"there is no module nowhere_to_be_found, neither in {tmp_path} nor installed",
+            f"the module nowhere_to_be_found is neither in {tmp_path} nor installed",
         ),
         "command of arm 'program'": (
             "missing",
-            "there is no program no-such-program-here; install it, or correct its name",
+            "the program no-such-program-here was not found; install it, or correct its name",
         ),
         "command of arm 'shell'": ("ok", f"{tmp_path}/tool.sh"),
     }

@@ -373,7 +373,7 @@ def test_arms_that_cannot_be_used_are_one_sentence(command: str, folder: Path) -
     np.savez("pickled.npz", reps=np.array([{"a": 1}], dtype=object))
     Path("texts.jsonl").write_text('{"text": "a city"}\n')
     assert "embed all arms with the same encoder" in refused(command, "sdxl.npz", "narrow.npy")
-    assert "mu and sigma only" in refused(command, "sdxl.npz", "stats.npz")
+    assert "has only mu and sigma" in refused(command, "sdxl.npz", "stats.npz")
     assert "pickled objects" in refused(command, "pickled.npz")
     assert "embed the texts first" in refused(command, "texts.jsonl")
 

@@ -1,4 +1,4 @@
-"""Figures from plain rows: each function returns an Altair chart, and ``save`` writes it to a file."""
+"""Draw figures from plain rows: each function returns an Altair chart, and ``save`` writes it to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes, ticks and titles that stay readable in a narrow column."""
+"""Make axes, ticks and titles that are readable in a narrow column."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NARROW, WIDE = "fijlrtI.,:;'|()[]!- ", "mwMW%@—"
 
 
 def text_width(text: str, size: float = SMALL) -> float:
-    """The approximate width of a text in points."""
+    """Return the approximate width of a text in points."""
     return size * sum(map(_letter_width, text))
 
 
 def log_axis(
     title: str, values: Sequence[float], length: float, horizontal: bool
 ) -> dict[str, Any]:
-    """Scale and axis for these positive values."""
+    """Make a logarithmic scale and axis for these positive values."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     if low == high:
         low, high = low / 2, high * 2
@@ -56,7 +56,7 @@ def log_axis(
 def linear_axis(
     title: str, values: Sequence[float], length: float, padding: float = 0, grid: bool = False
 ) -> dict[str, Any]:
-    """Horizontal scale and axis, extended at both ends by the share ``padding`` of its span."""
+    """Make a horizontal scale and axis, extended at both ends by the fraction ``padding`` of its span."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     margin = padding * (high - low) if high > low else 0.5
     axis = {
@@ -71,12 +71,12 @@ def linear_axis(
 
 
 def vertical_axis(title: str, length: float) -> dict[str, Any]:
-    """A vertical axis with a linear scale."""
+    """Make a vertical axis with a linear scale."""
     return {"title": title_lines(title, length), "tickCount": 4, "labelExpr": NO_COMMA}
 
 
 def log_ticks(low: float, high: float, length: float, horizontal: bool) -> list[float]:
-    """The densest round ticks whose labels fit."""
+    """Return the densest round ticks whose labels fit."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in STEPS:
         ticks = _within([float(f"{s}e{e}") for e in decades for s in steps], low, high)
@@ -89,7 +89,7 @@ def log_ticks(low: float, high: float, length: float, horizontal: bool) -> list[
 
 
 def title_lines(title: str, length: float) -> str | list[str]:
-    """The title, split over two lines if too long: before a parenthesis, or near the middle."""
+    """Split a title that is too long into two lines, before a parenthesis or near the middle."""
     spaces = [i for i, letter in enumerate(title) if letter == " "]
     if text_width(title, MIDDLE) <= 1.1 * length or not spaces:
         return title
@@ -99,7 +99,7 @@ def title_lines(title: str, length: float) -> str | list[str]:
 
 
 def short_name(score: str) -> str:
-    """The conventional name of a score; a second Vendi is ``Vendi 2``."""
+    """Return the conventional name of a score; a second Vendi is ``Vendi 2``."""
     first, _, rest = score.partition(" ")
     return f"{SCORE_NAMES.get(first, first.replace('_', ' '))} {rest}".rstrip()
 
@@ -109,7 +109,7 @@ def direction(maximise: bool) -> str:
 
 
 def bar_label(value: float | None) -> str:
-    """A number with three significant digits, for the label of a bar."""
+    """Format a number with three significant digits for the label of a bar."""
     if value is None:
         return "–"
     size = abs(value)
@@ -135,7 +135,7 @@ def _within(ticks: list[float], low: float, high: float) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    """Evenly spaced ticks, for less than a decade."""
+    """Return evenly spaced ticks, for a range of less than a decade."""
     rough = (high - low) / 4
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * s for s in (1, 2, 5, 10) if unit * s >= rough)

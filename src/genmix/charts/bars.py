@@ -1,4 +1,4 @@
-"""Bar chart: the score of each arm and of the mixture."""
+"""Draw a bar chart: the score of each arm and of the mixture."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KINDS = {
     "even": POLICY_STYLES["Uniform"].color,
 }
 ROW_HEIGHT = 15
-ABOVE, BESIDE = 0.12, 0.2  # space for the values, as shares of the axis
+ABOVE, BESIDE = 0.12, 0.2  # space for the values, as fractions of the axis
 
 
 def bars(rows: Sequence[Mapping[str, Any]], y: str, columns: int = 2) -> VConcatChart:
-    """Bars from zero with 95% intervals and values; the mixture's value is bold.
+    """Draw bars from zero with 95% intervals and values; the mixture's value is bold.
 
     A row is ``{"label", "mean", "low", "high", "kind": "arm"|"mixture"|"even", "panel"?}``. Bars
     follow the order of the rows, and each panel has its own axis. If the labels do not fit side by
@@ -82,7 +82,7 @@ def _layers(
     ends: Mapping[str, Any],
     text: Mapping[str, Any],
 ) -> list[Any]:
-    """Bars, intervals with their ends, and values; ``at`` encodes a field along the bars."""
+    """Draw bars, intervals with their ends, and values; ``at`` encodes a field along the bars."""
     base = chart_of(rows)
     font = {"fontSize": SMALL, "color": INK, **text}
     layers = [
@@ -124,7 +124,7 @@ def _tidy(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _extent(rows: Sequence[Row], padding: float) -> tuple[float, float]:
-    """From zero, or the lowest end, to beyond the bars and their values."""
+    """Return the range of the axis, with space for the values."""
     low = min(0.0, *(row[key] or 0.0 for row in rows for key in ("mean", "low")))
     high = max(row["top"] for row in rows)
     return low, high + padding * (high - low or 1)

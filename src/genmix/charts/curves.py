@@ -1,4 +1,4 @@
-"""Line charts with shaded 95% bands, and parameter sweeps with a dot at each value."""
+"""Draw line charts with shaded 95% bands, and parameter sweeps with a dot at each value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Panel:
 def curves(
     panels: Sequence[Panel], columns: int = 2, styles: Mapping[str, Style] | None = None
 ) -> VConcatChart:
-    """A line and a band for each series; each panel has its own axes, and all share one legend.
+    """Draw a line and a band for each series; each panel has its own axes, and all share one legend.
 
     ``styles`` sets the style of every series, in legend order, if the series are not policies.
     """
@@ -53,7 +53,7 @@ def sweep(
     log_x: bool = False,
     styles: Mapping[str, Style] | None = None,
 ) -> VConcatChart:
-    """Like ``curves``, with a dot at each value; ``log_x`` overrides that of the panels."""
+    """Draw curves with a dot at each value; ``log_x`` overrides that of the panels."""
     return _draw([replace(panel, log_x=log_x) for panel in panels], columns, True, styles)
 
 
@@ -97,7 +97,7 @@ def _panel(
 
 
 def isolated(rows: Sequence[Row]) -> list[Row]:
-    """Means without a neighbor, which a line would not show; rows are sorted by series and x."""
+    """Return the means without a neighbor, which a line would not show; sort rows by series and x first."""
     found = []
     for i, row in enumerate(rows):
         beside = [rows[j] for j in (i - 1, i + 1) if 0 <= j < len(rows)]

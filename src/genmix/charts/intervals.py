@@ -1,4 +1,4 @@
-"""Differences with 95% intervals, which show whether they exclude zero."""
+"""Draw differences with 95% intervals, which show whether they exclude zero."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DOT, HOLE = 30, 9
 
 
 def intervals(rows: Sequence[Mapping[str, Any]], x: str, columns: int = 2) -> VConcatChart:
-    """A dot with its interval for each label, and a line at zero; the dot is hollow if it includes zero.
+    """Draw a dot with its interval for each label, and a line at zero.
 
-    A row is ``{"label", "mean", "low", "high", "panel"?, "group"?}``. Groups have colors and a legend,
-    and are stacked within a label.
+    A row is ``{"label", "mean", "low", "high", "panel"?, "group"?}``. The dot is hollow if the interval
+    includes zero. Groups have colors and a legend, and are stacked within a label.
     """
     panels = by_panel(rows)
     across = layout.columns_for(len(panels), columns)

@@ -1,6 +1,6 @@
-"""Panels side by side with one legend below, sized for a two-column paper.
+"""Lay out panels side by side with one legend below, sized for a two-column paper.
 
-Vega's own legend uses columns as wide as the longest label; the legend here fills its rows.
+Vega's legend uses columns as wide as the longest label; this one fills its rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def columns_for(panels: int, columns: int) -> int:
 
 
 def panel_width(columns: int) -> int:
-    """A single panel fits one column of the paper; several share the full width."""
+    """Return the panel width; a single panel fits one column of the paper, several share the page."""
     return PAGE // max(columns, 2) - MARGIN
 
 
@@ -43,7 +43,7 @@ def panel_height(columns: int) -> int:
 
 
 def panel(layers: Iterable[Any], width: int, height: int, title: str) -> Any:
-    """Layers under a title at the same height in every panel, whatever the axes."""
+    """Stack layers under a title that is at the same height in every panel, whatever the axes."""
     alt = altair()
     lines = title_lines(title, width)
     above = 8 if isinstance(lines, str) else 8 + TITLE_LINE
@@ -59,7 +59,7 @@ def panel(layers: Iterable[Any], width: int, height: int, title: str) -> Any:
 def page(
     panels: Sequence[Any], columns: int, entries: Mapping[str, Style], shape: Shape = "line"
 ) -> VConcatChart:
-    """The panels in rows of ``columns``, each with its own axes, and a legend if there are entries."""
+    """Arrange panels in rows of ``columns``, each with its own axes; add a legend if there are entries."""
     alt = altair()
     grid = alt.concat(*panels, columns=columns, spacing={"row": GAP, "column": GAP})
     grid = grid.resolve_scale(x="independent", y="independent", color="independent")
@@ -81,7 +81,7 @@ class Names:
 
 
 def names_beside(names: Sequence[Sequence[str]], columns: int) -> Names:
-    """The panel width that remains next to the names of each panel."""
+    """Compute the panel width that remains next to the names of each panel."""
     shared = all(list(dict.fromkeys(n)) == list(dict.fromkeys(names[0])) for n in names)
     longest = min(max(text_width(name) for panel in names for name in panel), LONGEST_NAME) + 12
     whole_page = PAGE if columns > 1 else PAGE / 2 + max(0, longest - MARGIN)
@@ -90,7 +90,7 @@ def names_beside(names: Sequence[Sequence[str]], columns: int) -> Names:
 
 
 def legend(entries: Mapping[str, Style], shape: Shape, width: float) -> Any:
-    """The labels, each with its symbol, in as few rows as the width allows."""
+    """Draw the labels, each with its symbol, in as few rows as the width allows."""
     alt = altair()
     rows = _legend_rows({label: _entry_width(label, shape) for label in entries}, width)
     widest = max(sum(row.values()) for row in rows) - AFTER_LABEL
@@ -134,7 +134,7 @@ def _symbols(base: Any, y: Any, shape: Shape) -> list[Any]:
 
 
 def _legend_rows(widths: Mapping[str, float], width: float) -> list[dict[str, float]]:
-    """The fewest rows, as evenly filled as possible."""
+    """Split the labels into the fewest rows, filled as evenly as possible."""
     best = _fill_rows(widths, width)
     while width > max(widths.values()):
         width -= 5

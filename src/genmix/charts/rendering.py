@@ -14,7 +14,7 @@ from genmix.core.optional import require
 from genmix.errors import InputError
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML forbids. The converter does not reject them; it ends the process."""
+"""Characters that XML forbids. They would crash the converter, and with it the process."""
 
 PNG_SCALE = 2
 
@@ -24,14 +24,14 @@ def altair() -> Any:
 
 
 def chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A chart of these rows, passed as one JSON text because Altair validates values slowly."""
+    """Make a chart of these rows; pass them as one JSON string because Altair validates values slowly."""
     alt = altair()
     text = json.dumps(without_forbidden(list(rows)), ensure_ascii=False, allow_nan=False)
     return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))
 
 
 def without_forbidden(value: Any) -> Any:
-    """The same value with � in place of characters that XML forbids, in every text and key."""
+    """Replace characters that XML forbids with � in every text and key of a value."""
     if isinstance(value, str):
         return NOT_IN_XML.sub("\ufffd", value)
     if isinstance(value, Mapping):
@@ -49,7 +49,7 @@ def save(
     for name in formats:
         if name not in converters:
             raise InputError(
-                f"{name!r} is not a chart format; use some of {', '.join(converters)}."
+                f"{name!r} is not a chart format; choose from {', '.join(converters)}."
             )
     content = {name: render_chart(chart, name) for name in formats}
     stem = Path(stem)
@@ -62,7 +62,7 @@ def save(
 
 
 def render_chart(chart: Any, name: str) -> bytes:
-    """The chart as ``pdf``, ``png`` or ``svg``."""
+    """Render the chart as ``pdf``, ``png`` or ``svg``."""
     version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
     return _converters()[name](without_forbidden(chart.to_dict()), version)
 

@@ -18,7 +18,7 @@ def cleaned(
     where: str,
     optional: Sequence[str] = (),
 ) -> list[Row]:
-    """Rows with only these texts and numbers; NaN and infinity become None, which leaves a gap."""
+    """Keep only these texts and numbers of each row; NaN and infinity become None, which leaves a gap."""
     found = [_cleaned(row, texts, numbers, where, optional) for row in rows]
     if not found:
         raise InputError(f"{where} has no rows; pass at least one.")
@@ -26,12 +26,12 @@ def cleaned(
 
 
 def panel_name(title: str) -> str:
-    """The panel in an error message."""
+    """Name the panel in an error message."""
     return f"the panel {title!r}" if title else "the chart"
 
 
 def by_panel(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of each panel, in order of first appearance; an unnamed panel is ""."""
+    """Group rows by panel, in order of first appearance; the key of an unnamed panel is ""."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault(str(row.get("panel") or ""), []).append(row)
@@ -39,7 +39,7 @@ def by_panel(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 
 def unique(rows: Iterable[Mapping[str, Any]], key: str) -> list[str]:
-    """The distinct values of a column, in order of first appearance."""
+    """Return the distinct values of a column, in order of first appearance."""
     return list(dict.fromkeys(row[key] for row in rows))
 
 
@@ -73,7 +73,7 @@ def _cleaned(
     for key in (*texts, *numbers):
         if key not in row:
             raise InputError(
-                f"A row of {where} has no {key!r}; it has {', '.join(row) or 'nothing'}."
+                f"A row of {where} has no {key!r}; add it (found: {', '.join(row) or 'nothing'})."
             )
     found: Row = {key: str(row[key]) for key in texts}
     for key in (*numbers, *optional):

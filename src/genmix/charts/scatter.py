@@ -1,4 +1,4 @@
-"""Scatter plot, colored by group."""
+"""Draw a scatter plot, colored by group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scatter(
     colors: Mapping[str, str],
     height: int = 170,
 ) -> VConcatChart:
-    """One dot per row ``{"group", "x", "y"}``, in the order of the rows; ``colors`` has one per group."""
+    """Draw one dot per row ``{"group", "x", "y"}`` in the order of the rows; each group needs a color."""
     found = cleaned(rows, ("group",), ("x", "y"), "the chart")
     missing = next((row["group"] for row in found if row["group"] not in colors), None)
     if missing is not None:

@@ -1,4 +1,4 @@
-"""Stacked areas: the share of each arm over time."""
+"""Draw stacked areas: the share of each arm over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shares(
     log_x: bool = True,
     columns: int = 2,
 ) -> VConcatChart:
-    """Stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows."""
+    """Draw stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows."""
     panels = by_panel(rows)
     across = layout.columns_for(len(panels), columns)
     tidy = {title: _tidy(title, content, log_x) for title, content in panels.items()}
@@ -67,6 +67,6 @@ def _tidy(title: str, rows: Sequence[Mapping[str, Any]], log_x: bool) -> list[Ro
     where = panel_name(title)
     found = cleaned(rows, ("arm",), ("x", "share"), where)
     check_x(found, log_x, where)
-    # If one share is missing, leave a gap in all: otherwise the others would appear to shrink.
+    # If one share is missing, leave a gap in all; otherwise the others would appear to shrink.
     gaps = {row["x"] for row in found if row["share"] is None}
     return [{**row, "share": None if row["x"] in gaps else row["share"]} for row in found]

@@ -1,6 +1,6 @@
 """Colors, dashes and the theme of every figure.
 
-Policies use the color-blind-safe palette of Okabe and Ito, and the dash tells the kind of policy. Arms
+Policies use the color-blind-safe palette of Okabe and Ito, and the dash shows the kind of policy. Arms
 use the pale palette of Paul Tol, so that no area or bar is mistaken for a policy.
 """
 
@@ -45,7 +45,7 @@ POLICY_STYLES: dict[str, Style] = {
     "Uniform": Style(GRAY, DOTS),
     "Newton": Style(BLACK, DASH_DOT),
 }
-"""Learned mixtures are solid; oracles have long dashes, one-arm policies short ones."""
+"""Learned mixtures are solid; oracles have long dashes, and one-arm policies have short dashes."""
 
 FURTHER_SOLID = [Style(color) for color in (GREEN, ORANGE, SKY)]
 FURTHER = [
@@ -78,10 +78,10 @@ SMALL, MIDDLE = 8, 9
 
 
 def label_styles(labels: Iterable[str]) -> dict[str, Style]:
-    """A style for each label, in legend order.
+    """Assign a style to each label, in legend order.
 
-    Labels that are not policies get a style by their checksum, or the next free one on a collision, so
-    that a figure does not depend on the order of its rows.
+    The style of a label that is not a policy depends on its checksum; on a collision, the label gets the
+    next free style. Thus a figure does not depend on the order of its rows.
     """
     ordered = legend_order(labels)
     found = {label: style for label in ordered if (style := policy_style(label)) is not None}
@@ -94,7 +94,7 @@ def label_styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def policy_style(label: str) -> Style | None:
-    """The style of a known policy, or None."""
+    """Return the style of a known policy, or None."""
     if label in POLICY_STYLES:
         return POLICY_STYLES[label]
     delta = _delta(label)
@@ -102,7 +102,7 @@ def policy_style(label: str) -> Style | None:
 
 
 def legend_order(labels: Iterable[str]) -> list[str]:
-    """Policies in the order above, UCB variants by δ, then other labels as given."""
+    """Sort labels: policies as in ``POLICY_STYLES``, UCB variants by δ, then other labels as given."""
     names = list(POLICY_STYLES)
     unique = list(dict.fromkeys(labels))
 
@@ -116,7 +116,7 @@ def legend_order(labels: Iterable[str]) -> list[str]:
 
 
 def arm_colors(arms: Iterable[str]) -> dict[str, str]:
-    """A color for each arm by position; after nine arms the colors repeat, darker."""
+    """Assign a color to each arm by position; after nine arms, the colors repeat in darker shades."""
     found: dict[str, str] = {}
     for i, arm in enumerate(dict.fromkeys(arms)):
         turn, place = divmod(i, len(ARM_COLORS))
@@ -125,12 +125,12 @@ def arm_colors(arms: Iterable[str]) -> dict[str, str]:
 
 
 def arm_inks(arms: Iterable[str]) -> dict[str, str]:
-    """Colors of arms for dots and lines, readable on both white and dark pages."""
+    """Assign colors to arms for dots and lines, readable on both white and dark pages."""
     return {arm: _blend(color, "#000000", 0.3) for arm, color in arm_colors(arms).items()}
 
 
 def theme() -> dict[str, Any]:
-    """The Vega-Lite configuration of every figure; one pixel is one point on paper."""
+    """Return the Vega-Lite configuration of every figure; one pixel is one point on paper."""
     return {
         "background": "white",
         "font": FONT,
@@ -156,7 +156,7 @@ def theme() -> dict[str, Any]:
 
 
 def _place(label: str, taken: set[int]) -> int:
-    """The index of the label's own solid style, or of the next free style."""
+    """Return the index of the label's preferred solid style, or of the next free style."""
     first = zlib.crc32(label.encode()) % len(FURTHER_SOLID)
     solid = [(first + i) % len(FURTHER_SOLID) for i in range(len(FURTHER_SOLID))]
     places = [*solid, *range(len(FURTHER_SOLID), len(FURTHER))]
@@ -169,7 +169,7 @@ def _delta(label: str) -> float | None:
 
 
 def _shade(color: str, delta: float) -> str:
-    """Paler below the full δ, darker above."""
+    """Make the color paler below the full δ and darker above it."""
     if delta <= FULL_DELTA:
         return _blend(color, "#FFFFFF", 0.7 * (1 - delta / FULL_DELTA))
     return _blend(color, "#000000", 0.75 * (1 - FULL_DELTA / delta))

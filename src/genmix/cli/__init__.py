@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @contextmanager
 def plain_errors(
-    interrupted: Callable[[], str] = lambda: "interrupted before there was anything to show.",
+    interrupted: Callable[[], str] = lambda: "interrupted; there are no results.",
 ) -> Iterator[None]:
     """Turn bad input and Ctrl-C into one sentence on stderr instead of a traceback."""
     try:
@@ -66,7 +66,7 @@ def plain_errors(
 
 
 def printable_lines(text: object) -> str:
-    """Text that may quote other people's files and servers, safe to print in a terminal."""
+    """Make text that may quote files or servers safe to print in a terminal."""
     from genmix.core.text import printable
 
     return "\n".join(map(printable, str(text).split("\n")))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Goal(StrEnum):
-    """What the command line can score and optimize."""
+    """The objectives that the command line can score and optimize."""
 
     vendi = "vendi"
     rke = "rke"
@@ -51,7 +51,7 @@ OPTIONS: dict[Goal, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a command, and the names of the arrays to read from them."""
+    """The files that a command reads, and the names of the arrays in them."""
 
     files: Sequence[str]
     key: str | None
@@ -65,7 +65,7 @@ class ReferenceFile:
 
     path: Path
     content: Any
-    """Samples or Moments."""
+    """Either Samples or Moments."""
     encoder: str | None
 
 
@@ -92,7 +92,7 @@ def read_inputs(
 ) -> Inputs:
     """Validate the options, then read the files.
 
-    With ``neighbors`` the command itself uses a reference and ``k``, whatever the objective.
+    With ``neighbors``, the command itself uses a reference and ``k``, whatever the objective.
     """
     given = {name: value for name, value in options.items() if value is not None}
     has_reference = sources.reference is not None
@@ -114,7 +114,7 @@ def _check_options(goal: Goal, given: Iterable[str], extra: Sequence[str]) -> No
         if name not in accepted and name not in extra:
             goals = ", ".join(other for other, names in OPTIONS.items() if name in names)
             raise InputError(
-                f"{goal} does not accept --{name}, which is for {goals}; leave it out."
+                f"{goal} does not accept --{name}, which is for {goals}; remove the option."
             )
 
 
@@ -167,7 +167,7 @@ def _number_or_text(text: str) -> Any:
 
 
 def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
-    """The samples of each arm, from arguments ``PATH`` or ``NAME=PATH``."""
+    """Read the samples of each arm from arguments ``PATH`` or ``NAME=PATH``."""
     from genmix.data.features import Statistics, read_file
 
     paths: dict[str, Path] = {}
@@ -183,7 +183,7 @@ def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
     for name, rows in arms.items():
         if isinstance(rows, Statistics):
             raise InputError(
-                f"{paths[name]} has mu and sigma only, but an arm needs samples; pass a file of samples."
+                f"{paths[name]} has only mu and sigma, but an arm needs samples; pass a file of samples."
             )
     return arms
 
@@ -193,7 +193,7 @@ def _split_name(given: str) -> tuple[str, Path]:
     if not sign or Path(given).exists():
         return Path(given).stem, Path(given)
     if not name or not rest:
-        raise InputError(f"{given!r} is not NAME=PATH; give both, e.g. sdxl=a/features.npz.")
+        raise InputError(f"{given!r} is not NAME=PATH; pass both, e.g. sdxl=a/features.npz.")
     return name, Path(rest)
 
 
@@ -203,7 +203,7 @@ def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
 
     if path is None:
         if key is not None:
-            raise InputError("--reference-key needs a reference; pass --reference FILE, too.")
+            raise InputError("--reference-key needs a reference; also pass --reference FILE.")
         return None
     found = read_file(path, key)
     encoder = found.encoder if isinstance(found, Statistics) else None
@@ -211,17 +211,17 @@ def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
 
 
 def _encoder_name(given: str | None, real: ReferenceFile | None) -> str | None:
-    """The encoder given, or the one that the reference names."""
+    """Return the given encoder, or the one that the reference names."""
     stated = None if real is None else real.encoder
     if given is not None and stated is not None and given != stated:
         raise InputError(
-            f"--encoder is {given!r}, but the reference was made with {stated!r}; use the same encoder."
+            f"--encoder is {given!r}, but the reference was embedded with {stated!r}; use the same encoder."
         )
     return given or stated
 
 
 def neighbor_reference(real: ReferenceFile | None, k: int | None) -> Any:
-    """Reference samples for precision and recall; None if there are too few and ``k`` was not given."""
+    """Return reference samples for precision and recall; None if too few and ``k`` was not given."""
     from genmix.data.reference import Samples
 
     if real is None:

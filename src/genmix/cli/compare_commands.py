@@ -24,7 +24,7 @@ def compare(
     study: Annotated[
         Path,
         typer.Argument(
-            help="A study with recorded arms, or a run folder, whose samples are then the arms.",
+            help="A study with recorded arms, or a run folder whose samples are used as the arms.",
             show_default=False,
         ),
     ],
@@ -32,7 +32,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="Name of a policy; repeat the option for more. The first is tested against the others. "
-            "mixture-oracle and one-arm-oracle know the best mixture and the best arm.",
+            "The oracles, mixture-oracle and one-arm-oracle, know the best mixture and the best arm.",
             show_default="mixture-greedy, mixture-ucb, the oracles, one-arm-greedy",
         ),
     ] = None,
@@ -58,7 +58,7 @@ def compare(
 ) -> None:
     """Compare policies on the same arms with paired seeds.
 
-    Prints the final score of all samples, regret and its exponent, exploration and paired tests.
+    Prints the final score of all samples, the regret and its exponent, exploration and paired tests.
     Writes curves.parquet, shares.parquet, summary.json and figures (PDF and PNG). Samples are drawn
     with replacement from the recorded ones, so the best mixture is known exactly.
     """

@@ -34,8 +34,8 @@ def demo(
 ) -> None:
     """Run the bundled study: learn the best mixture of five generators of handwritten digits.
 
-    Leaves a run folder with its report, like 'genmix run'. Takes less than a minute. Calling it again
-    continues an interrupted demo, or shows the results of a finished one.
+    Like 'genmix run', it writes a run folder with a report. It takes less than a minute. Run it again to
+    continue an interrupted demo or to show the results of a finished one.
     """
     with plain_errors(lambda: stop_message(out)):
         from genmix.demo import run_demo
@@ -43,4 +43,4 @@ def demo(
         execute = partial(run_demo, out, budget, seed, objective.value)
         summary = run_with_view(execute, quiet, report=True)
     finish(summary, out, as_json)
-    typer.echo("Next, write a study of your own: genmix init my-study", err=True)
+    typer.echo("Next, write your own study: genmix init my-study", err=True)

@@ -1,4 +1,4 @@
-"""``genmix doctor``: what is installed, what a study still needs, and how to get it."""
+"""``genmix doctor``: show what is installed, what a study still needs, and how to install it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ TOOLS = {
     "mlflow": "the callback MLflow",
     "wandb": "the callback WandB",
 }
-"""Modules that commands need, whatever the study."""
+"""Modules that commands need regardless of the study, and what they are for."""
 
 FULL = 100 * 2**20
-"""The disk counts as full below this number of free bytes."""
+"""The disk is considered full if fewer bytes than this are free."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _base() -> Iterator[Finding]:
 
 
 def _threads() -> str:
-    """The number of threads that linear algebra uses."""
+    """Describe the number of threads that linear algebra uses."""
     if _is_installed("threadpoolctl"):
         pools = importlib.import_module("threadpoolctl").threadpool_info()
         counts = {pool["num_threads"] for pool in pools if pool.get("user_api") == "blas"}
@@ -122,7 +122,7 @@ def _disk() -> Finding:
 
 
 def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
-    """One finding per module that these kinds need, and one for the GPU if torch is among them."""
+    """Return one finding per module that these kinds need, and one for the GPU if they need torch."""
     users: dict[str, list[type[Any]]] = {}
     for kind in dict.fromkeys(kinds):
         for module in kind.needs:
@@ -134,7 +134,7 @@ def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    """One finding per plugin of an installed package."""
+    """Yield one finding per plugin of an installed package."""
     plugins = (*arm_plugins(), *encoder_plugins(), *objective_plugins(), *policy_plugins())
     for plugin in plugins:
         what = f"{plugin.group}: {plugin.name}"
@@ -174,7 +174,7 @@ def _gpu(absent: State) -> Finding:
             torch.cuda.get_device_name(0),
             torch.cuda.get_device_properties(0).total_memory,
         )
-    except Exception as error:  # a broken installation fails in many ways
+    except Exception as error:  # a broken installation can fail in many ways
         return Finding("GPU", absent, f"torch does not work ({type(error).__name__}: {error})")
     return Finding("GPU", "ok", f"{name}, {total / 2**30:.0f} GiB")
 
@@ -183,13 +183,13 @@ def _gpu(absent: State) -> Finding:
 
 
 def _settings(study: Study) -> dict[str, BaseModel]:
-    """The settings of the arms and the encoder, by the names that findings use."""
+    """Return the settings of the arms and the encoder, by the names that findings use."""
     found: dict[str, BaseModel] = {f"arm {label!r}": arm for label, arm in study.arms.items()}
     return found if study.encoder is None else found | {"encoder": study.encoder}
 
 
 def _variables(settings: Mapping[str, BaseModel]) -> list[Finding]:
-    """Whether the environment variables that the study names are set; never their values."""
+    """Check that the environment variables that the study names are set; never show their values."""
     users: dict[str, list[str]] = {}
     for owner, each in settings.items():
         for key, value in each.model_dump().items():
@@ -202,11 +202,11 @@ def _variables(settings: Mapping[str, BaseModel]) -> list[Finding]:
 def _variable(name: str, users: list[str]) -> Finding:
     if os.environ.get(name):
         return Finding(f"${name}", "ok", f"set ({listed(users)})")
-    return Finding(f"${name}", "missing", f"not set; put the secret in it ({listed(users)})")
+    return Finding(f"${name}", "missing", f"not set; set it to the secret ({listed(users)})")
 
 
 def _files(study: Study, settings: Mapping[str, BaseModel], folder: Path) -> list[Finding]:
-    """Whether the files, folders, programs and modules that the study names exist."""
+    """Check that the files, folders, programs and modules that the study names exist."""
     found = [_file("reference", path, folder) for path in reference_paths(study)]
     for owner, each in settings.items():
         for key, value in each.model_dump().items():
@@ -237,7 +237,7 @@ def _module(what: str, function: str, folder: Path) -> Finding:
     top = function.partition(":")[0].partition(".")[0]
     if any(place.exists() for place in (folder / f"{top}.py", folder / top)) or _is_installed(top):
         return Finding(what, "ok", function)
-    return Finding(what, "missing", f"there is no module {top}, neither in {folder} nor installed")
+    return Finding(what, "missing", f"the module {top} is neither in {folder} nor installed")
 
 
 def _program(what: str, program: str, folder: Path) -> Finding:
@@ -245,5 +245,5 @@ def _program(what: str, program: str, folder: Path) -> Finding:
     if found is not None:
         return Finding(what, "ok", str(found))
     return Finding(
-        what, "missing", f"there is no program {program}; install it, or correct its name"
+        what, "missing", f"the program {program} was not found; install it, or correct its name"
     )

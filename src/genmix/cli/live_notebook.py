@@ -18,7 +18,7 @@ INTERVAL = 0.5
 
 
 def in_notebook() -> bool:
-    """Whether a kernel displays HTML below the running cell."""
+    """Return whether a notebook kernel can display HTML below the running cell."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
@@ -42,13 +42,13 @@ class NotebookView:
         self._handle.update(self._html(render(live, self._tracker)))
 
     def finish(self, run: Any) -> None:
-        """Show the status of a run that was already finished; other runs keep their last update."""
+        """Show the status of a run that was already finished; otherwise keep the last update."""
         if not self._next:
             self._handle.update(self._html(f"<p>genmix: {_safe(run.status)}</p>"))
 
 
 def render(live: Live, tracker: Tracker) -> str:
-    """The progress bar, the status, and one row per arm."""
+    """Render the progress bar, the status and one row per arm."""
     status = _safe(", ".join(tracker.status(live)))
     budget, told = live.study.budget.samples, live.told
     bar = (

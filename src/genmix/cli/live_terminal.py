@@ -25,19 +25,19 @@ LINE_INTERVAL = 10.0
 """Seconds between plain lines."""
 
 SCORING_SHARE = 0.03
-"""Largest share of the time that computing scores for display may take."""
+"""Maximum fraction of the time spent on computing scores for display."""
 
 
 @dataclass
 class Scoreboard:
-    """Scores to display, computed less often the more they cost."""
+    """Scores to display; the longer they take to compute, the less often they are updated."""
 
     pooled: Scores | None = None
     singles: dict[str, Scores] = field(default_factory=dict)
     _scored: int = 0
-    """Samples when the scores were computed."""
+    """Number of samples when the scores were computed."""
     _told: int = 0
-    """Samples now."""
+    """Current number of samples."""
     _next: float = 0.0
 
     def update(self, live: Live) -> None:
@@ -64,7 +64,7 @@ def format_scores(scores: Scores) -> str:
 
 
 def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
-    """The arm with the best score of its own; for a sum, by its first term."""
+    """Return the arm that scores best alone; for a sum, by its first term."""
     if not singles:
         return None
 
@@ -83,14 +83,14 @@ class Tracker:
         self._start: tuple[float, int] | None = None
 
     def rate(self, live: Live) -> float:
-        """Samples per second in this session."""
+        """Return the number of samples per second in this session."""
         if self._start is None:
             self._start = (time.monotonic(), live.told)
         seconds = time.monotonic() - self._start[0]
         return (live.told - self._start[1]) / seconds if seconds > 0 else 0.0
 
     def status(self, live: Live) -> list[str]:
-        """Samples, rate, time left, cost, failures and suspended arms."""
+        """Describe samples, rate, time left, cost, failures and suspended arms."""
         budget, rate = live.study.budget, self.rate(live)
         told = f"{live.told}" if budget.samples is None else f"{live.told}/{budget.samples}"
         parts = [f"{told} samples", f"{rate:.3g}/s"]
@@ -127,7 +127,7 @@ class LineView:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _take_turn(self, live: Live, interval: float) -> bool:
-        """Whether to show something now: every ``interval`` seconds, and once more at the end of the run."""
+        """Return whether to update now: every ``interval`` seconds, and once more at the end of the run."""
         self._tracker.rate(live)
         ending = live.loop.reason is not None and not self._ending
         if time.monotonic() < self._next and not ending:

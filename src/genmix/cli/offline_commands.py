@@ -24,17 +24,18 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES",
-        help="One feature file per arm: PATH, which names the arm after the file, or NAME=PATH.",
+        help="One feature file per arm: PATH, or NAME=PATH to name the arm. Default name: the file's.",
         show_default=False,
     ),
 ]
 GoalOption = Annotated[Goal, typer.Option("--objective", help="The score to compute or optimize.")]
 Reference = Annotated[
     Path | None,
-    typer.Option(help="Feature file (or statistics, for fd) of reference samples."),
+    typer.Option(help="Feature file of reference samples; for fd, also a file of statistics."),
 ]
 Neighbors = Annotated[
-    int | None, typer.Option("--k", help="Neighbors for precision and density. Default: 5.")
+    int | None,
+    typer.Option("--k", help="Number of neighbors for precision and density. Default: 5."),
 ]
 Order = Annotated[float | None, typer.Option(help="Order of Vendi: above 0, or inf. Default: 1.")]
 KernelOption = Annotated[
@@ -49,11 +50,12 @@ Features = Annotated[
     typer.Option(help="Approximate the gaussian kernel with this many random frequencies."),
 ]
 Ddof = Annotated[
-    int | None, typer.Option(help="Covariances for fd: 0 divides by n, 1 by n-1. Default: 0.")
+    int | None,
+    typer.Option(help="For fd: 0 divides covariances by n, and 1 divides by n-1. Default: 0."),
 ]
 Unbiased = Annotated[
     bool | None,
-    typer.Option("--unbiased", help="Leave out self-pairs in rke and kd."),
+    typer.Option("--unbiased", help="Omit self-pairs in rke and kd."),
 ]
 Key = Annotated[
     str | None, typer.Option(help="Array, column or field to read from the arms' files.")
@@ -86,7 +88,7 @@ def score(
 ) -> None:
     """Score every file, and all files pooled.
 
-    With reference samples, also prints precision, density, recall and coverage.
+    With reference samples, it also prints precision, density, recall and coverage.
     """
     with plain_errors():
         import genmix as gx
@@ -130,7 +132,7 @@ def mixture(
     encoder: EncoderName = None,
     as_json: Json = False,
 ) -> None:
-    """Find the best mixture of the files, with a certificate.
+    """Find the best mixture of the arms, with a certificate.
 
     The gap bounds how far the mixture's loss can be above the minimum over all mixtures.
     """
@@ -159,7 +161,7 @@ def diagnose(
         int, typer.Option(help="Number of random subsamples for means and standard deviations.")
     ] = 0,
     subsample: Annotated[
-        int | None, typer.Option(help="Samples per arm in a subsample. Default: half.")
+        int | None, typer.Option(help="Samples per arm in a subsample. Default: half of them.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the subsamples.")] = 0,
     gamma: Annotated[

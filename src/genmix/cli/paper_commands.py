@@ -31,24 +31,24 @@ genmix paper --all --features dgm-eval/ --out results
 def paper(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAMES]...", help="Names of the items; see --list."),
+        typer.Argument(metavar="[NAMES]...", help="Names of items; see --list."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Make every item.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few repeats and rounds; takes minutes.")
+        bool, typer.Option("--quick", help="Use few repeats and rounds; this takes minutes.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Output folder; each item gets a subfolder.")
     ] = Path("paper"),
     features: Annotated[
         Path | None,
-        typer.Option(help="The paper's own feature files, one folder per dataset; see --list."),
+        typer.Option(help="The paper's feature files, one folder per data set; see --list."),
     ] = None,
     worlds: Annotated[
         Path | None,
         typer.Option(
-            help="The recorded worlds to use in their place. Default: $GENMIX_WORLDS, or the folder "
-            "'worlds' here or in the repository."
+            help="The recorded worlds to use without --features. Default: $GENMIX_WORLDS, or the folder "
+            "'worlds' in the current folder or in the repository."
         ),
     ] = None,
     workers: Annotated[
@@ -63,8 +63,8 @@ def paper(
 
     Each item writes tables (Parquet), figures (PDF and PNG) and a page with the paper's values next to
     ours. Without --features, recorded worlds replace the paper's data. Existing items with the same
-    settings are kept, so the same command continues after an interruption. Exits with 2 if an item
-    failed, 130 after Ctrl-C.
+    settings are kept, so the same command continues after an interruption. The exit code is 2 if an item
+    failed, and 130 after Ctrl-C.
     """
     with plain_errors():
         from genmix.paper import ITEMS, Settings
@@ -90,13 +90,13 @@ def paper(
 
 
 def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[Item]:
-    """The requested items, without duplicates."""
+    """Return the requested items, without duplicates."""
     from genmix.study.problems import nearest
 
     if every and names:
         raise InputError(f"--all already includes {names[0]}; pass names or --all, not both.")
     if not every and not names:
-        raise InputError("no items were given; pass names from --list, or --all.")
+        raise InputError("no items were requested; pass names from --list, or --all.")
     for name in names:
         if name not in items:
             close = nearest(name, items)
@@ -121,7 +121,7 @@ def check(settings: Settings) -> None:
 def make_all(
     items: Sequence[Item], settings: Settings, as_json: bool
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Make the items that do not exist yet; return all results, and whether any item failed."""
+    """Make the items that do not exist yet; return all results and whether any item failed."""
     results: list[dict[str, Any]] = []
     failed = False
     for place, item in enumerate(items, 1):
@@ -169,7 +169,7 @@ def make(item: Item, settings: Settings) -> dict[str, Any]:
 
 
 def print_items(items: Sequence[Item], as_json: bool) -> None:
-    """List the items: what each makes, what it needs from --features, and what replaces that."""
+    """List the items: what each makes, what it needs from --features, and what is used without them."""
     from genmix.paper.feature_files import RULE
 
     fields = ("name", "title", "needs", "stands_in", "choice")

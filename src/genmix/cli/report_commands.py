@@ -22,10 +22,10 @@ def report(
         typer.Option("--out", "-o", help="Output file. Default: report.html in the run folder."),
     ] = None,
 ) -> None:
-    """Write the report of a run: one HTML file that needs no network.
+    """Write the report of a run: one HTML file that works offline.
 
-    Says what the mixture is worth, whether it has converged and what to do next. Shows charts, a table
-    of the arms, samples and settings. Works for a run that is still in progress, too.
+    It says how good the mixture is, whether it has converged and what to do next. It shows charts, a
+    table of the arms, samples and settings. It also works for a run that is still in progress.
     """
     with plain_errors():
         from genmix.report import write_report
@@ -71,7 +71,9 @@ def dashboard(
     runs: Annotated[Path, typer.Argument(help="The folder that contains the runs.")] = Path("runs"),
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on. Any address other than this one needs a token."),
+        typer.Option(
+            help="Address to listen on. Any address other than the default needs a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
@@ -80,14 +82,14 @@ def dashboard(
         str | None,
         typer.Option(
             envvar="GENMIX_DASHBOARD_TOKEN",
-            help="Secret that a browser must present once to get access.",
+            help="Secret that a user must enter once in the browser to get access.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Show runs live in a browser; compare, stop and resume them.
 
-    Prints its address and serves until Ctrl-C. Runs continue after it stops.
+    It prints its address and runs until Ctrl-C. Runs continue after it stops.
     """
     with plain_errors():
         from genmix.dashboard.server import serve

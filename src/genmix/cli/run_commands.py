@@ -43,13 +43,13 @@ def check(
     study: StudyFile,
     draw: Annotated[
         bool,
-        typer.Option(help="Draw and embed one sample per arm (paid arms charge for it)."),
+        typer.Option(help="Draw and embed one sample per arm. Paid arms charge for it."),
     ] = True,
     as_json: Json = False,
 ) -> None:
     """Validate a study and draw one sample from every arm.
 
-    Exits with 2 if it finds a problem.
+    The exit code is 2 if there is a problem.
     """
     with plain_errors():
         from genmix.runs.check import check_study, print_checks
@@ -75,9 +75,9 @@ def run(
 ) -> None:
     """Run a study: generate samples, learn the mixture, and save everything in a run folder.
 
-    Ctrl-C stops the run cleanly, a second Ctrl-C stops it at once; 'genmix resume' continues it in
-    either case. Exits with 0 when the budget is spent, 2 if the study cannot start, 3 if the run had to
-    stop early, 130 after Ctrl-C.
+    Ctrl-C stops the run cleanly, and a second Ctrl-C stops it immediately; 'genmix resume' continues it
+    in either case. The exit code is 0 when the budget is spent, 2 if the study cannot start, 3 if the run
+    had to stop early, and 130 after Ctrl-C.
     """
     folder = out
     with plain_errors(lambda: stop_message(folder)):
@@ -96,7 +96,7 @@ def resume(
 ) -> None:
     """Continue a run that was interrupted, killed or stopped by an error.
 
-    Never pays for the same sample twice. Uses the exit codes of 'genmix run'.
+    It never pays for the same sample twice. The exit codes are those of 'genmix run'.
     """
     with plain_errors(lambda: stop_message(folder)):
         from genmix.runs.run import continue_run, is_finished
@@ -127,10 +127,10 @@ def export(
 
 @app.command(epilog="Example: genmix doctor study.yaml")
 def doctor(
-    study: Annotated[Path | None, typer.Argument(help="A study to examine.")] = None,
+    study: Annotated[Path | None, typer.Argument(help="The study file to check.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is installed, what is missing (for a study), and how to install it."""
+    """Show what is installed, what is missing for a study, and how to install it."""
     with plain_errors():
         from genmix.cli.doctor import examine, print_findings
 
@@ -155,27 +155,25 @@ def run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
         options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
         options.hard_stop = _exit_now
         options.report &= report
-        with redirect_stdout(sys.stderr):  # keep what arms print out of the result
+        with redirect_stdout(sys.stderr):  # stdout is for the result, not for what arms print
             summary: dict[str, Any] = execute(options).summary
     return summary
 
 
 def _exit_now() -> None:
-    """Exit without waiting for busy threads: the journal already has every sample that arrived."""
-    sys.stderr.write("\ngenmix: stopped at once; continue with genmix resume.\n")
+    """Exit without waiting for busy threads; the journal already has every sample that arrived."""
+    sys.stderr.write("\ngenmix: stopped immediately; continue with genmix resume.\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 
 
 def stop_message(folder: Path | None) -> str:
-    """The message for a run that a second Ctrl-C ended."""
+    """Return the message for a run that was stopped by a second Ctrl-C."""
     from genmix.runs.journal_schema import JOURNAL
 
     if folder is None or not (folder / JOURNAL).exists():
         return "interrupted before any sample was generated."
-    return (
-        f"stopped at once. All samples are saved in {folder}. Continue with: genmix resume {folder}"
-    )
+    return f"stopped immediately. The samples are saved in {folder}. Continue with: genmix resume {folder}"
 
 
 def finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The summary at the end of a run: a table of the arms, scores, cost, failures, and where the data is."""
+"""Print the summary at the end of a run: a table of the arms, scores, cost, failures, and the run folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_summary(summary: dict[str, Any], folder: Path) -> None:
 
 
 def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The head of the table, and one row per arm."""
+    """Return the header of the table and one row per arm."""
     names = list(summary["score"] or {})
     head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]
     rows = []
@@ -41,7 +41,7 @@ def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
-    """The text below the table."""
+    """Return the lines below the table."""
     lines = []
     for title, key in (("All samples", "pooled_score"), ("Final mixture", "score")):
         for name, score in (summary[key] or {}).items():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genmix.objectives import Score
 
 PLAIN_LINES = 8
-"""Number of progress lines that a long command prints when there is no terminal."""
+"""Number of progress lines that a long command prints without a terminal."""
 
 
 def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
@@ -105,14 +105,17 @@ def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Like ``counter``, with a known total."""
+    """Show progress like ``counter``, with a known total."""
     with counter(title) as report:
         yield lambda done: report(done, total)
 
 
 @contextmanager
 def counter(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, or occasional lines without a terminal; call it with done and total."""
+    """Show a progress bar on stderr, or occasional lines without a terminal.
+
+    Call the function that it yields with the number of completed steps and the total.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
