@@ -234,7 +234,7 @@ def test_bad_names_and_folders_are_one_sentence(folder: Path) -> None:
     assert "--all" in refused(TABLE, "--all")
     assert "absent" in refused(TABLE, "--features", "absent")
     (folder / "empty").mkdir()
-    assert "empty has no dataset of the paper (it contains nothing)" in refused(
+    assert "empty contains no dataset of the paper (found: nothing)" in refused(
         TABLE, "--features", "empty"
     )
     (folder / "file").write_text("")

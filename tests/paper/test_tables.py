@@ -115,7 +115,7 @@ def test_the_papers_innovation_table_is_below_and_called_other_data(innovation: 
     published = innovation.tables["published"]
     assert len(published) == sum(map(len, INNOVATION.values())) == 24
     ours, paper = innovation.text.split("### The paper's table")
-    assert "data differ from breeds, boots, city, fashion: only" in paper
+    assert "data differ from breeds, boots, city, fashion, so only" in paper
     assert "| FFHQ             |         Efficient-VDVAE | 0.008 |" in paper
     assert "δ in the paper" not in ours
     assert "fashion (in place of FFHQ, ImageNet, LSUN-Bedroom)" in ours

@@ -148,5 +148,5 @@ class Evaluation:
 
 
 def _upper_median(times: list[float]) -> float:
-    """Return the smallest time that at least half of the times do not exceed."""
+    """Return the median time; of two middle times, the later one."""
     return sorted(times)[len(times) // 2]

@@ -63,7 +63,7 @@ class Plan:
         for variant in variants.values():
             if variant.policy is not None:
                 variant.policy.check(arms, arms, variant.objective or objective)
-        with threadpool_limits(1):  # identical results in every process
+        with threadpool_limits(1):  # one thread, so that results are identical in every process
             fixed = objective.fix_bandwidths(pools)
             variants = {label: _fix_bandwidths(each, pools) for label, each in variants.items()}
         plan = cls(world, fixed, variants, whole(repeats, "repeats", 1), options)

@@ -109,8 +109,8 @@ def find_worlds(folder: Path | None = None) -> Path:
         if any(place.glob("*/world.json")):
             return place
     raise InputError(
-        "could not find the recorded worlds; pass the folder 'worlds' of the genmix repository with "
-        f"--worlds or ${VARIABLE}."
+        "could not find the recorded worlds; pass the 'worlds' folder of the genmix repository with "
+        f"--worlds, or set ${VARIABLE}."
     )
 
 

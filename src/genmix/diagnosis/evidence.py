@@ -140,7 +140,7 @@ class _HalfStatistics:
     """The statistics of one half of the samples, with substitutes for every arm.
 
     With m arms, slot i contains arm i and slot m + i its substitutes. If there are fewer substitutes than
-    samples, slot 2m + i contains equally few samples of the arm, so that the comparison is fair.
+    samples, slot 2m + i contains only that many samples of the arm, so that the comparison is fair.
     """
 
     def __init__(self, arms: Mapping[str, Batch], objective: Objective) -> None:

@@ -1,6 +1,6 @@
 """The constants of the paper's log-Vendi theorem, as printed. In high dimensions they are vacuous.
 
-The lemma with the −1 covers log-Vendi alone. With an additional linear term of weight w the paper gives a
+The lemma with the −1 covers log-Vendi alone. With an additional linear term of weight w, the paper states a
 single floor, without the −1 and with + w.
 """
 
@@ -99,16 +99,16 @@ class Theory:
         vacuous = " (vacuous)" if self.floor_without_one == 0 else ""
         printed = "" if self.floor is None else f"{self.floor:.3g}, without the −1 "
         needed = (
-            "no warm start makes it positive"
+            "no warm start makes this bound positive"
             if math.isinf(self.warm_start)
-            else f"a warm start of {self.warm_start:.4g} samples per arm makes it positive"
+            else f"a warm start of {self.warm_start:.4g} samples per arm makes this bound positive"
         )
         return (
-            f"Theory, as printed, at T = {self.horizon} and δ = {self.confidence:g}: "
+            f"Theory, as printed in the paper, at T = {self.horizon} and δ = {self.confidence:g}: "
             f"ν_0 = {self.nu:.4g}, ε_0 = {self.epsilon:.4g}, concentration radius {self.radius:.4g}\n"
-            f"Theory, as printed: every weight is at least {printed}"
+            f"Theory, as printed in the paper: every weight is at least {printed}"
             f"{self.floor_without_one:.3g}{vacuous}; {needed}\n"
-            f"Theory, as printed: the regret is at most C × {self.bound_shape:.4g}; "
+            f"Theory, as printed in the paper: the regret is at most C × {self.bound_shape:.4g}; "
             "the paper does not state C"
         )
 

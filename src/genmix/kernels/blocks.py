@@ -62,7 +62,7 @@ class Blocks:
         return False
 
     def accurate_block(self, left: Any, right: Array) -> Array:
-        """Compute the same as :meth:`block`, without the cancellation."""
+        """Compute the block without the cancellation."""
         return self.block(left, right)
 
     def matrix(self, x: Array, y: Array) -> Array:

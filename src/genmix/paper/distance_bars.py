@@ -1,8 +1,8 @@
 """The Fréchet distance of every arm and of the best mixture.
 
 Small sets have larger distances than large sets, and a weighted mixture of all samples is a larger set than
-any arm. Every bar is therefore a set of the same size: the held-out half of an arm, or as many samples drawn
-from the held-out halves by the weights of a mixture. The weights come from the other halves.
+any arm. Every bar therefore shows a set of the same size: the held-out half of an arm, or as many samples
+drawn from the held-out halves by the weights of a mixture. The weights come from the other halves.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def check_folder(folder: Path) -> None:
         )
     if not any(has_dataset(folder, key) for key in DATASETS):
         raise InputError(
-            f"{folder} has no dataset of the paper (it contains {_names(folder)}); "
+            f"{folder} contains no dataset of the paper (found: {_names(folder)}); "
             f"add a folder named {listed(DATASETS, 'or')}."
         )
 
@@ -131,11 +131,14 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
     known = DATASETS[dataset]
     place = _dataset_folder(folder, known)
     if place is None:
-        raise InputError(f"{folder} contains {_names(folder)}; add a folder named {known.key}.")
+        raise InputError(
+            f"{folder} does not contain {known.title} (found: {_names(folder)}); "
+            f"add a folder named {known.key}."
+        )
     files = [_read_name(path, place) for path in _feature_files(place)]
     if not files:
         raise InputError(
-            f"{place} contains no feature files ({_names(place)}); "
+            f"{place} contains no feature files (found: {_names(place)}); "
             f"add one for each of {', '.join(known.models)} and one for the real data."
         )
     chosen, files = _of_encoder(files, known, place, encoder)

@@ -164,7 +164,7 @@ def newton_path(loss: Loss, start: Vector) -> Iterator[dict[str, Any]]:
 
 
 def best_rates(gaps: Rows) -> dict[str, float]:
-    """Return each objective's rate with the smallest gap after all steps from the uniform start."""
+    """Return, for each objective, the rate with the smallest gap after all steps from the uniform start."""
     found = {}
     for objective in TITLES:
         last = [r for r in _of(gaps, objective, "uniform") if r["step"] == STEPS[-1]]
@@ -304,7 +304,7 @@ def report(data: LoadedDataset, settings: Settings, gaps: Rows, compared: Rows) 
         f"### {data.title}",
         data_line(data.world),
         f"Steps are counted on the loss of all samples, along the first {dimension} principal directions "
-        "of the reference. The gap is certified: the loss exceeds the minimum by at most that much. Every "
+        "of the reference. The gap is certified: the loss exceeds the minimum by at most the gap. Every "
         "evaluation of the loss needs an eigendecomposition.",
     ]
     for objective, title in TITLES.items():
@@ -356,7 +356,7 @@ def _percent(row: dict[str, Any]) -> str:
 ITEMS = (
     Item(
         "ablation-solver",
-        "EG with different steps, step sizes and starts against Newton: the gap and the effect on a run",
+        "EG with different step counts, step sizes and starts against Newton: gap and effect on a run",
         "ffhq with real data",
         "fashion",
         choices("start", "step"),

@@ -59,7 +59,7 @@ class Learner:
         self.growth = number(growth, "resolve_growth", 0.0)
         self.arms = {label: ArmRecord(i, label) for i, label in enumerate(labels)}
         self.template: Array | None = None
-        """An empty ``(0, d)`` array on the library and device of the samples."""
+        """An empty ``(0, d)`` array in the array library and on the device of the samples."""
         self.pending: list[PendingSample] = []
         self.resolved: Objective | None = None
         """The objective with its bandwidths fixed."""

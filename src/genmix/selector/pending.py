@@ -54,7 +54,7 @@ def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
 
 
 def unpack(packed: Mapping[str, Any], template: Array) -> list[PendingSample]:
-    """Restore packed samples on the library and device of ``template``."""
+    """Restore packed samples in the array library and on the device of ``template``."""
     columns = (packed["arms"], packed["rows"], packed["quality"], packed["cost"])
     return [
         PendingSample(arm, like(np.asarray(row)[None, :], template), quality, cost)

@@ -32,12 +32,12 @@ def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]
     missing = has_missing(described)
     if missing is not None:
         raise InputError(
-            f"the state was saved with your function {missing}, which it cannot contain; "
+            f"the state does not contain the custom function {missing}, because functions cannot be saved; "
             "pass the same objective= again, including that function."
         )
     if objective is not None and described != objective:
         raise InputError(
-            f"the state was saved with {described!r}; pass that objective, or leave it out."
+            f"the state was saved with {described!r}; pass that objective, or omit it."
         )
     return described, resolved
 

@@ -200,7 +200,7 @@ class Selector(Readings):
         >>> sel.tell(ticket, [1.0, 0.0])
         Traceback (most recent call last):
         ...
-        genmix.errors.InputError: ticket 0 was told or failed before; tell each ticket only once.
+        genmix.errors.InputError: ticket 0 has already been told or failed; tell each ticket only once.
         """
         self.tell_all([(ticket, embedding, quality, cost)])
 
@@ -242,7 +242,7 @@ class Selector(Readings):
             self._learner.update()
 
     def fail(self, ticket: Ticket | int) -> None:
-        """Return a ticket whose sample could not be generated.
+        """Report that the sample of a ticket could not be generated.
 
         Failures do not change the weights; retire an arm that keeps failing.
 
@@ -302,7 +302,7 @@ class Selector(Readings):
         remaining = [name for name in self.arms if name != label]
         if not remaining:
             raise InputError(
-                f"the arm {label!r} is the last one; add another before you retire it."
+                f"the arm {label!r} is the only active arm; add another before you retire it."
             )
         learner = self._learner
         learner.policy.check(list(learner.arms), remaining, learner.described)

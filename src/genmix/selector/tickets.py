@@ -51,7 +51,9 @@ def find_ticket(ticket: Ticket | int, in_flight: Mapping[int, Ticket], next_id: 
     if found is not None and (found == ticket or not isinstance(ticket, Ticket)):
         return found
     if found is None and 0 <= number < next_id:
-        raise InputError(f"ticket {number} was told or failed before; tell each ticket only once.")
+        raise InputError(
+            f"ticket {number} has already been told or failed; tell each ticket only once."
+        )
     raise InputError(
         f"ticket {number} does not belong to this selector; pass a ticket that its ask returned."
     )
