@@ -141,7 +141,9 @@ def run_plan(
         whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:
         # The code of custom functions and classes can change while the key stays the same.
-        store = TrialStore(Path(out if out is not None and plan.has_stable_keys else scratch, RUNS))
+        store = TrialStore(
+            Path(out if out is not None and plan.has_stable_keys else scratch, RUNS).resolve()
+        )
         _run_missing(plan, store, workers, progress)
         trials = [store.read(plan.key(*trial), trial[0]) for trial in plan.trials]
     return Comparison(plan, trials)

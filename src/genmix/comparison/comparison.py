@@ -299,7 +299,7 @@ class Comparison:
         what : {"pooled", "mixture", "regret", "least_share"}
             The curve.
         policies : sequence of str, optional
-            Labels; by default all.
+            Labels of the policies; by default all.
 
         Returns
         -------

@@ -6,8 +6,8 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,13 +17,17 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from genmix.errors import GenmixError
+from genmix.errors import GenmixError, StorageError
 
 Job = Callable[[Any, Any], Any]
 """A function of the data that all jobs share and of one job."""
 
-SAFE_PATH = "PYTHONSAFEPATH"
-"""Workers start with ``python -m``, which would otherwise import modules from the current folder."""
+WORKER_ENVIRONMENT = {
+    "PYTHONSAFEPATH": "1",  # python -m would otherwise import modules from the current folder
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
 
 POLL_SECONDS = 0.2
 
@@ -33,63 +37,67 @@ def run_jobs(
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield ``(index, function(shared, job))`` as jobs finish, by default on one process per core.
 
-    Every job runs on one thread, so results do not depend on the number of processes. Closing the
-    generator or raising an exception stops the workers.
+    Every job runs on one thread, so results do not depend on the number of processes. If ``shared``
+    cannot be pickled, the jobs run in this process. The workers end with the generator.
     """
     import joblib
 
     workers = min(joblib.cpu_count() if workers is None else workers, len(jobs))
-    if workers > 1:
-        yield from _in_workers(function, shared, jobs, workers)
-    else:
-        for index, job in enumerate(jobs):
-            yield index, _on_one_thread(function, shared, job)
+    with TemporaryDirectory() as scratch:
+        file = Path(scratch, "shared.pickle")  # loaded once per worker, not once per job
+        if workers > 1 and _dump(function, shared, file):
+            yield from _in_workers(file, jobs, workers)
+        else:
+            for index, job in enumerate(jobs):
+                yield index, _on_one_thread(function, shared, job)
 
 
-def _in_workers(
-    function: Job, shared: Any, jobs: Sequence[Any], workers: int
-) -> Generator[tuple[int, Any], None, None]:
+def _dump(function: Job, shared: Any, file: Path) -> bool:
+    """Write what the workers share; return False if it cannot be pickled, e.g. because of a lock."""
     import joblib
 
-    with TemporaryDirectory() as scratch, _safe_path():
-        file = Path(scratch, "shared.pickle")  # loaded once per worker, not once per job
-        joblib.dump(joblib.wrap_non_picklable_objects((function, shared), keep_wrapper=False), file)
-        with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-            parallel = joblib.Parallel(
-                workers,
-                return_as="generator_unordered",
-                batch_size=1,
-                initializer=_start_worker,
-                initargs=(os.getpid(),),
-            )
-            results = parallel(
-                joblib.delayed(_run_job)(str(file), index, job) for index, job in enumerate(jobs)
-            )
-        try:
-            # Avoid ``yield from``, so that joblib's generator is closed only below.
-            while (finished := next(results, None)) is not None:
-                yield finished
-        except BrokenProcessPool as error:
-            raise GenmixError(
-                "a worker process was killed, perhaps because memory ran out; try again with fewer workers."
-            ) from error
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib warns about canceled jobs
-                results.close()
+    wrapped = joblib.wrap_non_picklable_objects((function, shared), keep_wrapper=False)
+    try:
+        joblib.dump(wrapped, file)
+    except OSError as error:
+        raise StorageError(
+            f"could not write {file} ({error.strerror}); free some space for temporary files."
+        ) from error
+    except Exception:  # pickling runs the code of others and can raise anything
+        return False
+    return True
+
+
+def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
+    """Yield results of worker processes that belong to this call alone and end with it."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    executor = ProcessPoolExecutor(
+        workers, initializer=_start_worker, initargs=(os.getpid(),), env=WORKER_ENVIRONMENT
+    )
+    try:
+        with _without_interrupts():  # workers start here and inherit that
+            futures = [
+                executor.submit(_run_job, str(file), index, job) for index, job in enumerate(jobs)
+            ]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise GenmixError(
+            "a worker process was killed, perhaps because memory ran out; try again with fewer workers."
+        ) from error
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
+def _without_interrupts() -> Iterator[None]:
+    """Postpone Ctrl-C in this thread, and block it in processes that are started meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # -- in a worker -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from genmix.errors import InputError
 
 LEVEL = 0.95
 LEAST_TIMES = 5
-"""Points needed to fit a slope."""
+"""Minimum number of times needed to fit a slope."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def exponent(
     warm: int = 0,
     before: NDArray[np.float64] | None = None,
 ) -> Exponent | None:
-    """Fit the exponent of mean ``regret``, shape ``(repeats, points)``, in the time since the warm start.
+    """Fit how the mean ``regret``, shape ``(repeats, points)``, grows with the time since the warm start.
 
     The fit uses the last decade of that time. ``warm`` is the number of samples in the warm start, and
     ``before`` the regret of each repeat at its end. Returns None if there are too few times or repeats,

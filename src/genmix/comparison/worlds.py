@@ -1,4 +1,4 @@
-"""Worlds: arms to compare policies on, as finite pools of samples.
+"""Worlds: finite pools of samples for the arms that policies are compared on.
 
 A sample of an arm is a row of its pool, drawn with replacement. The pools are therefore the
 distributions of the arms, so the population loss and the best mixture are known exactly.
@@ -178,7 +178,7 @@ def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) 
 def _blocks(total: int, arms: int) -> NDArray[np.int64]:
     if total < arms:
         raise InputError(
-            f"d is {total + 4}; pass at least {arms + 4}: four shared modes and one per arm."
+            f"d is {total + 4}; pass at least {arms + 4}, for four shared modes and one per arm."
         )
     return apportion(np.full(arms, 1 / arms), total)
 

@@ -1,4 +1,4 @@
-"""Evidence from random halves of the samples that an arm is needed beyond chance.
+"""Evidence that an arm is needed beyond chance, from random halves of the samples.
 
 More samples of any kind lower the minimum loss, so copies of one generator all look useful on the samples
 that the weights were fitted to. Here an arm competes with equally many samples of the other arms, its
@@ -35,9 +35,9 @@ MIN_SAMPLES = 10
 class Evidence:
     """What random halves show about an arm, without optimistic bias on average.
 
-    Substitutes are as many samples as the arm has in its half, but drawn from the best mixture of the other
-    arms, from their other halves. Like any additional samples, they lower the loss. If the arm resembles
-    the others, they are as good as its own samples.
+    Substitutes are drawn from the best mixture of the other arms, using their other halves. There are as many
+    substitutes as the arm has samples in its half. Like any additional samples, they lower the loss. If the
+    arm resembles the others, they are as good as its own samples.
     """
 
     innovation: Spread
@@ -165,7 +165,7 @@ class _HalfStatistics:
         return self.solver.solve(self.tally.loss(slots), np.full(self.size, 1 / self.size))
 
     def loss_increases(self, arm: int, best: Solution, gamma: float) -> tuple[float, float]:
-        """Return how much the minimum loss increases if substitutes take the share, or all but γ of it."""
+        """Return the increase of the minimum loss if substitutes take the arm's share, or all but γ of it."""
         own, substitute, fewer = (arm + k * self.size for k in range(3))
         if not self.tally.counts[substitute]:
             return math.nan, math.nan

@@ -122,7 +122,7 @@ class PairedGain:
     policy: str
     other: str
     names: tuple[str, str]
-    """Both policies with their remarks."""
+    """Labels of both policies with their remarks."""
     t: int
     gain: Interval
     """Positive if better, whether the score is maximized or minimized."""

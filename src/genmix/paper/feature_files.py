@@ -60,7 +60,7 @@ class LoadedDataset:
 
     world: World
     datasets: tuple[str, ...]
-    """The datasets of the paper that these data are, or that they replace."""
+    """The datasets of the paper that these data come from or replace."""
     is_paper: bool
     """Whether these are the paper's models, so that its numbers can be compared with ours."""
 

@@ -35,7 +35,7 @@ class Settings:
     features: Path | None = None
     """The folder of the paper's own feature files, if available."""
     workers: int | None = 1
-    """Number of processes; None for one per core."""
+    """Number of processes; None means one per core."""
     seed: int = 0
     out: Path = Path("paper")
     progress: Callable[[str], None] = field(default=lambda line: None)
