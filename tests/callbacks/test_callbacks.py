@@ -102,7 +102,7 @@ def test_an_end_that_fails_is_told_and_nothing_else(tmp_path: Path) -> None:
     run = feature_run(tmp_path, 60, callbacks=[Rude()], note=notes.append)
     assert run.status == "finished"
     assert [line for line in notes if "no end" in line] == [
-        "after the run: no end; the run itself is complete"
+        "error after the run: no end; the run itself is complete"
     ]
 
 

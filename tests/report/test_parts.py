@@ -288,7 +288,7 @@ def test_an_arm_that_left_is_still_scored(tmp_path: Path) -> None:
     assert "worse than the best single arm, good" in score
     assert "a uniform mixture of the remaining arms" in score
     assert "minimum over all mixtures of the remaining arms." in convergence_sentence(facts)
-    assert "weights the remaining arms equally" in render_page(facts)
+    assert "gives the remaining arms equal weight" in render_page(facts)
     assert not [step for step in advise(facts) if step.kind == "single"]
 
 

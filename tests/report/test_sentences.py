@@ -112,12 +112,12 @@ def test_the_score_against_the_best_arm_and_even_shares(facts: Facts) -> None:
         vs_uniform=against(1200, 2.8, 3.5, 0.4),
     )
     assert score_sentences(told) == [
-        "It scores Vendi 3 ↑. In sets of 40 samples, it is 50% better than the best single arm, star "
+        "Its Vendi is 3 ↑. In sets of 40 samples, it is 50% better than the best single arm, star "
         "(2.7 vs. 1.8). In sets of 1,200 samples, it cannot be distinguished from a uniform mixture "
         "(2.8 vs. 3.5)."
     ]
     unknown = altered(told, vs_best_arm=None, vs_uniform=None)
-    assert score_sentences(unknown) == ["It scores Vendi 3 ↑."]
+    assert score_sentences(unknown) == ["Its Vendi is 3 ↑."]
     assert score_sentences(altered(facts, mixture=None)) == []
 
 

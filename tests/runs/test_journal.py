@@ -206,7 +206,9 @@ def test_running_time_is_that_of_the_sessions_own_clock(
 
 
 def test_other_files_are_refused_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(gx.InputError, match=r"is not a run folder; it has no journal\.sqlite\."):
+    with pytest.raises(
+        gx.InputError, match=r"is not a run folder because it has no journal\.sqlite"
+    ):
         Journal.open(tmp_path)
     (tmp_path / JOURNAL).write_bytes(b"not a database at all" * 100)
     for kind in (Journal, JournalReader):

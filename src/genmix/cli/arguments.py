@@ -221,7 +221,7 @@ def _encoder_name(given: str | None, real: ReferenceFile | None) -> str | None:
 
 
 def neighbor_reference(real: ReferenceFile | None, k: int | None) -> Any:
-    """Return reference samples for precision and recall; None if too few and ``k`` was not given."""
+    """Return the samples for precision and recall; None if there are too few and ``k`` was not given."""
     from genmix.data.reference import Samples
 
     if real is None:

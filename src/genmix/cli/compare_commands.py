@@ -36,11 +36,13 @@ def compare(
             show_default="mixture-greedy, mixture-ucb, the oracles, one-arm-greedy",
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Paired runs per policy.")] = 20,
+    repeats: Annotated[int, typer.Option(help="Number of paired runs per policy.")] = 20,
     budget: Annotated[
         int | None, typer.Option(help="Samples per run. Default: the study's budget.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed. Default: the study's.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed. Default: the study's seed.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,6 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.5
 """Seconds between updates."""
-
-
-def in_notebook() -> bool:
-    """Return whether a notebook kernel can display HTML below the running cell."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
 
 
 class NotebookView:

@@ -24,7 +24,7 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES",
-        help="One feature file per arm: PATH, or NAME=PATH to name the arm. Default name: the file's.",
+        help="One feature file per arm: PATH or NAME=PATH. Without NAME, the arm is named after the file.",
         show_default=False,
     ),
 ]
@@ -37,17 +37,20 @@ Neighbors = Annotated[
     int | None,
     typer.Option("--k", help="Number of neighbors for precision and density. Default: 5."),
 ]
-Order = Annotated[float | None, typer.Option(help="Order of Vendi: above 0, or inf. Default: 1.")]
+Order = Annotated[
+    float | None,
+    typer.Option(help="Order of the Vendi score: a number above 0, or inf. Default: 1."),
+]
 KernelOption = Annotated[
     KernelName | None,
     typer.Option(help="Kernel. Default: cosine for vendi, gaussian for rke and kd."),
 ]
 Bandwidth = Annotated[
-    str | None, typer.Option(help="σ of the gaussian kernel: a number or median. Default: median.")
+    str | None, typer.Option(help="σ of the Gaussian kernel: a number or median. Default: median.")
 ]
 Features = Annotated[
     int | None,
-    typer.Option(help="Approximate the gaussian kernel with this many random frequencies."),
+    typer.Option(help="Approximate the Gaussian kernel with this many random frequencies."),
 ]
 Ddof = Annotated[
     int | None,
@@ -167,8 +170,10 @@ def diagnose(
     gamma: Annotated[
         float | None, typer.Option(help="γ_0 of the margins. Default: a tenth of an equal share.")
     ] = None,
-    horizon: Annotated[int, typer.Option(help="T in the paper's theorem.")] = 2000,
-    confidence: Annotated[float, typer.Option(help="δ in the paper's theorem.")] = 0.05,
+    horizon: Annotated[int, typer.Option(help="The horizon T in the paper's theorem.")] = 2000,
+    confidence: Annotated[
+        float, typer.Option(help="The confidence parameter δ in the paper's theorem.")
+    ] = 0.05,
     k: Neighbors = None,
     order: Order = None,
     kernel: KernelOption = None,

@@ -191,7 +191,7 @@ def print_items(items: Sequence[Item], as_json: bool) -> None:
         fields_shown = {
             "makes": item.title,
             "needs": item.needs,
-            "stands in": item.stands_in,
+            "replacement": item.stands_in,
             "choice": item.choice,
         }
         for heading, text in fields_shown.items():

@@ -14,7 +14,7 @@ import typer
 
 from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.", show_default=False)]
 Report = Annotated[bool, typer.Option(help="Write report.html into the run folder at the end.")]

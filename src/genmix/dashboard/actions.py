@@ -51,7 +51,7 @@ class Actions:
             self._stopped[folder] = session
 
     def is_stopping(self, folder: Path, held_by: Holder) -> bool:
-        """Return whether the lock file says so, or the run has not yet handled a signal sent here."""
+        """Return whether the run is stopping, or will be once it handles a signal that was sent here."""
         return held_by.is_stopping or self._stopped.get(folder) == _session_key(folder, held_by)
 
     # -- resume ----------------------------------------------------------------------------------

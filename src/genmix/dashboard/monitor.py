@@ -32,6 +32,9 @@ BINS = 200
 GROWTH = 0.02
 """That curve is recomputed when the number of samples has grown by this fraction."""
 
+RETRY_SECONDS = 5.0
+"""Seconds before a journal that could not be read is tried again, even if it has not changed."""
+
 COST_DELAY = 0.2
 """Seconds before past costs are summed, so that the request that triggers this is answered first."""
 
@@ -55,6 +58,7 @@ class RunMonitor:
         self._run: str | None = None
         self._version: tuple[int, ...] | None = None
         self._problem: str | None = None
+        self._retry_at = 0.0
         self._reset()
 
     def _reset(self) -> None:
@@ -87,16 +91,21 @@ class RunMonitor:
     def refresh(self) -> None:
         """Read what is new; do nothing if the journal has not changed since the last refresh."""
         version = journal_version(self.folder)
-        if version != self._version:
+        if version != self._version or self._may_retry():
             self._problem = None
             try:
                 with JournalReader.open(self.folder) as journal, journal.snapshot():
                     self._read(journal)
             except JournalError as error:
                 self._problem = str(error)
+                self._retry_at = time.monotonic() + RETRY_SECONDS
             self._version = version
         if self._problem is not None:
             raise JournalError(self._problem)
+
+    def _may_retry(self) -> bool:
+        """Return whether an error may have passed, although the journal has not changed."""
+        return self._problem is not None and time.monotonic() >= self._retry_at
 
     def _read(self, journal: JournalReader) -> None:
         run = journal.meta("run")
@@ -148,7 +157,7 @@ class RunMonitor:
             self._read_shares(journal)
 
     def _read_shares(self, journal: JournalReader) -> None:
-        """Replace a missing timeline by each arm's share of the samples so far."""
+        """Replace a missing timeline with each arm's share of the samples so far."""
         last = self.timeline[-1].samples if self.timeline else 0
         if self.samples <= (1 + GROWTH) * last:
             return
@@ -231,5 +240,5 @@ class CostTotal:
 
 
 def _finite(values: Mapping[str, float | None] | None) -> dict[str, float | None]:
-    """Replace values that are not finite by None, because JSON cannot represent them."""
+    """Replace values that are not finite with None, because JSON cannot represent them."""
     return {k: v if v is not None and math.isfinite(v) else None for k, v in (values or {}).items()}

@@ -1,7 +1,7 @@
 """Access checks and security headers.
 
 Every request must pass three checks. The Host header must name this machine, which prevents DNS
-rebinding. If a token is set, the request must prove that it knows the token, by a cookie or a header. A
+rebinding. If a token is set, a cookie or a header must prove that the client knows the token. A
 request that changes something must come from one of our own pages or contain the token in a header,
 because a cookie alone would allow cross-site request forgery.
 """

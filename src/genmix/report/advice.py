@@ -125,7 +125,7 @@ def _is_spare(facts: Facts, arm: Arm) -> bool:
 
 
 def _sufficient_arm(facts: Facts) -> list[Advice]:
-    """Say so if a single arm is as good as the mixture."""
+    """Point out a single arm that is as good as the mixture."""
     best = facts.best_arm
     if facts.mixture is None or best is None or len(facts.weights or ()) < 2 or not facts.terms:
         return []

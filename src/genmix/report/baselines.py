@@ -53,7 +53,7 @@ class BaselineComparison:
         return improvement(term, self.mixture, self.baseline)
 
     def is_equal(self, term: Term, tolerance: float) -> bool:
-        """Return whether both sides differ by at most ``tolerance``, beyond the effect of chance."""
+        """Return whether the difference and its uncertainty are both at most ``tolerance``."""
         share = improvement(term, self.mixture, self.baseline)
         std, theirs = self.std.get(term.name), self.baseline.get(term.name)
         if share is None or std is None or not theirs:

@@ -141,7 +141,7 @@ class Facts:
 
     @cached_property
     def scoring(self) -> Scoring | None:
-        """The scores of arms and mixtures; None until there is an arm to score."""
+        """The scoring of arms and mixtures; None until there is an arm to score."""
         scoring = Scoring(self.pool, self.weights) if self.pool and self.weights else None
         return scoring if scoring and scoring.usable else None
 

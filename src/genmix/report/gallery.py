@@ -56,7 +56,7 @@ class Shelf:
 
 
 def gallery(subset: SampleSubset, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
-    """Build one shelf per arm with samples; ``unit`` compares only the directions of embeddings."""
+    """Build one shelf per arm that has samples; ``unit`` compares only directions of embeddings."""
     many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
     embeddings = _unit(subset.embeddings) if unit else subset.embeddings
     shelves = (_shelf(subset, embeddings, arm, many, folder) for arm in arms)

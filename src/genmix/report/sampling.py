@@ -54,7 +54,7 @@ def draw_subset(journal: JournalReader, size: int = MAX_SAMPLES) -> SampleSubset
 
 
 def stratified(arms: Sequence[str], size: int, seed: int = 0) -> NDArray[np.int64]:
-    """Draw at most ``size`` samples, in proportion to the arms but some of each; return their indices."""
+    """Draw at most ``size`` samples in proportion to the arms, with some of each; return their indices."""
     if len(arms) <= size:
         return np.arange(len(arms))
     labels = np.array(arms)

@@ -43,14 +43,14 @@ def _names(arms: Sequence[str]) -> str:
 
 
 def score_sentences(facts: Facts) -> list[str]:
-    """Write for each term the mixture's score, compared with the best arm and the uniform mixture."""
+    """Describe the mixture's score for each term, compared with the best arm and a uniform mixture."""
     if facts.mixture is None:
         return []
     found = []
     for term in facts.terms:
         value = number(facts.mixture.scores.get(term.name))
         rest = [f" {_comparison(term, *pair)}" for pair in _baselines(facts)]
-        found.append(f"It scores {short_name(term.name)} {value} {term.arrow}.{''.join(rest)}")
+        found.append(f"Its {short_name(term.name)} is {value} {term.arrow}.{''.join(rest)}")
     return found
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genmix.core.text import quotable
 from genmix.data.samples import Request, Sample
-from genmix.generators.base import GenerationError, Generator, Outcome
+from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
 from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import InvalidSampleError, Retries
 
@@ -41,7 +42,7 @@ class ArmState:
     batch: int
     retries: Retries
     queue: deque[Entry] = field(default_factory=deque)
-    """Tickets waiting to be generated."""
+    """Tickets whose samples are waiting to be generated."""
     calls: int = 0
     """Number of calls in progress."""
     exhausted: bool = False
@@ -80,12 +81,10 @@ class ArmState:
         found: dict[int, Outcome] = {}
         timeout = self.retries.settings.timeout * len(entries)
         try:
-            async with (
-                asyncio.timeout(timeout),
-                aclosing(self.generator.generate(requests)) as outcomes,
-            ):
+            async with asyncio.timeout(timeout), aclosing(self._stream(requests)) as outcomes:
                 async for position, outcome in outcomes:
-                    found[position] = validated(outcome)
+                    _check_position(position, outcome, found, len(entries))
+                    found[position] = outcome
             error = GenerationError("the generator returned no outcome for this request.")
         except TimeoutError:
             error = GenerationError(f"no answer within {timeout:g} seconds.")
@@ -100,7 +99,42 @@ class ArmState:
             error = GenerationError(f"{type(raised).__name__}: {raised}")
         missing = [position for position in range(len(entries)) if position not in found]
         found.update(zip(missing, _for_each(error, len(missing)), strict=True))
+        last = len(entries) - 1
+        if not missing and _is_cost(error.cost):  # every request was answered before the error
+            found[last] = _with_extra_cost(found[last], error.cost)
         return [found[position] for position in range(len(entries))]
+
+    async def _stream(self, requests: Sequence[Request]) -> Outcomes:
+        outcomes = self.generator.generate(requests)
+        if not hasattr(outcomes, "__aiter__"):
+            if inspect.iscoroutine(outcomes):
+                outcomes.close()
+            raise GenerationError(
+                "generate() must be an async generator that yields (position, outcome).",
+                retryable=False,
+            )
+        async with aclosing(outcomes):
+            async for position, outcome in outcomes:
+                yield position, validated(outcome)
+
+
+def _check_position(position: Any, outcome: Outcome, found: Collection[int], count: int) -> None:
+    """Reject an answer that belongs to no open request, without losing its cost."""
+    if position in found or position not in range(count):
+        raise GenerationError(
+            f"the generator answered position {position!r} twice or out of range; "
+            "yield each position of the batch once.",
+            retryable=False,
+            cost=outcome.cost,
+        )
+
+
+def _with_extra_cost(outcome: Outcome, cost: Any) -> Outcome:
+    total = (outcome.cost or 0.0) + cost
+    if isinstance(outcome, Sample):
+        return replace(outcome, cost=total)
+    outcome.cost = total
+    return outcome
 
 
 def _for_each(error: GenerationError, count: int) -> list[GenerationError]:

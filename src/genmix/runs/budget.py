@@ -1,4 +1,4 @@
-"""When a run ends: its budgets of samples, cost and time, and early stopping."""
+"""Decide when a run ends: budgets of samples, cost and time, and early stopping."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Clock:
 
 @dataclass
 class Limits:
-    """When the loop stops asking for samples."""
+    """The limits at which the loop stops asking for samples."""
 
     samples: int | None
     in_flight: int
@@ -113,7 +113,7 @@ def time_left(
     elapsed: float,
     rate: float | None,
 ) -> float | None:
-    """Estimate the seconds until the first budget is spent; None if nothing is known yet.
+    """Estimate the seconds until the first budget is spent; return None if there is no estimate yet.
 
     Parameters
     ----------

@@ -58,7 +58,9 @@ class JournalReader:
     def _open(cls, folder: Path, connect: Any) -> Self:
         path = folder / JOURNAL
         if not path.exists():
-            raise InputError(f"{folder} is not a run folder; it has no {JOURNAL}.")
+            raise InputError(
+                f"{folder} is not a run folder because it has no {JOURNAL}; pass the folder of a run."
+            )
         with explained_opening(path):
             journal = cls(connect(path), path)
         try:

@@ -1,4 +1,4 @@
-"""A run folder has one writer at a time; its lock file says who that is."""
+"""Lock a run folder, so that it has one writer at a time; the lock file identifies the writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOPPING = "stopping"
 """Written by a process that was asked to stop; a second signal would kill it."""
 ATTEMPTS = 200
 PAUSE = 0.01
-"""Seconds between attempts. ``holder`` takes the lock for a moment, so a writer may have to wait."""
+"""Seconds between attempts. ``holder`` acquires the lock for a moment, so a writer may have to wait."""
 MAX_BYTES = 1000
 
 _held: set[int] = set()

@@ -26,15 +26,15 @@ from genmix.runs.journal_schema import Entry
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"
-"""The reason why a run ended if it was stopped from outside; it can be resumed."""
+"""The recorded reason if a run was stopped from outside and can be resumed."""
 EXHAUSTED = "exhausted"
-"""The reason why an arm was retired if it has no more samples. Journals contain this word."""
+"""The recorded reason if an arm was retired because it has no more samples. Journals contain this word."""
 
 MAX_SLEEP = 60.0
 
 
 Event = FinishedCall | EmbeddedBatch | Entry | None
-"""A ticket is an event when its next attempt is due; None asks the loop to look at ``reason``."""
+"""A ticket is an event when its next attempt is due; None makes the loop check ``reason``."""
 
 
 @dataclass

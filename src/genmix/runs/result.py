@@ -48,7 +48,7 @@ class Run:
     counts : dict of str to int
         The number of samples, by arm.
     timeline : list of dict
-        Weights and scores over the run; each row has at least 2% more samples than the previous one.
+        Weights and scores over the run; the number of samples grows by about 2% from row to row.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Run:
             content: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{self.folder} has no readable {SUMMARY}; `genmix resume {self.folder}` writes it."
+                f"{self.folder} has no readable {SUMMARY}; write it with `genmix resume {self.folder}`."
             ) from error
         return content
 
@@ -119,7 +119,7 @@ class Run:
 
     @property
     def timeline(self) -> list[dict[str, Any]]:
-        """Weights and scores over the run; each row has at least 2% more samples than the previous one."""
+        """Weights and scores over the run; the number of samples grows by about 2% from row to row."""
         with JournalReader.open(self.folder) as journal:
             return journal.timeline()
 

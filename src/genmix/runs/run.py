@@ -13,6 +13,7 @@ from typing import Any
 
 from genmix import __version__
 from genmix.core.atomic import make_folder, sweep, write_text
+from genmix.core.optional import in_notebook
 from genmix.core.text import quotable
 from genmix.encoders.base import Encoder
 from genmix.errors import GenmixError, InputError
@@ -178,9 +179,9 @@ def resume(
 @contextmanager
 def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
     """Provide the live view for a notebook or a terminal, if requested."""
-    from genmix.cli.live_notebook import NotebookView, in_notebook
-
     if in_notebook() and progress is not False:
+        from genmix.cli.live_notebook import NotebookView
+
         yield [NotebookView()]
     elif progress:
         from rich.console import Console
@@ -439,4 +440,4 @@ def _errors_as_notes(options: Options, advice: str) -> Iterator[None]:
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
-        options.note(f"after the run: {quotable(error) or type(error).__name__}; {advice}")
+        options.note(f"error after the run: {quotable(error) or type(error).__name__}; {advice}")
