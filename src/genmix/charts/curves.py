@@ -126,7 +126,7 @@ def _tidy(panel: Panel) -> list[Row]:
 
 
 def _bounded(row: Row, log_y: bool) -> Row:
-    """Drop non-positive values from a logarithmic axis, and bands that lack an end."""
+    """Remove nonpositive values if the axis is logarithmic, and remove bands with a missing end."""
     if log_y:
         row = {**row, **{k: row[k] if (row[k] or 0) > 0 else None for k in VALUES}}
         # Where the lower end falls below zero, half a band is better than none.

@@ -14,7 +14,7 @@ from genmix.cli.run_commands import Json, Quiet, finish, run_with_view, stop_mes
 
 
 class DemoObjective(StrEnum):
-    """What the demo optimizes."""
+    """The objective of the demo."""
 
     fd = "fd"
     vendi = "vendi"

@@ -33,8 +33,8 @@ State = Literal["ok", "missing", "broken", "note"]
 STYLES = {"ok": "green", "missing": "red", "broken": "red", "note": "dim"}
 FILE_KEYS = ("path", "file", "folder")
 TOOLS = {
-    "altair": "charts of reports, comparisons and the paper",
-    "vl_convert": "charts of reports, comparisons and the paper",
+    "altair": "charts in reports, comparisons and the paper",
+    "vl_convert": "charts in reports, comparisons and the paper",
     "pyarrow": "Parquet",
     "scipy": "genmix compare and genmix paper",
     "starlette": "genmix dashboard",

@@ -64,7 +64,7 @@ def format_scores(scores: Scores) -> str:
 
 
 def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
-    """Return the arm that scores best alone; for a sum, by its first term."""
+    """Return the arm that scores best alone; the first term decides if the objective is a sum."""
     if not singles:
         return None
 

@@ -106,7 +106,7 @@ def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[It
 
 
 def check(settings: Settings) -> None:
-    """Fail on missing packages and files before computing anything."""
+    """Raise an error if packages or files are missing, before anything is computed."""
     from genmix.core.optional import require
     from genmix.paper.feature_files import check_folder
 

@@ -72,7 +72,7 @@ def dashboard(
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on. Any address other than the default needs a token."
+            help="Address to listen on. A token is required if other machines can reach it."
         ),
     ] = "127.0.0.1",
     port: Annotated[

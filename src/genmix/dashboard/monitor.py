@@ -41,7 +41,7 @@ COST_DELAY = 0.2
 
 @dataclass(frozen=True)
 class TimelinePoint:
-    """Weights and scores at some number of samples."""
+    """Weights and scores at a given number of samples."""
 
     samples: int
     weights: Mapping[str, float | None]

@@ -26,7 +26,7 @@ MAX_POINTS = 300
 MAX_SPARKLINE_POINTS = 48
 MAX_EVENTS = 20
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
-"""The rate covers the last minute if that has this many samples, otherwise a longer period."""
+"""The rate covers the last minute if it contains at least this many samples, otherwise a longer period."""
 
 REPORT = "report.html"
 MAX_SUMMARY_BYTES = 50_000_000

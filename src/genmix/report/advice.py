@@ -20,7 +20,7 @@ FREQUENT_FAILURES = 0.1
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to do."""
+    """One recommendation."""
 
     kind: Literal["failed", "resume", "wait", "budget", "look", "drop", "single", "use"]
     text: str

@@ -1,4 +1,4 @@
-"""The charts of a run by name. The report shows all of them, and ``genmix plot`` saves one to a file.
+"""Draw the charts of a run. The report shows all of them, and ``genmix plot`` saves one to a file.
 
 Each chart computes only the facts that it needs.
 """
@@ -149,7 +149,7 @@ def cost_chart(facts: Facts) -> Any:
         return None
     inks = arm_inks(leading_arms(facts))
     labels = [arm for arm in inks if arm in frontier.singles]
-    best = _distinct("best mixture for each weight of cost", labels)
+    best = _distinct("best mixture for each cost weight", labels)
     ours = _distinct("this run", labels)
     points = [(best, point) for point in frontier.points]
     points += [(arm, frontier.singles[arm]) for arm in labels]

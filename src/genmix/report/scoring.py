@@ -112,7 +112,7 @@ class Scoring:
         return {arm: pair for arm, pair in found.items() if pair is not None}
 
     def _without(self, arm: str) -> tuple[float, Values] | None:
-        if self.best.weights[arm] == 0.0:  # the best mixture does not use it
+        if self.best.weights[arm] == 0.0:
             return 0.0, values(self.best.score)
         found = self.best.without(arm)
         if found is None:

@@ -21,12 +21,12 @@ SCORE_CHECKS = 10
 
 @dataclass
 class Money:
-    """Costs paid, and upper bounds on those in flight; their sum never exceeds the limit."""
+    """The cost paid so far and upper bounds on the costs in flight; their sum never exceeds the limit."""
 
     limit: float | None
     paid: float = 0.0
     largest: dict[str, float] = field(default_factory=dict)
-    """The most expensive sample of each arm so far."""
+    """The cost of the most expensive sample of each arm so far."""
     reserved: dict[int, float] = field(default_factory=dict)
     """Upper bounds on the costs of tickets in flight."""
 

@@ -392,7 +392,7 @@ class JournalReader:
 
 
 def journal_version(folder: Path) -> tuple[int, ...]:
-    """Return a value that changes whenever the journal is written; if it is equal, nothing is new.
+    """Return a value that changes whenever the journal is written; the same value means nothing is new.
 
     The value of a file that was written a moment ago is never repeated, because the next write may
     leave the same modification time.

@@ -54,7 +54,7 @@ class Loop:
     trouble: str | None = None
     """The reason, if it is a problem that must be fixed before the run can be resumed."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Failed attempts of each arm in this session."""
+    """Number of failed attempts of each arm in this session."""
     last_failure: str = ""
     """The arm that failed last, and its message."""
     _inbox: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)

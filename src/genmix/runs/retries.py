@@ -41,9 +41,9 @@ class Retries:
 
     settings: RetrySettings
     attempts: Counter[int] = field(default_factory=Counter)
-    """Failed attempts of each ticket in flight."""
+    """Number of failed attempts of each ticket in flight."""
     reseeds: Counter[int] = field(default_factory=Counter)
-    """Attempts that returned an unusable sample; each one shifts the seed of the next attempt."""
+    """Number of attempts that returned an unusable sample; each one shifts the seed of the next attempt."""
     failed_tickets: int = 0
     """Number of consecutive tickets that were given up."""
     rejections: int = 0
@@ -108,7 +108,7 @@ class Retries:
         return self._fails_at_once or count >= self.settings.suspend_after
 
     def suspend(self) -> float:
-        """Start a pause, longer each time, and return its length in seconds."""
+        """Suspend the arm for a pause that grows each time, and return its length in seconds."""
         pause = self.settings.probe_after * min(2.0**self.suspensions, MAX_BACKOFF)
         pause = max(pause, min(self.retry_after, MAX_RETRY_AFTER))
         self.suspensions += 1
