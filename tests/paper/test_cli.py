@@ -114,7 +114,7 @@ def test_a_table_is_made_as_a_process(folder: Path) -> None:
     assert page.startswith(f"# {TABLE}: {ITEMS[TABLE].title}\n")
     assert expected.text in page
     assert ITEMS[TABLE].choice in page
-    assert "Quick:" in page
+    assert "quick run" in page
     assert page.rstrip() in done.stdout
 
 

@@ -35,7 +35,7 @@ def policies_of(found: Comparison) -> tuple[str, str]:
 def test_a_panel_says_how_often_it_solves_and_how_it_draws() -> None:
     given = {"policies": ["mixture-greedy"], "repeats": 1, "budget": 30}
     usual, often = small(**given), small(resolve_growth=0.0, draw="tracking", **given)
-    assert "warm start 4, re-solved at 1 % growth; RKE(" in markdown.settings_line(usual)
+    assert "warm start 4, re-solved at 1% growth; RKE(" in markdown.settings_line(usual)
     assert (
         "warm start 4, re-solved in every round, drawn by tracking; RKE("
         in markdown.settings_line(often)
