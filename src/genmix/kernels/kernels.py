@@ -334,6 +334,6 @@ def with_unit_diagonal(value: object, objective: str) -> Kernel:
     kernel = as_kernel(value)
     if isinstance(kernel, Polynomial):
         raise InputError(
-            f"{objective} requires k(x, x) = 1, which Polynomial() does not satisfy; use Cosine()."
+            f"{objective} does not support Polynomial(), which is for KernelDistance only; use Cosine()."
         )
     return kernel if kernel.unit_diagonal else Normalised(kernel)
