@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -324,3 +326,55 @@ def test_stopping_early_stops_the_workers(recwarn: pytest.WarningsRecorder) -> N
     with pytest.raises(Enough):
         compare(WORLD, repeats=50, objective=gx.Vendi(), budget=200, workers=2, progress=progress)
     assert not recwarn.list
+
+
+def add_lock(shared: Any, job: int) -> int:
+    assert shared.acquire(blocking=False)
+    shared.release()
+    return job
+
+
+def test_what_cannot_be_pickled_runs_in_this_process() -> None:
+    assert sorted(run_jobs(add_lock, threading.Lock(), [5, 6], 2)) == [(0, 5), (1, 6)]
+
+
+def test_workers_do_not_outlive_the_call_and_know_the_code_of_today(tmp_path: Path) -> None:
+    """Edit a module between two calls, as in a notebook, from another folder."""
+    module = tmp_path / "edited_module.py"
+    sys.path.insert(0, str(tmp_path))
+    try:
+        for version in (1, 2):
+            module.write_text(f"def function(shared, job):\n    return {version}\n")
+            os.utime(module, (version, version))
+            sys.modules.pop("edited_module", None)
+            importlib.invalidate_caches()
+            function = importlib.import_module("edited_module").function
+            found = [result for _, result in run_jobs(function, None, range(2), 2)]
+            assert found == [version, version]
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("edited_module", None)
+
+
+def test_a_relative_folder_is_that_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        small(out="found", workers=2)
+        assert list((tmp_path / name / "found" / "runs").iterdir())
+
+
+def test_one_comparison_does_not_end_another() -> None:
+    running = run_jobs(slow_square, None, range(6), 2)
+    next(running)
+    other = run_jobs(slow_square, None, range(6), 2)
+    next(other)
+    other.close()
+    assert len(list(running)) == 5
+
+
+def slow_square(shared: Any, job: int) -> int:
+    time.sleep(0.05)
+    return job**2

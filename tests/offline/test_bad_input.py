@@ -254,7 +254,7 @@ def test_a_ticket_is_used_up_by_one_tell_or_fail(
         "fail": lambda: selector.fail(handle),
     }
     act[first]()
-    refused_by(selector, act[second], f"ticket {ticket.id}", "before")
+    refused_by(selector, act[second], f"ticket {ticket.id}", "already")
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, 2.0, "3", None, NAN, [1]])

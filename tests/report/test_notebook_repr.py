@@ -11,7 +11,8 @@ import pytest
 
 import genmix as gx
 from genmix.cli import live_notebook
-from genmix.cli.live_notebook import NotebookView, in_notebook
+from genmix.cli.live_notebook import NotebookView
+from genmix.core.optional import in_notebook
 from tests.support.report_runs import ARMS, feature_run, text_run
 
 

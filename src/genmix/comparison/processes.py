@@ -70,8 +70,13 @@ def _dump(function: Job, shared: Any, file: Path) -> bool:
 
 def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
     """Yield results of worker processes that belong to this call alone and end with it."""
-    from joblib.externals.loky import ProcessPoolExecutor
+    from multiprocessing import resource_tracker
 
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.backend import resource_tracker as loky_tracker
+
+    for tracker in (resource_tracker, loky_tracker):  # starting one unblocks interrupts
+        tracker.ensure_running()
     executor = ProcessPoolExecutor(
         workers, initializer=_start_worker, initargs=(os.getpid(),), env=WORKER_ENVIRONMENT
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from genmix.errors import InputError
@@ -28,3 +29,10 @@ def require(module: str, extra: str, what: str) -> Any:
             f"{what} needs the package {package_of(module)}; install it with "
             f"pip install {package_of(module)} or with the extra 'genmix[{extra}]'."
         ) from error
+
+
+def in_notebook() -> bool:
+    """Return whether a notebook kernel can display HTML below the running cell."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
