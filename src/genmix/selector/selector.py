@@ -298,7 +298,7 @@ class Selector(Readings):
         """
         arm = self._arm(label)
         if not arm.active:
-            raise InputError(f"the arm {label!r} is already retired; retire only active arms.")
+            raise InputError(f"the arm {label!r} is already retired; pass an active arm.")
         remaining = [name for name in self.arms if name != label]
         if not remaining:
             raise InputError(
