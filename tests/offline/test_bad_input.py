@@ -276,7 +276,7 @@ def test_arms_that_do_not_fit_are_refused(stage: str) -> None:
     refused_by(selector, lambda: selector.add_arm(None), "None")
     selector.retire_arm("sdxl")
     refused_by(selector, lambda: selector.retire_arm("sdxl"), "'sdxl'")
-    refused_by(selector, lambda: selector.retire_arm("pixart"), "'pixart'", "last")
+    refused_by(selector, lambda: selector.retire_arm("pixart"), "'pixart'", "only active")
 
 
 BAD_ARMS: dict[str, tuple[Any, str]] = {
