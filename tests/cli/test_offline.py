@@ -328,7 +328,7 @@ MISFITS = [
     (("--objective", "density"), "density needs a reference"),
     (("--bandwidth", "2"), "use --kernel gaussian"),
     (("--objective", "kd", *WITH_REAL, "--kernel", "cosine", "--features", "9"), "--features is"),
-    (("--kernel", "polynomial"), "which Polynomial() does not satisfy"),
+    (("--kernel", "polynomial"), "KernelDistance"),
     (("--kernel", "gaussian", "--bandwidth", "wide"), "'wide'"),
     (("--kernel", "gaussian", "--bandwidth", "-1"), "bandwidth is -1.0"),
     (("--kernel", "gaussian", "--features", "0"), "features is 0"),
