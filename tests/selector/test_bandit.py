@@ -38,7 +38,7 @@ def locked_out(found: list[Run], warm_start: int) -> int:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_regret_per_round_falls_and_the_mixture_beats_uniform(name: str) -> None:
-    worlds = interior_worlds(modes, OBJECTIVES[name], count=6)
+    worlds = interior_worlds(modes, OBJECTIVES[name], count=3)
     greedy = runs(worlds, gx.MixtureGreedy(), 600)
     uniform = runs(worlds, gx.Uniform(), 600)
     assert mean_regret(greedy, 500) < mean_regret(greedy, 50)
