@@ -79,3 +79,25 @@ def test_the_selector_computes_an_unknown_gap_when_it_is_read(policy: gx.Policy)
     for ticket in selector.ask(8):
         selector.tell(ticket, rng.standard_normal(3))
     assert 0 <= selector.gap < math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Secretive(gx.Policy):
+    """A policy that does not know its gap, and says so in its own way."""
+
+    gap: Any = None
+
+    def decide(self, situation: Any) -> Decision:
+        size = len(situation.counts)
+        return Decision(np.full(size, 1 / size), self.gap)
+
+
+@pytest.mark.parametrize("gap", [None, math.nan, math.inf])
+def test_a_gap_that_a_policy_does_not_know_is_computed(gap: Any) -> None:
+    rng = np.random.default_rng(0)
+    selector = gx.Selector(["a", "b"], gx.Vendi(), Secretive(gap), warm_start=5, seed=0)
+    for _ in range(20):
+        [ticket] = selector.ask()
+        selector.tell(ticket, rng.standard_normal(4))
+    assert 0 <= selector.gap < 1
+    assert gx.Selector.from_state_dict(selector.state_dict()).gap == selector.gap

@@ -147,7 +147,9 @@ class Comparison:
 
         Parameters
         ----------
-        policy, name
+        policy : str
+            Label of the policy.
+        name : str, optional
             As in :meth:`pooled`.
 
         Returns
@@ -166,6 +168,11 @@ class Comparison:
     def regret(self, policy: str) -> NDArray[np.float64]:
         """Return the regret ``Σ_{s≤t} [L(α_s) − min L]``, by trapezoids between recorded times.
 
+        Parameters
+        ----------
+        policy : str
+            Label of the policy.
+
         Returns
         -------
         array, shape (repeats, times)
@@ -173,15 +180,45 @@ class Comparison:
         return self._evaluation.regret(policy)[0]
 
     def counts(self, policy: str) -> NDArray[np.int64]:
-        """Return the number of samples of each arm, shape ``(repeats, times, arms)``."""
+        """Return the number of samples of each arm.
+
+        Parameters
+        ----------
+        policy : str
+            Label of the policy.
+
+        Returns
+        -------
+        array, shape (repeats, times, arms)
+        """
         return np.array([trial.counts for trial in self._of(policy)])
 
     def weights(self, policy: str) -> NDArray[np.float64]:
-        """Return the policy's mixture, shape ``(repeats, times, arms)``."""
+        """Return the policy's mixture.
+
+        Parameters
+        ----------
+        policy : str
+            Label of the policy.
+
+        Returns
+        -------
+        array, shape (repeats, times, arms)
+        """
         return np.array([trial.weights for trial in self._of(policy)])
 
     def least_share(self, policy: str) -> NDArray[np.float64]:
-        """Return the smallest share of any arm, ``min_i n_i(t)/t``, shape ``(repeats, times)``."""
+        """Return the smallest share of any arm, ``min_i n_i(t)/t``.
+
+        Parameters
+        ----------
+        policy : str
+            Label of the policy.
+
+        Returns
+        -------
+        array, shape (repeats, times)
+        """
         shares: NDArray[np.float64] = self.counts(policy).min(axis=2) / self.times
         return shares
 
@@ -230,6 +267,13 @@ class Comparison:
 
     def is_better(self, policy: str, other: str, t: int | None = None) -> bool | None:
         """Return whether ``policy`` scores better than ``other`` by :meth:`against`.
+
+        Parameters
+        ----------
+        policy, other : str
+            Labels of the policies.
+        t : int, optional
+            Number of samples; by default the budget.
 
         Returns
         -------
@@ -296,7 +340,7 @@ class Comparison:
 
         Parameters
         ----------
-        what : {"pooled", "mixture", "regret", "least_share"}
+        what : {"pooled", "mixture", "regret", "least_share"}, default "pooled"
             The curve.
         policies : sequence of str, optional
             Labels of the policies; by default all.

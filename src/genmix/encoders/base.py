@@ -16,7 +16,7 @@ from genmix.core.optional import require
 from genmix.core.text import first_sentence
 from genmix.data.png import FORMATS
 from genmix.data.samples import Sample
-from genmix.errors import InputError
+from genmix.errors import GenmixError
 
 Rows = NDArray[np.float32]
 
@@ -102,7 +102,7 @@ class BatchEncoder(ABC):
     def _guarded(self, samples: Sequence[Sample]) -> Any:
         try:
             return self.embed(samples)
-        except (EncodingError, InputError):
+        except (EncodingError, GenmixError):
             raise
         except Exception as error:  # e.g. out of memory
             raise EncodingError(

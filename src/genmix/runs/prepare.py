@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
-from genmix.errors import InputError
+from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.objectives import Objective
 from genmix.runs.references import Note, read_reference
@@ -73,8 +73,9 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
     for label, settings in study.arms.items():
         try:
             found[label] = settings.build(Context(folder, study.seed, label))
-        except InputError as error:
-            raise InputError(f"arm {label!r}: {error}") from error
+        except (InputError, StorageError) as error:
+            kind = InputError if isinstance(error, InputError) else StorageError
+            raise kind(f"arm {label!r}: {error}") from error
     return found
 
 

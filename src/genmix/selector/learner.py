@@ -270,7 +270,10 @@ class Learner:
         self._mixture = decision.mixture
         if self._mixture is not None:
             self._mixture = on_simplex(self._mixture, len(active), "the mixture's weights")
-        self._gap, self._gap_is_due = decision.gap, decision.gap == UNKNOWN_GAP
+        is_known = decision.gap is not None and np.isfinite(
+            decision.gap
+        )  # custom policies may differ
+        self._gap, self._gap_is_due = (decision.gap if is_known else UNKNOWN_GAP), not is_known
         self.curvature = decision.curvature
         self.solved_at = situation.total
 

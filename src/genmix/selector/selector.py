@@ -211,7 +211,18 @@ class Selector(Readings):
         quality: float | None = None,
         cost: float | None = None,
     ) -> None:
-        """Raise the error that :meth:`tell` would raise for an invalid sample, and change nothing."""
+        """Raise the error that :meth:`tell` would raise for an invalid sample, and change nothing.
+
+        Parameters
+        ----------
+        ticket, embedding, quality, cost
+            As for :meth:`tell`.
+
+        Raises
+        ------
+        InputError
+            If the ticket is not in flight, or the sample is invalid.
+        """
         self._learner.validated(self._find(ticket), embedding, quality, cost)
 
     def tell_all(
@@ -269,6 +280,16 @@ class Selector(Readings):
 
         A new arm first gets its warm start. Until then, other draws use the previous weights.
 
+        Parameters
+        ----------
+        label : str
+            Label of the arm.
+
+        Raises
+        ------
+        InputError
+            If the arm is already active.
+
         Examples
         --------
         >>> import genmix as gx
@@ -287,6 +308,16 @@ class Selector(Readings):
 
     def retire_arm(self, label: str) -> None:
         """Stop drawing from an arm. Its samples stay, and its tickets in flight can still be told.
+
+        Parameters
+        ----------
+        label : str
+            Label of an active arm.
+
+        Raises
+        ------
+        InputError
+            If the arm is unknown, already retired, or the last active one.
 
         Examples
         --------
@@ -423,6 +454,16 @@ class Selector(Readings):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one ``.npz`` file. An existing file is replaced atomically.
 
+        Parameters
+        ----------
+        path : str or path
+            The file to write.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written.
+
         Examples
         --------
         >>> import os, tempfile
@@ -438,8 +479,22 @@ class Selector(Readings):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], objective: Objective | None = None) -> Selector:
-        """Read the selector that :meth:`save` wrote.
+        """Read the selector that :meth:`save` wrote. See there for an example.
 
-        See :meth:`from_state_dict` for ``objective`` and :meth:`save` for an example.
+        Parameters
+        ----------
+        path : str or path
+            The file to read.
+        objective : Objective, optional
+            As for :meth:`from_state_dict`.
+
+        Returns
+        -------
+        Selector
+
+        Raises
+        ------
+        InputError
+            If the file is not a saved state, or its version is unknown.
         """
         return cls.from_state_dict(state.load(path), objective)
