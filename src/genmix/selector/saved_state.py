@@ -1,17 +1,81 @@
-"""Validation of a saved state: version, objective, random generator."""
+"""Saving a selector: files, and validation of what a saved state contains."""
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from genmix.core import state
 from genmix.core.description import from_plain, graft, has_missing
 from genmix.errors import InputError
 from genmix.objectives import Objective
 
 STATE_VERSION = 2
+
+
+class Savable(ABC):
+    """An object whose state can be written to a file and read again."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]: ...
+
+    @classmethod
+    @abstractmethod
+    def from_state_dict(
+        cls, saved: Mapping[str, Any], objective: Objective | None = None
+    ) -> Self: ...
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to one ``.npz`` file. An existing file is replaced atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), seed=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sel.save(os.path.join(folder, "selector.npz"))
+        ...     again = gx.Selector.load(os.path.join(folder, "selector.npz"))
+        >>> again
+        <Selector: MixtureGreedy for vendi, 2 arms, 0 samples>
+        """
+        state.save(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], objective: Objective | None = None) -> Self:
+        """Read the selector that :meth:`save` wrote. See there for an example.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to read.
+        objective : Objective, optional
+            As for :meth:`from_state_dict`.
+
+        Returns
+        -------
+        Selector
+
+        Raises
+        ------
+        InputError
+            If the file is not a saved state, or its version is unknown.
+        """
+        return cls.from_state_dict(state.load(path), objective)
 
 
 def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]:

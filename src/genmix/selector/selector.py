@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from genmix.core import state
 from genmix.core.arrays import Array
 from genmix.core.description import from_plain
 from genmix.errors import InputError
@@ -22,12 +20,13 @@ from genmix.selector import saved_state
 from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start
 from genmix.selector.learner import Learner
 from genmix.selector.readings import Readings
+from genmix.selector.saved_state import Savable
 from genmix.selector.tickets import Ticket, find_ticket
 from genmix.solvers.newton import Newton
 from genmix.solvers.solve import Solver
 
 
-class Selector(Readings):
+class Selector(Readings, Savable):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
@@ -413,9 +412,7 @@ class Selector(Readings):
         }
 
     @classmethod
-    def from_state_dict(
-        cls, saved: Mapping[str, Any], objective: Objective | None = None
-    ) -> Selector:
+    def from_state_dict(cls, saved: Mapping[str, Any], objective: Objective | None = None) -> Self:
         """Create the selector that :meth:`state_dict` was taken from.
 
         Parameters
@@ -450,51 +447,3 @@ class Selector(Readings):
         selector._in_flight = {fields["id"]: Ticket(**fields) for fields in saved["in_flight"]}
         selector._next_id = saved["next_id"]
         return selector
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to one ``.npz`` file. An existing file is replaced atomically.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to write.
-
-        Raises
-        ------
-        StorageError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import genmix as gx
-        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), seed=0)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     sel.save(os.path.join(folder, "selector.npz"))
-        ...     again = gx.Selector.load(os.path.join(folder, "selector.npz"))
-        >>> again
-        <Selector: MixtureGreedy for vendi, 2 arms, 0 samples>
-        """
-        state.save(path, self.state_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], objective: Objective | None = None) -> Selector:
-        """Read the selector that :meth:`save` wrote. See there for an example.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to read.
-        objective : Objective, optional
-            As for :meth:`from_state_dict`.
-
-        Returns
-        -------
-        Selector
-
-        Raises
-        ------
-        InputError
-            If the file is not a saved state, or its version is unknown.
-        """
-        return cls.from_state_dict(state.load(path), objective)
