@@ -1,4 +1,4 @@
-"""Exceptions that users see, and checks of single parameters."""
+"""Exceptions that users see, and checks for individual parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class GenmixError(Exception):
-    """Base class of all errors that genmix raises. The message is one sentence."""
+    """Base class for all errors that genmix raises. The message is one sentence."""
 
 
 class InputError(GenmixError, ValueError):
@@ -16,7 +16,7 @@ class InputError(GenmixError, ValueError):
 
 
 class StorageError(GenmixError):
-    """A file could not be read or written, e.g. because the disk is full or the journal corrupt."""
+    """A file could not be read or written, e.g. because the disk is full or the journal is corrupt."""
 
 
 def number(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:

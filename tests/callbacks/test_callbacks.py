@@ -114,7 +114,7 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(
-            InputError, match=rf"needs the package {module}; install it with pip install {module}"
+            InputError, match=rf"needs the {module} package; install it with pip install {module}"
         ):
             make()
 

@@ -138,7 +138,7 @@ def test_diagnose_as_a_process(folder: Path) -> None:
 def test_bad_input_as_a_process(folder: Path) -> None:
     done = run_process(folder, "mixture", "sdxl.npz", "absent.npz")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "genmix: there is no feature file absent.npz; check the path.\n"
+    assert done.stderr == "genmix: no feature file found at absent.npz; check the path.\n"
 
 
 # -- score -------------------------------------------------------------------------------------------

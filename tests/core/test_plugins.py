@@ -131,7 +131,7 @@ def test_a_broken_plugin_causes_one_warning_and_leaves_the_others_alone(
     (broken,) = [plugin for plugin in found if plugin.problem is not None]
     assert broken.problem == str(caught.pop().message)
     assert not caught.list
-    assert broken.problem.startswith(f"the plugin {name!r} of bad-plugins cannot be used: ")
+    assert broken.problem.startswith(f"the plugin {name!r} from bad-plugins cannot be used: ")
     assert said in broken.problem
     assert broken.problem.endswith(".")
 
@@ -185,4 +185,4 @@ def test_a_policy_that_a_study_cannot_describe_is_skipped(tmp_path: Path) -> Non
     done = run("-W", "always", "-m", "genmix", "doctor", "--json", site=tmp_path, cwd=tmp_path)
     found = {each["what"]: each for each in json.loads(done.stdout)}
     assert found["genmix.policies: odd"]["state"] != "ok"
-    assert "the plugin 'odd' of odd-policy cannot be used" in done.stderr
+    assert "the plugin 'odd' from odd-policy cannot be used" in done.stderr

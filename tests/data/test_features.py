@@ -229,7 +229,7 @@ def test_statistics_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None
 FIRST = RECORDS[0]
 
 BAD: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
-    "folder": (lambda folder: folder, ("is a folder", "file of features")),
+    "folder": (lambda folder: folder, ("is a folder", "pass a feature file")),
     "missing": (lambda folder: folder / "x.parquet", ("no feature file", "x.parquet")),
     "npz, nothing known": (archive(a=ROWS, b=ROWS), ("contains a, b", "key=", "reps")),
     "parquet, nothing known": (
@@ -410,5 +410,5 @@ def test_a_missing_package_names_the_fix(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.search(
-        rf"needs the package {module}; .*pip install {module} .*genmix\[{extra}\]", done.stdout
+        rf"needs the {module} package; .*pip install {module} .*genmix\[{extra}\]", done.stdout
     )

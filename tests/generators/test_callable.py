@@ -274,8 +274,8 @@ def test_a_file_does_not_take_the_place_of_an_installed_module_for_others(tmp_pa
     [
         ("", "none:make", "the module none is neither in"),
         ("", "arms.more:make", "the module arms.more is neither in"),
-        ("", "arms:make", "has no function make"),
-        ("make = 3", "arms:make", "has no function make"),
+        ("", "arms:make", "has no function named make"),
+        ("make = 3", "arms:make", "has no function named make"),
         ("1 / 0", "arms:make", "importing arms failed (ZeroDivisionError: division by zero)"),
         ("import surely_not_there", "arms:make", "the module arms needs surely_not_there"),
         ("def make(): pass", "arms:make", "cannot be called with a list of seeds"),

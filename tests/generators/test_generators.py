@@ -295,7 +295,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
             patch.setitem(sys.modules, module, None)
             patch.setitem(sys.modules, f"{module}.Image", None)
             with pytest.raises(
-                InputError, match=rf"needs the package {package_of(module)}; install it with"
+                InputError, match=rf"needs the {package_of(module)} package; install it with"
             ):
                 settings.build(Context(world, 0, "arm"))
 

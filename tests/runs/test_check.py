@@ -128,7 +128,7 @@ def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, arms, more))
     assert report.problems == [
         "arm 'bad': arms:broken failed (RuntimeError: no luck); fix the function.",
-        "arm 'none': the module arms has no function missing; correct 'arms:missing'.",
+        "arm 'none': the module arms has no function named missing; correct 'arms:missing'.",
         "arm 'late': no answer within 0.2 seconds.",
     ]
     assert by_arm(report)["good"].dimension == 3

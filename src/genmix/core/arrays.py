@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from genmix.errors import InputError
 
 Array = Any
-"""A numpy array or a torch tensor. Statistics use the library and the device of their input."""
+"""A numpy array or a torch tensor. Statistics use the same library and device as their input."""
 
 Vector = NDArray[np.float64]
 
 LARGEST = 1e50
-"""Largest entry allowed in an embedding, so that a product of six entries does not overflow."""
+"""Largest entry allowed in an embedding, chosen so that a product of six entries does not overflow."""
 
 
 def namespace(array: Array) -> Any:
@@ -31,7 +31,7 @@ def namespace(array: Array) -> Any:
 
 @cache
 def _numpy_namespace() -> Any:
-    import array_api_compat.numpy  # slow: half the import time of numpy
+    import array_api_compat.numpy  # slow: takes half as long as importing numpy
 
     return array_api_compat.numpy
 
@@ -103,7 +103,7 @@ def to_numpy(array: Array) -> Any:
 
 
 def like(value: Any, sample: Array) -> Array:
-    """Return ``value`` as a float64 array of the same library and device as ``sample``."""
+    """Return ``value`` as a float64 array with the same library and device as ``sample``."""
     xp = namespace(sample)
     if is_torch(value) and is_torch(sample):
         return value.detach().to(device=sample.device, dtype=xp.float64)
@@ -115,12 +115,12 @@ def like(value: Any, sample: Array) -> Array:
 
 
 def place(array: Array) -> str:
-    """Return the library and device of ``array`` for a saved state, e.g. ``torch:cuda:0``."""
+    """Return the library and device of ``array`` as text for a saved state, e.g. ``torch:cuda:0``."""
     return f"torch:{array.device}" if is_torch(array) else "numpy"
 
 
 def empty_at(where: str) -> Array:
-    """Return an empty array of the library and device that :func:`place` recorded."""
+    """Return an empty array with the library and device recorded by :func:`place`."""
     if where == "numpy":
         return np.empty(0)
     import torch

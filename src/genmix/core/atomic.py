@@ -51,7 +51,7 @@ def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
 
 
 def write_parquet(target: Path, rows: list[dict[str, Any]]) -> None:
-    """Write rows that have the same keys as a Parquet table."""
+    """Write rows, which must all have the same keys, to a Parquet table."""
     arrow = require("pyarrow", "paper", "a Parquet table")
     parquet = require("pyarrow.parquet", "paper", "a Parquet table")
     with draft_of(target) as draft:

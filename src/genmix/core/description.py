@@ -18,7 +18,7 @@ from genmix.errors import InputError
 
 
 class Description:
-    """Base class of all descriptions. Defining a subclass registers it by name."""
+    """Base class for all descriptions. Defining a subclass registers it by name."""
 
     known: ClassVar[dict[str, type[Description]]] = {}
 
@@ -30,7 +30,7 @@ class Description:
             and holder.__module__.startswith("genmix.")
             and (cls.__module__ != holder.__module__)
         ):
-            raise InputError(f"genmix already has a class {cls.__name__}; rename your class.")
+            raise InputError(f"genmix already has a class named {cls.__name__}; rename your class.")
         Description.known[cls.__name__] = cls
 
     def __eq__(self, other: object) -> bool:
@@ -102,7 +102,7 @@ def from_plain(value: Any) -> Any:
 
 
 def function_name(function: Any) -> str:
-    """Return a name for a function that is the same in every process."""
+    """Return a name for a function; the name is the same in every process."""
     if isinstance(function, Missing):
         return function.name
     return getattr(function, "__qualname__", None) or type(function).__name__
@@ -110,13 +110,13 @@ def function_name(function: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Missing:
-    """Placeholder for a function, of which a saved state contains only the name."""
+    """Placeholder for a function, because a saved state contains only its name."""
 
     name: str
 
     def __call__(self, *_: Any) -> Any:
         raise InputError(
-            f"the saved state does not contain the code of the function {self.name}; "
+            f"the saved state does not contain the code for the function {self.name}; "
             "pass objective= to Selector.from_state_dict."
         )
 

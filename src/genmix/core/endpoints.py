@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 OPENAI_URL = "https://api.openai.com/v1"
 
 NO_KEY = "none"
-"""Sent to servers that need no key, because the openai package requires one."""
+"""Sent to servers that need no key, because the ``openai`` package requires one."""
 
 
 def checked_url(value: str) -> str:
@@ -24,7 +24,7 @@ def checked_url(value: str) -> str:
 
 
 def retry_after(header: str | None) -> float | None:
-    """Return the seconds to wait according to a Retry-After header (seconds or a date)."""
+    """Return the number of seconds to wait according to a Retry-After header (seconds or a date)."""
     if header is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", header.strip()):

@@ -9,7 +9,7 @@ from typing import Any
 from genmix.errors import InputError
 
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
-"""Packages whose name differs from their module's name, by module."""
+"""Packages whose names differ from the names of their modules, keyed by module."""
 
 
 def package_of(module: str) -> str:
@@ -26,7 +26,7 @@ def require(module: str, extra: str, what: str) -> Any:
         if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
             raise  # the module is installed, but one of its dependencies is missing
         raise InputError(
-            f"{what} needs the package {package_of(module)}; install it with "
+            f"{what} needs the {package_of(module)} package; install it with "
             f"pip install {package_of(module)} or with the extra 'genmix[{extra}]'."
         ) from error
 

@@ -28,7 +28,7 @@ def by_name(scores: Scores) -> dict[str, Score]:
 
 
 def plain_scores(scores: Scores | None) -> Any:
-    """Return scores and their details by name as JSON values; None stays None."""
+    """Return scores and their details, keyed by name, as JSON values; None stays None."""
     if scores is None:
         return None
     return {
@@ -42,5 +42,5 @@ def plain_scores(scores: Scores | None) -> Any:
 
 
 def plain_weights(weights: Mapping[str, float]) -> dict[str, Any]:
-    """Return weights as an ordered list and as a map."""
+    """Return weights as an ordered list and as a dict."""
     return {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}

@@ -39,10 +39,10 @@ def find_plugins(
     reserved: frozenset[str],
     check: Callable[[str, type], object] = lambda name, loaded: None,
 ) -> tuple[Plugin, ...]:
-    """Load the plugins of an entry point group; ``reserved`` contains the names of built-in kinds.
+    """Load the plugins in an entry point group; ``reserved`` contains the names of built-in kinds.
 
-    A plugin that cannot be loaded, or for which ``check`` raises, causes one warning and does not affect
-    the others.
+    A plugin that cannot be loaded, or for which ``check`` raises, triggers a single warning and does not
+    affect the others.
     """
     found: dict[str, Plugin] = {}
     broken = []
@@ -53,7 +53,7 @@ def find_plugins(
             check(entry.name, loaded)
         except Exception as error:  # third-party code
             message = str(error) if isinstance(error, _PluginError) else describe_error(error)
-            problem = f"the plugin {entry.name!r} of {package} cannot be used: {message}."
+            problem = f"the plugin {entry.name!r} from {package} cannot be used: {message}."
             broken.append(Plugin(group, entry.name, package, problem=problem))
             warnings.warn(problem, RuntimeWarning, stacklevel=2)
         else:
@@ -62,12 +62,12 @@ def find_plugins(
 
 
 def plugin_classes(plugins: Collection[Plugin]) -> dict[str, type[Any]]:
-    """Return the classes of the usable plugins by name."""
+    """Return the classes of the usable plugins, keyed by name."""
     return {plugin.name: plugin.loaded for plugin in plugins if plugin.loaded is not None}
 
 
 class _PluginError(Exception):
-    """A plugin breaks a rule. The message is a clause without a period."""
+    """A plugin violates a requirement. The message is a clause without a period."""
 
 
 def _load(entry: EntryPoint, base: type, taken: Collection[str]) -> type[Any]:

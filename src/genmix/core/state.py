@@ -1,4 +1,4 @@
-"""Saved state: one ``.npz`` file with plain arrays and one JSON header. Pickle is never used."""
+"""Saved state: a single ``.npz`` file with plain arrays and a JSON header. Pickle is never used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a state that :func:`save` wrote."""
+    """Read a state written by :func:`save`."""
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content}

@@ -1,4 +1,4 @@
-"""Text formatting for people: numbers, lists, tables, and quotes from other programs."""
+"""Text formatting for people: numbers, lists, tables, and text quoted from other programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 SHORTEST_SECRET = 6
-"""Values shorter than this, e.g. thread counts, are not masked; they would match everywhere."""
+"""Values shorter than this, e.g. thread counts, are not masked, because they would match everywhere."""
 
 JOINERS = "\u200c\u200d"
 """Python considers these unprintable, but Persian words and many emoji need them."""
@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
-    """Put the text on one line of at most ``most`` characters and mask secrets."""
+    """Collapse the text to one line of at most ``most`` characters, and mask secrets."""
     found = str(text)
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
@@ -35,7 +35,7 @@ def describe_error(error: BaseException, secrets: Iterable[str] = ()) -> str:
 
 
 def first_sentence(text: object, secrets: Iterable[str] = ()) -> str:
-    """Return the first sentence of another library's error message, to quote in a message."""
+    """Return the first sentence of another library's error message, for quoting in a message."""
     return re.split(r"(?<=\S)[.!?;] ", quotable(text, secrets) + " ")[0].strip(" .:")
 
 
@@ -74,7 +74,7 @@ def shortened(text: str, most: int = 90) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines; align the first column left and the others right, two spaces apart."""
+    """Format rows as lines; left-align the first column, right-align the others, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -20,9 +20,9 @@ class _End:
 async def iterate_in_thread(
     work: Callable[[threading.Event], Iterable[T]],
 ) -> AsyncGenerator[T, None]:
-    """Yield the items of ``work(stop)``, which runs in a thread; set ``stop`` when the caller leaves.
+    """Yield the items of ``work(stop)``, which runs in a thread; set ``stop`` when the caller exits.
 
-    The thread is a daemon: work that hangs does not block the event loop or the exit of the process.
+    The thread is a daemon: work that hangs blocks neither the event loop nor process exit.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[T | _End] = asyncio.Queue()

@@ -1,7 +1,7 @@
 """A lock that keeps torch models from running while another model is loaded.
 
 During ``from_pretrained``, transformers changes global torch settings (the default dtype, the weight
-initialization). A model that is loaded or run in another thread meanwhile would return wrong results.
+initialization). A model loaded or run in another thread during that time could return wrong results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _loading = False
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Hold the lock exclusively: wait until no model is running, and let none start."""
+    """Hold the lock exclusively: wait until no model is running, and keep others from starting."""
     global _loading, _waiting
     with _changed:
         _waiting += 1

@@ -18,11 +18,11 @@ FUNCTION_NAME = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 """Pattern of ``module:function``."""
 
 RESERVED = sys.stdlib_module_names | {"__main__", "genmix"}
-"""Names that modules next to a study file must not have."""
+"""Names that are not allowed for modules next to a study file."""
 
 _lock = threading.RLock()
 _shadowed: dict[Path, dict[str, ModuleType]] = {}
-"""Modules of a folder that share a name with another loaded module, by folder and name."""
+"""Modules in a folder that share a name with another loaded module, keyed by folder and name."""
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
@@ -32,7 +32,9 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
         found = _import(module, folder.resolve())
     function = getattr(found, attribute, None)
     if not callable(function):
-        raise InputError(f"the module {module} has no function {attribute}; correct {name!r}.")
+        raise InputError(
+            f"the module {module} has no function named {attribute}; correct {name!r}."
+        )
     return function  # type: ignore[no-any-return]
 
 
@@ -59,7 +61,7 @@ def _import(module: str, folder: Path) -> ModuleType:
 def _importing_from(folder: Path) -> Iterator[None]:
     """Make the modules in ``folder`` importable, even if loaded modules have the same names.
 
-    Afterward, restore sys.path and the loaded modules of those names.
+    Afterward, restore sys.path and the loaded modules with those names.
     """
     with _lock:
         hidden = _taken_elsewhere(folder)

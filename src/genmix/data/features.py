@@ -29,7 +29,7 @@ EMBEDDING = "embedding"
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Mean and covariance (np.cov's 1/(n−1)) as stored in a file; unknown metadata is None."""
+    """Mean and covariance (normalized by 1/(n−1)) as stored in a file; unknown metadata is None."""
 
     mu: Any
     sigma: Any
@@ -49,9 +49,9 @@ def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
     if path.is_dir():
         is_run = (path / "journal.sqlite").exists()
         what = "a run folder (genmix report analyzes it)" if is_run else "a folder"
-        raise InputError(f"{path} is {what}; pass a file of features.")
+        raise InputError(f"{path} is {what}; pass a feature file.")
     if not path.is_file():
-        raise InputError(f"there is no feature file {path}; check the path.")
+        raise InputError(f"no feature file found at {path}; check the path.")
     return READERS.get(path.suffix.lower(), _read_numpy)(path, key)
 
 
@@ -64,7 +64,7 @@ def write_statistics(
     encoder: str | None = None,
     dtype: str | None = None,
 ) -> Path:
-    """Atomically write ``mu``, ``sigma`` (np.cov's 1/(n−1)), ``n`` and, if known, encoder and dtype.
+    """Atomically write ``mu``, ``sigma`` (normalized by 1/(n−1)), ``n`` and, if known, encoder and dtype.
 
     clean-fid and pytorch-fid can read the file.
     """

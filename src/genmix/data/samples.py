@@ -1,4 +1,4 @@
-"""Samples and requests, and validation of the samples that user code returns."""
+"""Samples and requests, and validation of the samples returned by user code."""
 
 from __future__ import annotations
 

@@ -29,5 +29,5 @@ def json_object(line: str) -> dict[str, Any] | None:
 
 
 def is_outside(path: Path, folder: Path) -> bool:
-    """Return whether a path leads out of a folder, e.g. through a symbolic link."""
+    """Return whether a path leads outside a folder, e.g. through a symbolic link."""
     return not path.resolve().is_relative_to(folder.resolve())

@@ -1,7 +1,7 @@
 """Nearest-neighbor balls for precision, recall, density and coverage.
 
 Each ball extends to the k-th nearest neighbor of its center. Balls are open (``distance < radius``), as in
-the ``prdc`` package. Distances are computed by matrix products; where the rounding error could change the
+the ``prdc`` package. Distances are computed with matrix products; where rounding error could change the
 result, they are recomputed from explicit differences.
 """
 
@@ -17,7 +17,7 @@ from genmix.kernels.blocks import BLOCK_BYTES
 from genmix.kernels.distances import squared_distances
 
 PRODUCT_ERROR = 1e-11
-"""Bound on the relative error of a squared distance from a matrix product."""
+"""Bound on the relative error of a squared distance computed with a matrix product."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _margin(x: Array, y: Array) -> Array:
 
 
 def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
-    """Compute ``‖x_a − y_b‖²`` of the listed pairs by explicit differences, in blocks of bounded memory."""
+    """Compute ``‖x_a − y_b‖²`` for listed pairs from explicit differences, in blocks of bounded memory."""
     xp = namespace(x)
     size = max(1, BLOCK_BYTES // (8 * x.shape[1]))
     parts = []
@@ -109,7 +109,7 @@ def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
 
 
 def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
-    """Compute the k-th smallest squared distance of each row exactly; the point itself is the 0th."""
+    """Compute the k-th smallest squared distance for each row exactly; the point itself counts as the 0th."""
     xp = namespace(points)
     column = kth_smallest(near, k)
     own = xp.arange(start, start + near.shape[0], device=near.device)

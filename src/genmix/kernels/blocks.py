@@ -1,7 +1,7 @@
-"""Sums of a kernel over all pairs of rows, in blocks of bounded memory.
+"""Sums of a kernel over all pairs of rows, computed in blocks of bounded memory.
 
-Each kernel has a :class:`Blocks` that computes a block of its values efficiently: some of the work is done
-once per row, the rest once per pair.
+Each kernel has a :class:`Blocks` object that computes a block of its values efficiently: some of the work
+is done once per row, the rest once per pair.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from genmix.core.arrays import Array, is_torch, namespace
 
 BLOCK_BYTES = 32 * 2**20
-"""Default memory of one block of a kernel matrix. It fits into the cache of a large GPU."""
+"""Default memory for one block of a kernel matrix. It fits in the cache of a large GPU."""
 
 PRODUCT_ERROR = 1e-15
 """Relative error of an exponent that is computed as the sum of a product and two squares."""
 
 MIN_EXPONENT = -750.0
-"""The exponential of anything smaller is zero."""
+"""The exponential of any smaller number is zero."""
 
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
 
 class Blocks:
-    """Blocks of ``k(x, y)^power`` for a kernel that is known only as a function."""
+    """Blocks of ``k(x, y)^power`` for a kernel that is available only as a function."""
 
     extra = 0
-    """Number of columns of a prepared row in addition to the sample."""
+    """Number of columns that a prepared row has in addition to those of the sample."""
 
     def __init__(self, kernel: Any, power: int) -> None:
         self.kernel, self.power = kernel, power
 
     def center(self, x: Array) -> Array | None:
-        """Return what to subtract from all samples for accuracy, if the kernel is invariant to it."""
+        """Return a vector to subtract from all samples for accuracy if the kernel is shift-invariant."""
         return None
 
     def rows(self, x: Array, center: Array | None) -> Array:
@@ -50,11 +50,11 @@ class Blocks:
         return rows
 
     def left(self, rows: Array) -> Any:
-        """Convert prepared rows for the left side of a block."""
+        """Convert prepared rows to the form that :meth:`block` expects on the left."""
         return rows
 
     def block(self, left: Any, right: Array) -> Array:
-        """Compute ``k(x, y)^power`` for all pairs of a left side and prepared rows."""
+        """Compute ``k(x, y)^power`` for all pairs of a row from :meth:`left` and a prepared row."""
         return _integer_power(self.kernel(left, right), self.power)
 
     def has_cancellation(self, x: Array, y: Array) -> bool:
@@ -62,11 +62,11 @@ class Blocks:
         return False
 
     def accurate_block(self, left: Any, right: Array) -> Array:
-        """Compute the block without the cancellation."""
+        """Compute the block without cancellation."""
         return self.block(left, right)
 
     def matrix(self, x: Array, y: Array) -> Array:
-        """Compute ``k(x, y)^power`` for all pairs of two batches, as one block."""
+        """Compute ``k(x, y)^power`` for all pairs across two batches, as one block."""
         center = self.center(y)
         mine, theirs = self.rows(x, center), self.rows(y, center)
         make = self.accurate_block if self.has_cancellation(mine, theirs) else self.block
@@ -115,7 +115,7 @@ class GaussianBlocks(Blocks):
         return PRODUCT_ERROR * largest * self.scale > 1e-9
 
     def accurate_block(self, left: Array, right: Array) -> Array:
-        """Compute the block from explicit differences, wherever the kernel is not certainly zero."""
+        """Compute the block from explicit differences, wherever the kernel is not provably zero."""
         xp = namespace(left)
         block = left @ right.mT
         error = -PRODUCT_ERROR * (left[:, -1:] + self.scale * right[:, -2])
@@ -181,7 +181,7 @@ class NormalizedBlocks(Blocks):
 class Grouped:
     """Prepared rows ``(n, c)``, with one-hot group membership ``members`` ``(n, g)``.
 
-    Without ``members`` all rows form one group.
+    Without ``members``, all rows form one group.
     """
 
     rows: Array
@@ -215,12 +215,12 @@ def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Ar
 
 
 def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Array:
-    """Compute ``Σ k^power`` for each pair of groups, over pairs with at least one row ``start`` or later.
+    """Compute ``Σ k^power`` for each pair of groups, over pairs with a row at index ``start`` or later.
 
     By symmetry, each row is compared only with earlier rows and with those of its own block.
     """
     total = _zeros(x, x)
-    # Within its own block each row is compared with all others, so large blocks would save little.
+    # Within its own block, each row is compared with all others, so large blocks would save little.
     height = min(_side(block_bytes), max(256, (len(x) - start) // 16))
     for rows in _slices(start, len(x), height):
         new = x[rows]
@@ -243,13 +243,13 @@ def _by_group(block: Array, left: Array | None, right: Array | None) -> Array:
 
 
 def _side(block_bytes: int) -> int:
-    """Return the side of the largest square block that fits into memory."""
+    """Return the side of the largest square block that fits in memory."""
     side = math.isqrt(max(1, block_bytes // 8))
     return side - side % 128 if side > 128 else side  # GPUs are much slower at other sizes
 
 
 def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
-    """Return height and width of a block that fits into memory; a square if both sides are long."""
+    """Return the height and width of a block that fits in memory; square if both sides are long."""
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height

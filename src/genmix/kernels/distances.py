@@ -11,11 +11,11 @@ from genmix.core.arrays import Array, namespace, to_numpy
 from genmix.errors import InputError
 
 BANDWIDTH_POINTS = 2000
-"""Number of points that the median heuristic uses, over all arms and the reference."""
+"""Number of points that the median heuristic uses, across all arms and the reference."""
 
 
 def norms(x: Array) -> Array:
-    """Compute ``‖x_j‖`` of each row, without underflow for tiny vectors."""
+    """Compute ``‖x_j‖`` for each row, without underflow for tiny vectors."""
     xp = namespace(x)
     largest = xp.max(xp.abs(x), axis=1)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -24,7 +24,7 @@ def norms(x: Array) -> Array:
 
 
 def squared_distances(x: Array, y: Array) -> Array:
-    """Compute ``‖x − y‖²`` of all pairs by one matrix product, clipped at zero."""
+    """Compute ``‖x − y‖²`` for all pairs with one matrix product, clipped at zero."""
     xp = namespace(x)
     center = xp.mean(y, axis=0)  # leaves distances unchanged but reduces cancellation
     x, y = x - center, y - center
@@ -33,7 +33,7 @@ def squared_distances(x: Array, y: Array) -> Array:
 
 
 def median_distance(groups: Sequence[Array], seed: int) -> float:
-    """Return the median pairwise distance of random points, equally many from each group.
+    """Return the median pairwise distance between random points, the same number from each group.
 
     If it is zero, return the median of the nonzero distances instead.
     """

@@ -21,7 +21,7 @@ from genmix.kernels.distances import median_distance, norms
 
 
 class Kernel(Description):
-    """Base class of kernels.
+    """Base class for kernels.
 
     Subclass it to write your own kernel. Without a feature map, define only ``__call__``; any function of two
     batches works as well.
@@ -43,7 +43,7 @@ class Kernel(Description):
     """Whether ``k(x, x) = 1``. Vendi and RKE require this and normalize any other kernel."""
 
     def __call__(self, x: Array, y: Array) -> Array:
-        """Compute the kernel matrix of two batches.
+        """Compute the kernel matrix for two batches.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Kernel(Description):
         return self.feature_map(x) @ self.feature_map(y).mT
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> Kernel:
-        """Return the kernel with everything that depends on data fixed from groups of shape ``(n, d)``."""
+        """Return the kernel with all data-dependent parameters fixed, given groups of shape ``(n, d)``."""
         return self
 
     def columns(self, dimension: int) -> int | None:
@@ -129,13 +129,13 @@ class Gaussian(Kernel):
     Parameters
     ----------
     bandwidth : float or "median", default "median"
-        The bandwidth σ. ``"median"`` is the median pairwise distance of at most 2000 random points, equally
-        many from each arm and from the reference. It is fixed once, when every arm has completed its warm
+        The bandwidth σ. ``"median"`` is the median pairwise distance between at most 2000 random points, the
+        same number from each arm and from the reference. It is fixed once every arm has completed its warm
         start.
     features : int, optional
         Number of random frequencies; the kernel is exact by default.
     seed : int, default 0
-        Seed of the frequencies and of the points for the median.
+        Seed for the frequencies and for the points used to compute the median.
     frequencies : array of shape (d, features), optional
         The frequencies for σ = 1. They are drawn when the bandwidth is fixed and are part of every saved
         state; do not pass them yourself.
@@ -216,7 +216,7 @@ class Gaussian(Kernel):
 class Polynomial(Kernel):
     """The polynomial kernel ``k(x, y) = (γ x·y + c)^degree``, for :class:`KernelDistance` only.
 
-    With the default parameters it is the usual kernel of KID [1]_.
+    With the default parameters it is the standard KID kernel [1]_.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Custom(Kernel):
-    """Any function from two batches, ``(n, d)`` and ``(k, d)``, to ``(n, k)`` as an exact kernel."""
+    """Any function from two batches, ``(n, d)`` and ``(k, d)``, to ``(n, k)``, as an exact kernel."""
 
     function: Callable[[Any, Any], Any]
 

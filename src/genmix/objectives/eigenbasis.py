@@ -5,8 +5,8 @@
 
 The centered form is a sum of positive terms; subtracting a mean from second moments would lose digits.
 
-Matrices use the library and the device of the samples. Spectra are numpy vectors, because they need many
-small operations, and each would cost a kernel launch on a GPU.
+Matrices use the same library and device as the samples. Spectra are numpy vectors, because they need many
+small operations, each of which would cost a kernel launch on a GPU.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class FactorMoments(MixtureMoments):
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
         self.averages = like(shares, self._rows)
-        """``(m, n)``; its product with the rows is the means of the arms."""
+        """``(m, n)``; its product with the rows yields the means of the arms."""
         self._means = self.averages @ self._rows
 
     def _spanned(self, rows: Array) -> Array:
@@ -334,7 +334,7 @@ def _is_clear_of_rounding(values: Vector) -> bool:
 
 
 def _squares(roots: Vector, count: int) -> tuple[Vector, float]:
-    """Return the eigenvalues for these singular values, and their rounding level."""
+    """Return the eigenvalues that correspond to these singular values, and their rounding level."""
     noise = max(count * EPS * float(roots.max()), TINY) if len(roots) else TINY
     return np.where(roots > noise, roots, 0.0) ** 2, noise**2
 

@@ -35,7 +35,7 @@ class FrechetDistance(Objective):
     Parameters
     ----------
     reference : array_like of shape (n, d), path, tuple, or Reference
-        Reference samples, a feature file, or moments ``(mu, sigma, n)`` as FID tools write them.
+        Reference samples, a feature file, or moments ``(mu, sigma, n)`` as written by FID tools.
     ddof : {0, 1}, default 0
         Covariances are normalized by ``1/n`` in the loss. With 1, the reported score uses ``1/(n−1)`` like
         other FID tools.
@@ -97,7 +97,7 @@ class FrechetDistance(Objective):
 
 
 class FrechetTally(MomentTally):
-    """Moments around the reference mean, so that a large common mean does not lose digits.
+    """Moments around the reference mean, so that a large common mean does not cost precision.
 
     ``‖μ_α−μ_0‖² + Tr Σ_α = Σ α_i E‖x−μ_0‖²`` is then linear in the weights. Covariances are stored in
     the eigenbasis V of ``Σ_0 = V diag(v) Vᵀ``, where ``Σ_0^½ Σ_α Σ_0^½`` only scales rows and columns.
@@ -115,7 +115,7 @@ class FrechetTally(MomentTally):
         self.center = like(objective.moments.mean, sample)
         self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
         held = xp.nonzero(self.variances > 0)[0]
-        # A reference of one point spans no direction; use one null direction instead.
+        # A reference with only one point spans no direction; use one null direction instead.
         self.held = held if held.shape[0] else xp.arange(1, device=sample.device)
         """The directions that the reference spans."""
         self.roots = xp.sqrt(self.variances[self.held])
@@ -155,7 +155,7 @@ class FrechetTally(MomentTally):
         self.squares = added(self.squares, other.squares)
 
     def _rotate(self) -> None:
-        """Rotate the moments to the eigenbasis of the reference."""
+        """Rotate the moments into the eigenbasis of the reference."""
         if not self.turned:
             self.first = [first @ self.basis for first in self.first]
             self.second = [self.basis.mT @ second @ self.basis for second in self.second]

@@ -17,7 +17,7 @@ from genmix.objectives.trace_loss import LIFTS
 from genmix.solvers.loss import EPS, Expansion, Loss
 
 SUM_TOLERANCE = 1e-3
-"""Allowed deviation of the sum of a row of probabilities from 1, because of float16 rows."""
+"""How far the sum of a row of probabilities may deviate from 1; allows for float16 rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class InceptionTally(SummedTally):
 
 
 class InceptionLoss(Loss):
-    """The loss ``Σ p̄ log p̄ + h·α``; probabilities of zero are lifted as in ``trace_loss``."""
+    """The loss ``Σ p̄ log p̄ + h·α``; zero probabilities are lifted as in ``trace_loss``."""
 
     singular_boundary = True
 

@@ -30,7 +30,7 @@ class PairSums:
     """Sums of a kernel over pairs of samples."""
 
     pairs: Matrix
-    """Sums over all pairs of samples of two arms, ``(m, m)``."""
+    """Sums over all pairs of samples from two arms, ``(m, m)``."""
     own: Vector
     """Sums over the pairs of each sample with itself, ``(m,)``."""
     cross: Vector
@@ -43,7 +43,7 @@ class PairSums:
         return PairSums(np.array([[self.pairs.sum()]]), own, cross, np.array([self.counts.sum()]))
 
     def means(self, unbiased: bool) -> Matrix:
-        """Return ``E k(X_i, X_j)``; if unbiased, pairs of a sample with itself are left out."""
+        """Return ``E k(X_i, X_j)``; if unbiased, pairs of a sample with itself are excluded."""
         count: Matrix = np.outer(self.counts, self.counts).astype(float)
         total = self.pairs
         if unbiased:
@@ -52,7 +52,7 @@ class PairSums:
 
 
 def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
-    """Return ``αᵀKα − 2 b·α + c``; an unbiased K is projected to be positive semidefinite."""
+    """Return ``αᵀKα − 2 b·α + c``; an unbiased K is projected onto the positive semidefinite cone."""
     matrix = sums.means(unbiased)
     own = None if unbiased else sums.own / sums.counts  # unbiased: no inflation
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
@@ -68,7 +68,7 @@ def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -
 
 
 class ProjectedLoss(QuadraticLoss):
-    """A quadratic loss projected to be convex; its score uses the unprojected matrix."""
+    """A quadratic loss made convex by projection; its score uses the unprojected matrix."""
 
     def __init__(
         self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector | None
@@ -134,7 +134,7 @@ class ExactPairTally(PairTally):
             self.reference = Grouped(self._prepared(like(reference, self.sample)))
 
     def reference_total(self) -> float:
-        """The kernel summed over all pairs of the reference."""
+        """The kernel summed over all pairs of reference samples."""
         assert self.reference is not None
         return float(sums_within(self.blocks, self.reference, 0, self.block_bytes)[0, 0])
 
@@ -144,7 +144,7 @@ class ExactPairTally(PairTally):
         return self.blocks.rows(x, self.centre)
 
     def _members(self, arms: Array) -> Array:
-        """Return one column per arm, with a 1 in the rows that belong to the arm."""
+        """Return one column per arm, with a 1 in the rows of that arm."""
         xp = namespace(arms)
         every = xp.arange(len(self.counts), device=arms.device)
         return xp.astype(arms == every, xp.float64)
@@ -168,7 +168,7 @@ class ExactPairTally(PairTally):
         self.own, self.deferred = self.own + own, []
 
     def _add_pairs(self) -> None:
-        """Add the pairs of the new rows with older rows, each other, and the reference."""
+        """Add the pairs of new rows with older rows, with each other, and with the reference."""
         if self.deferred:
             self._keep()
         if self.summed == self.kept.count:
@@ -213,7 +213,7 @@ class ExactPairTally(PairTally):
         super().load_state_dict(state)
         self.summed = self.kept.count
         if self.given is not None:
-            # Prepare it again, with the same center as the kept rows.
+            # Prepare the reference again, with the same center as the kept rows.
             self.reference = Grouped(self._prepared(like(self.given, self.sample)))
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
@@ -239,7 +239,7 @@ class MeanFeatureTally(SummedTally, PairTally):
         self.own: list[float] = [0.0] * arms
 
     def reference_total(self) -> float:
-        """The kernel summed over all pairs of the reference."""
+        """The kernel summed over all pairs of reference samples."""
         squared = float(namespace(self.sample).sum(self.reference_mean**2))
         return squared * self.reference_size**2
 

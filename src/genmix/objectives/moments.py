@@ -1,8 +1,8 @@
-"""First and second moments of each arm's rows, stored as the rows themselves while they are few.
+"""First and second moments of each arm's rows, stored as the rows themselves while there are few.
 
 While all arms together have fewer rows than columns, storing the rows takes less memory and is more
-accurate. After that, sums of ``x`` and ``x xᵀ`` take fixed memory. With many arms of few rows each,
-storing the rows stays smaller and faster for longer.
+accurate. After that, sums of ``x`` and ``x xᵀ`` take fixed memory. With many arms that have few
+rows each, storing the rows remains smaller and faster for longer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MomentTally(Tally):
     """First and second moments of the rows of ``transform(embeddings)``.
 
     The second moment is ``Σ x xᵀ``. If ``centered``, each arm's mean is subtracted first, so that a mean
-    far from 0 does not lose digits.
+    far from 0 does not cost precision.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("kept", "first", "second")

@@ -18,7 +18,7 @@ from genmix.solvers.loss import Loss, SumLoss
 
 
 class Objective(Description):
-    """Base class of all objectives.
+    """Base class for all objectives.
 
     An objective maps samples to a convex loss ``L(α)`` on the simplex, which is minimized, and to a
     score, which is reported. It is immutable: all statistics live in the tally that it creates.
@@ -83,7 +83,7 @@ class Objective(Description):
         Parameters
         ----------
         batch : Batch
-            Samples of one arm.
+            Samples from one arm.
         where : str
             Description of the arm for error messages.
 
@@ -121,7 +121,7 @@ class Objective(Description):
         arms : int
             Number of arms.
         sample : array of shape (n, d)
-            Any embeddings of the same library, device and dimension.
+            Any embeddings with the same library, device and dimension.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class Objective(Description):
         Parameters
         ----------
         loss : Loss
-            A loss of this objective.
+            A loss from this objective.
         alpha : numpy.ndarray of shape (m,)
             The mixture.
         context : dict
@@ -152,7 +152,7 @@ class Objective(Description):
         Returns
         -------
         Score or dict of Score
-            A dict by name for a sum of objectives.
+            A dict keyed by name for a sum of objectives.
         """
         return Score(loss.score(alpha), self.name, self.maximise, self.details() | context)
 
@@ -184,7 +184,7 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(Objective):
-    """A weighted sum of objectives, ``minimize Σ_k w_k L_k(α)``; its score is a dict by name.
+    """A weighted sum of objectives, ``minimize Σ_k w_k L_k(α)``; its score is a dict keyed by name.
 
     A positive weight always rewards a better score. A negative weight is allowed only for a linear term,
     because the sum would not be convex otherwise.

@@ -1,4 +1,4 @@
-"""A pool of samples from several arms, summarized in the statistics of an objective."""
+"""A pool of samples from several arms, summarized by the statistics of an objective."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genmix.objectives.validation import batches
 
 @dataclass(frozen=True)
 class Pool:
-    """The samples of several arms, summarized in the statistics of an objective."""
+    """Samples from several arms, summarized by the statistics of an objective."""
 
     arms: tuple[str, ...]
     objective: Objective

@@ -30,7 +30,7 @@ class BallObjective(MeanObjective):
 
     @abstractmethod
     def per_sample(self, hits: Vector) -> Vector:
-        """Return ψ of each sample from the number of balls that contain it."""
+        """Return ψ for each sample, given the number of balls that contain it."""
 
     def measure(self, sample: Array) -> Any:
         balls = Balls.around(like(self.reference.points, sample), self.k)
@@ -44,8 +44,8 @@ class BallObjective(MeanObjective):
 class Precision(BallObjective):
     """Precision ↑: the fraction of samples inside some reference point's k-nearest-neighbor ball.
 
-    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the precision of arm i. It is usually one
-    term of a sum.
+    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the precision of arm i. This objective is
+    usually one term of a sum.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Density(BallObjective):
     """Density ↑: the mean number of reference balls that contain a sample, divided by k.
 
     The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the density of arm i. Density can exceed
-    1. It is usually one term of a sum.
+    1. This objective is usually one term of a sum.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from genmix.solvers.loss import MeanLoss
 
 
 class MeanObjective(Objective):
-    """Base class of objectives that minimize ``∓ θ·α``, with ``θ_i`` the mean of ψ over arm i."""
+    """Base class for objectives that minimize ``∓ θ·α``, with ``θ_i`` the mean of ψ over arm i."""
 
     linear = True
     quadratic = True
@@ -58,8 +58,8 @@ class MeanTally(SummedTally):
 class Quality(MeanObjective):
     """Mean quality ↑, where quality is any number that you assign to a sample.
 
-    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the mean quality of arm i. It is usually
-    one term of a sum.
+    The weights minimize ``−θ·α`` over the simplex, with ``θ_i`` the mean quality of arm i. This objective
+    is usually one term of a sum.
 
     Examples
     --------
@@ -88,10 +88,10 @@ class Quality(MeanObjective):
 
 @dataclass(frozen=True, eq=False)
 class Cost(MeanObjective):
-    """Mean cost ↓ of a sample.
+    """Mean cost ↓ per sample.
 
-    The weights minimize ``c·α`` over the simplex, with ``c_i`` the mean cost of arm i. It is usually one
-    term of a sum.
+    The weights minimize ``c·α`` over the simplex, with ``c_i`` the mean cost of arm i. This objective is
+    usually one term of a sum.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Streaming statistics of m arms: samples in, a loss on the simplex out."""
+"""Streaming statistics for m arms: samples in, a loss on the simplex out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genmix.solvers.loss import Loss, RestrictedLoss, SumLoss
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one arm: embeddings ``(n, d)`` and optional quality and cost ``(n,)``."""
+    """Samples from one arm: embeddings ``(n, d)`` and optional quality and cost ``(n,)``."""
 
     embeddings: Array
     quality: Vector | None = None
@@ -27,12 +27,12 @@ class Batch:
 
 
 class Tally(ABC):
-    """Streaming float64 statistics of m arms, which can be merged and converted to a loss."""
+    """Streaming float64 statistics for m arms, which can be merged and converted to a loss."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
     """Attributes that make up the saved state: arrays, Rows, tallies, plain values, or lists of them.
 
-    Arrays are replaced and never changed in place, because forks share them.
+    Arrays are replaced, never modified in place, because forks share them.
     """
 
     def __init__(self, arms: int, sample: Array) -> None:
@@ -45,7 +45,7 @@ class Tally(ABC):
         return int(self.sample.shape[1])
 
     def add(self, arm: int, batch: Batch) -> None:
-        """Add a batch of one arm."""
+        """Add a batch of samples from one arm."""
         self._add(arm, batch)
         self.counts[arm] += len(batch)
 
@@ -76,7 +76,7 @@ class Tally(ABC):
         """Return the loss as a function of the weights of these arms; each must have a sample."""
 
     def pooled(self) -> Loss:
-        """Return the loss of all samples as one set: a function of the single weight 1."""
+        """Return the loss of all samples as one set, as a function of a single weight (1)."""
         arms = [i for i, count in enumerate(self.counts) if count]
         shares = self.counts_of(arms) / sum(self.counts)
         return RestrictedLoss(self.loss(arms), shares[None, :])
@@ -102,16 +102,16 @@ class Tally(ABC):
         return np.array([self.counts[arm] for arm in arms], dtype=np.int64)
 
     def zeros(self, *shape: int) -> Array:
-        """Return zeros of the same library and device as the samples."""
+        """Return zeros with the same library and device as the samples."""
         return like(np.zeros(shape), self.sample)
 
     def rows(self, columns: int | None = None) -> Rows:
-        """Return an empty, growing matrix of the same library and device as the samples."""
+        """Return an empty, growing matrix with the same library and device as the samples."""
         return Rows(self.sample, self.dimension if columns is None else columns)
 
 
 class SummedTally(Tally):
-    """Statistics that are sums over each arm's samples. ``STATE`` names lists of one sum per arm."""
+    """Statistics that are sums over each arm's samples. ``STATE`` names lists with one sum per arm."""
 
     def _merge(self, other: SummedTally) -> None:
         for key in self.STATE:

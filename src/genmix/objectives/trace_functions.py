@@ -24,7 +24,7 @@ class TraceFunction(ABC):
 
     @abstractmethod
     def slope(self, values: Array) -> Array:
-        """Return ``f'`` of an array of any library."""
+        """Return ``f'`` for an array from any library."""
 
     @abstractmethod
     def differences(self, values: Array) -> Array:

@@ -33,7 +33,7 @@ HESSIAN_REUSE_RATIO = 0.3
 """Fraction of the gap that a step may leave before a new Hessian is worth computing."""
 
 CHEAP_ROTATIONS = 32
-"""Number of rotations that are cheaper than one eigendecomposition on a GPU."""
+"""Number of rotations that cost less than one eigendecomposition on a GPU."""
 
 LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 """Levels, relative to the largest eigenvalue, to which small eigenvalues are lifted."""
@@ -112,7 +112,7 @@ class TraceLoss(Loss):
     def _gradient_predictor(
         self, basis: Eigenbasis, blocks: Callable[[], Array], lifted: Vector
     ) -> Callable[[Vector], Vector] | None:
-        """Return a predictor of nearby gradients in this eigenbasis, if that is cheaper than a new one."""
+        """Return a predictor of nearby gradients in this eigenbasis, if cheaper than computing a new one."""
         if self.hessian_reuse_ratio or not self.function.has_slope_near:
             return None
 

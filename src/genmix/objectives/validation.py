@@ -1,4 +1,4 @@
-"""Validate user input: labels, samples of all arms, and single numbers."""
+"""Validate user input: labels, the samples from all arms, and individual numbers."""
 
 from __future__ import annotations
 

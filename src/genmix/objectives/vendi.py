@@ -34,7 +34,7 @@ EXACT_LIMIT = 4000
 
 
 class KernelObjective(Objective):
-    """Base class of objectives with one kernel, normalized to ``k(x, x) = 1``."""
+    """Base class for objectives with one kernel, normalized to ``k(x, x) = 1``."""
 
     kernel: Any
 
@@ -275,7 +275,7 @@ def gram_factor(gram: Array) -> Array:
 
 
 class QualityVendiTally(CompositeTally):
-    """Statistics of the Vendi score of order 1 and the mean quality of each arm."""
+    """Statistics for the Vendi score of order 1 and for the mean quality of each arm."""
 
     STATE = ("diversity", "quality")
 

@@ -90,7 +90,7 @@ class MixtureOracle(Fixed):
     Parameters
     ----------
     weights : mapping of str to float
-        The best mixture, e.g. ``optimal_mixture(...).weights`` of a large pool.
+        The best mixture, e.g. ``optimal_mixture(...).weights`` for a large pool.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from genmix.solvers.loss import LinearLoss, SumLoss
 
 @dataclass(frozen=True, eq=False)
 class MixtureGreedy(Policy):
-    """Draw from the best mixture of the samples seen so far, ``α_t = argmin L̂(α)``.
+    """Draw from the best mixture given the samples seen so far, ``α_t = argmin L̂(α)``.
 
     This is Algorithm 1 of the paper and the default policy. It has no exploration bonus, because
     a mixture of several arms keeps sampling all of them.
@@ -35,10 +35,10 @@ class MixtureGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MixtureBonus(Policy):
-    """Mixture-Greedy with a partial correction of the small-sample bias.
+    """Mixture-Greedy with a partial correction for small-sample bias.
 
     ``α_t = argmin L̂(α) − strength · Σ_i α_i b / n_i``, where ``b / n`` is the expected excess loss of n
-    samples over their population. An arm with few samples looks worse than it is; the bonus corrects
+    samples relative to their population. An arm with few samples looks worse than it is; the bonus corrects
     part of this bias. Use it with ``draw="tracking"``, where the weights are target shares rather than
     probabilities.
 

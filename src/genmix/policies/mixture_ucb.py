@@ -18,7 +18,7 @@ class MixtureUCB(Policy):
 
     ``α_t = argmin L̂(α) − Σ_i α_i (δ_L sqrt(β log t / n_i) + w δ_G / n_i)``, where w is the weight of the
     objective's fidelity terms. It was published for quadratic losses; with any other loss, it is an
-    extension and labeled "extended". If both coefficients are 0, it is Mixture-Greedy.
+    extension and is labeled "extended". If both coefficients are 0, it is Mixture-Greedy.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class MixtureUCB(Policy):
     delta_fidelity : float, default 0.4
         δ_G, the coefficient of the fidelity bonus.
     beta : float, default 1.0
-        β.
+        β, the factor inside the square root of the bonus.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class MixtureOGD(Policy):
     delta : float, default 0.6
         δ_L, the coefficient of the confidence bonus.
     beta : float, default 1.0
-        β.
+        β, the factor inside the square root of the bonus.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class Situation:
     tally: Tally
     counts: NDArray[np.int64]
     total: int
-    """t, the number of told samples, including the warm start and retired arms."""
+    """t, the number of samples told so far, including the warm start and retired arms."""
     start: Vector
     """The weights of the last decision, for a warm start."""
     solver: Solver
@@ -58,7 +58,7 @@ class Situation:
 
     @property
     def shares(self) -> Vector:
-        """The share of each arm in the samples of the active arms."""
+        """Each arm's share of the samples from the active arms."""
         shares: Vector = self.counts / self.counts.sum()
         return shares
 
@@ -71,7 +71,7 @@ class Situation:
 
 
 class Policy(Description):
-    """Base class of all policies.
+    """Base class for all policies.
 
     A policy maps a situation (losses and counts of the active arms) to the weights from which the next
     arm is drawn. It is immutable and has no state; all state lives in the selector.
@@ -109,7 +109,7 @@ class Policy(Description):
         Parameters
         ----------
         objective : Objective
-            The objective it is used with.
+            The objective that the policy is used with.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class Policy(Description):
         Parameters
         ----------
         objective : Objective
-            The objective it is used with.
+            The objective that the policy is used with.
 
         Returns
         -------
@@ -159,6 +159,6 @@ def nonnegative(policy: Policy, *fields: str) -> None:
 
 
 def exploration(situation: Situation, beta: float) -> Vector:
-    """Return the exploration bonus ``sqrt(β log t / n_i)`` of each arm."""
+    """Return the exploration bonus ``sqrt(β log t / n_i)`` for each arm."""
     bonus: Vector = np.sqrt(beta * np.log(situation.total) / situation.counts)
     return bonus

@@ -38,7 +38,7 @@ class OneArmGreedy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class EpsilonGreedy(Policy):
-    """Draw the arm with the smallest loss, or with probability ε an arm uniformly at random.
+    """Draw the arm with the smallest loss or, with probability ε, a uniformly random arm.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class OneArmUCB(Policy):
     delta : float, default 0.6
         δ_L, the coefficient of the confidence bonus.
     beta : float, default 1.0
-        β.
+        β, the factor inside the square root of the bonus.
 
     Raises
     ------

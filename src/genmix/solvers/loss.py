@@ -105,7 +105,7 @@ class Loss(ABC):
         """Return the score of a mixture: the loss in the units of the objective."""
 
     def inflation(self, alpha: Vector) -> float:
-        """Return n times the expected excess loss of n samples over the mixture that they come from.
+        """Return n times the expected excess loss of n samples relative to the mixture they come from.
 
         To first order in 1/n, this is half the trace of the loss's curvature times the covariance of one
         sample. It is 0 if the loss is linear or the value is unknown.

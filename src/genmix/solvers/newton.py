@@ -18,16 +18,16 @@ MAX_SHRINK = 10.0
 """Largest factor by which a step may shrink a weight if the loss is singular at the boundary."""
 
 INITIAL_SMOOTHING = 0.05
-"""Initial smoothing of a loss that is not differentiable; the last is ``FINAL_SMOOTHING``."""
+"""Initial smoothing of a loss that is not differentiable; the final value is ``FINAL_SMOOTHING``."""
 
 STEPS_PER_SMOOTHING = 10
-"""Largest number of Newton steps on one smooth approximation."""
+"""Maximum number of Newton steps on one smooth approximation."""
 
 MAX_STALLS = 3
 """Number of consecutive steps without progress after which the solver stops."""
 
 SAFETY_FACTOR = 3.0
-"""The next step is expected to reduce the gap this many times less than the last step did."""
+"""A step is expected to leave this many times the fraction of the gap that the last step left."""
 
 MIN_REDUCTION = 0.01
 """Smallest fraction of the gap that a step is expected to leave, even after a very good step."""
@@ -50,7 +50,7 @@ class Newton(Description, WarmSolver):
     tolerance : float, default 1e-8
         Relative gap at which to stop.
     max_steps : int, default 200
-        Largest number of steps.
+        Maximum number of steps.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class Newton(Description, WarmSolver):
         return self._descend(loss, lifted(start), curvature, certify=True)
 
     def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
-        """Solve again after a small change of the loss, without certifying the last step.
+        """Solve again after a small change in the loss, without certifying the last step.
 
         The last expansion of :meth:`solve` only confirms the prediction of earlier steps and takes a
         quarter of the time. If this method skips it, the solution's loss is NaN and its gap is ∞.
@@ -219,7 +219,7 @@ def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) 
 
 
 def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
-    """Update the Hessian with a step and the change of the gradient along it (BFGS).
+    """Update the Hessian with a step and the change in the gradient along it (BFGS).
 
     The result is positive semidefinite; updates that would violate this are skipped. The values of a
     tangent plane differ from the gradient by a constant, which does not matter for steps within the

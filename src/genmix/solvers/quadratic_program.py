@@ -21,7 +21,7 @@ def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: V
 
     H can be singular, e.g. for two identical arms. The ridge is a proximal term around α, so it does
     not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
-    compared with the decrease of the model.
+    compared with the decrease in the model.
     """
     # The fallback is the Frank–Wolfe vertex, which is always a descent direction.
     best = floor.copy()
@@ -45,7 +45,7 @@ def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: V
 def _regularized_program(
     gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, ridge: float
 ) -> Vector | None:
-    """Solve the program in ``x = (β−α)/s``; return None if DAQP fails.
+    """Solve the program in terms of ``x = (β−α)/s``; return None if DAQP fails.
 
     The scale s is the inverse square root of H's diagonal, which keeps the program well conditioned
     even with weights of 1e-9 and 1. The ridge is relative to each arm's curvature; otherwise the

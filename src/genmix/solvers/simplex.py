@@ -1,4 +1,4 @@
-"""Points of the simplex, i.e. vectors of nonnegative weights that sum to 1."""
+"""Points on the simplex, i.e. vectors of nonnegative weights that sum to 1."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lifted(alpha: Vector) -> Vector:
 
 
 def on_simplex(weights: object, size: int | None = None, what: str = "the weights") -> Vector:
-    """Validate ``weights`` as a point of the simplex; ``what`` names them in errors."""
+    """Validate ``weights`` as a point on the simplex; ``what`` names them in errors."""
     try:
         alpha = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.simplex import on_simplex, uniform
 
 UNKNOWN_GAP = np.inf
-"""The gap if no bound is known."""
+"""The gap reported if no bound is known."""
 
 FINAL_SMOOTHING = 1e-11
 """Smoothing at which a loss that is not differentiable is certified."""
@@ -74,7 +74,7 @@ class Solver(Protocol):
 
 
 class WarmSolver(Solver):
-    """A solver with a cheaper method for solving again after a small change of the loss.
+    """A solver with a cheaper method for solving again after a small change in the loss.
 
     The selector calls ``resolve`` only on subclasses of this class, so other solvers can have an
     unrelated method of that name.
@@ -107,7 +107,7 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
     Raises
     ------
     InputError
-        If ``start`` is not a point of the simplex.
+        If ``start`` is not a point on the simplex.
 
     Examples
     --------
