@@ -225,7 +225,7 @@ def test_an_arm_seen_too_seldom_is_not_dropped(facts: Facts) -> None:
     steps = {s.kind: s.text for s in advise(changed(facts, "dot", maybe_needed=True))}
     assert "drop" not in steps
     assert steps["look"].startswith("The mixture hardly uses dot (")
-    assert steps["look"].endswith("of it to be sure. Increase warm_start before you drop it.")
+    assert steps["look"].endswith("from it to be sure. Increase warm_start before you drop it.")
 
 
 def test_a_run_that_did_not_converge_wants_a_larger_budget(facts: Facts) -> None:

@@ -60,7 +60,7 @@ def test_an_answer_to_no_open_request_is_an_error_that_keeps_its_cost(position: 
     assert isinstance(second, GenerationError)
     assert not second.retryable
     assert (first.cost, second.cost) == (1.0, 4.0)
-    assert f"position {position} twice or out of range" in str(second)
+    assert f"position {position}, which is a duplicate or out of range" in str(second)
 
 
 def test_a_generator_that_returns_a_list_is_told_what_to_do() -> None:

@@ -170,7 +170,7 @@ def test_an_encoder_that_cannot_be_built_is_told_once(tmp_path: Path) -> None:
 def test_a_text_without_an_encoder_is_told(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, {"a": "text", "b": "vector"}))
     assert report.problems == [
-        "arm 'a': returned a text or an image, but the study has no encoder; add one."
+        "arm 'a': returned text or an image, but the study has no encoder; add one."
     ]
 
 

@@ -440,7 +440,7 @@ def test_vectors_need_no_encoder_and_texts_do(tmp_path: Path) -> None:
     other.mkdir()
     loop = Stage(other, makers(a=text("ab")), encoder=None).go()
     assert loop.trouble == (
-        "an arm returned a text or an image, but the study has no encoder; add one"
+        "an arm returned text or an image, but the study has no encoder; add one"
     )
 
 

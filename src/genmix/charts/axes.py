@@ -29,7 +29,7 @@ NARROW, WIDE = "fijlrtI.,:;'|()[]!- ", "mwMW%@—"
 
 
 def text_width(text: str, size: float = SMALL) -> float:
-    """Return the approximate width of a text in points."""
+    """Return the approximate width of text in points."""
     return size * sum(map(_letter_width, text))
 
 
@@ -99,7 +99,7 @@ def title_lines(title: str, length: float) -> str | list[str]:
 
 
 def short_name(score: str) -> str:
-    """Return the conventional name of a score; a second Vendi is ``Vendi 2``."""
+    """Return the conventional name of a score; a second Vendi score is ``Vendi 2``."""
     first, _, rest = score.partition(" ")
     return f"{SCORE_NAMES.get(first, first.replace('_', ' '))} {rest}".rstrip()
 

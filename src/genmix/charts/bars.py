@@ -82,7 +82,7 @@ def _layers(
     ends: Mapping[str, Any],
     text: Mapping[str, Any],
 ) -> list[Any]:
-    """Draw bars, intervals with their ends, and values; ``at`` encodes a field along the bars."""
+    """Draw bars, intervals with end caps, and values; ``at`` encodes a field along the bars."""
     base = chart_of(rows)
     font = {"fontSize": SMALL, "color": INK, **text}
     layers = [

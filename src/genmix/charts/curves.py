@@ -53,7 +53,7 @@ def sweep(
     log_x: bool = False,
     styles: Mapping[str, Style] | None = None,
 ) -> VConcatChart:
-    """Draw curves with a dot at each value; ``log_x`` overrides that of the panels."""
+    """Draw curves with a dot at each value; ``log_x`` overrides the panels' own setting."""
     return _draw([replace(panel, log_x=log_x) for panel in panels], columns, True, styles)
 
 
@@ -97,7 +97,7 @@ def _panel(
 
 
 def isolated(rows: Sequence[Row]) -> list[Row]:
-    """Return the means without a neighbor, which a line would not show; sort rows by series and x first."""
+    """Return the means without a neighbor, which a line would not show; rows are sorted by series and x."""
     found = []
     for i, row in enumerate(rows):
         beside = [rows[j] for j in (i - 1, i + 1) if 0 <= j < len(rows)]

@@ -31,7 +31,7 @@ def chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def without_forbidden(value: Any) -> Any:
-    """Replace characters that XML forbids with � in every text and key of a value."""
+    """Replace characters that XML forbids with � in every string and key of a value."""
     if isinstance(value, str):
         return NOT_IN_XML.sub("\ufffd", value)
     if isinstance(value, Mapping):

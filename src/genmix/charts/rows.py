@@ -18,7 +18,7 @@ def cleaned(
     where: str,
     optional: Sequence[str] = (),
 ) -> list[Row]:
-    """Keep only these texts and numbers of each row; NaN and infinity become None, which leaves a gap."""
+    """Keep only these text and number fields; NaN and infinity become None, which leaves a gap."""
     found = [_cleaned(row, texts, numbers, where, optional) for row in rows]
     if not found:
         raise InputError(f"{where} has no rows; pass at least one.")

@@ -1,4 +1,4 @@
-"""Colors, dashes and the theme of every figure.
+"""Colors, dashes and the theme for all figures.
 
 Policies use the color-blind-safe palette of Okabe and Ito, and the dash shows the kind of policy. Arms
 use the pale palette of Paul Tol, so that no area or bar is mistaken for a policy.
@@ -130,7 +130,7 @@ def arm_inks(arms: Iterable[str]) -> dict[str, str]:
 
 
 def theme() -> dict[str, Any]:
-    """Return the Vega-Lite configuration of every figure; one pixel is one point on paper."""
+    """Return the Vega-Lite configuration for all figures; one pixel is one point on paper."""
     return {
         "background": "white",
         "font": FONT,
@@ -169,7 +169,7 @@ def _delta(label: str) -> float | None:
 
 
 def _shade(color: str, delta: float) -> str:
-    """Make the color paler below the full δ and darker above it."""
+    """Make the color paler if δ is below ``FULL_DELTA``, and darker if it is above."""
     if delta <= FULL_DELTA:
         return _blend(color, "#FFFFFF", 0.7 * (1 - delta / FULL_DELTA))
     return _blend(color, "#000000", 0.75 * (1 - FULL_DELTA / delta))

@@ -167,7 +167,7 @@ def _number_or_text(text: str) -> Any:
 
 
 def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
-    """Read the samples of each arm from arguments ``PATH`` or ``NAME=PATH``."""
+    """Read the samples of each arm from ``PATH`` or ``NAME=PATH`` arguments."""
     from genmix.data.features import Statistics, read_file
 
     paths: dict[str, Path] = {}
@@ -175,7 +175,7 @@ def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
         name, path = _split_name(given)
         if name in paths:
             raise InputError(
-                f"{paths[name]} and {path} would both be the arm {name!r}; name them, e.g. "
+                f"{paths[name]} and {path} would both be named {name!r}; name them, e.g. "
                 f"first={paths[name]} second={path}."
             )
         paths[name] = path

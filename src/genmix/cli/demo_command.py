@@ -23,7 +23,7 @@ class DemoObjective(StrEnum):
 @app.command(epilog="Example: genmix demo --objective vendi --out runs/diverse-digits")
 def demo(
     budget: Annotated[int, typer.Option(help="Number of samples to generate.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the run.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the run.")] = 0,
     objective: Annotated[
         DemoObjective,
         typer.Option(help="fd: match held-out digits. vendi: maximize diversity."),

@@ -39,9 +39,9 @@ TOOLS = {
     "scipy": "genmix compare and genmix paper",
     "starlette": "genmix dashboard",
     "uvicorn": "genmix dashboard",
-    "tensorboard": "the callback TensorBoard",
-    "mlflow": "the callback MLflow",
-    "wandb": "the callback WandB",
+    "tensorboard": "the TensorBoard callback",
+    "mlflow": "the MLflow callback",
+    "wandb": "the WandB callback",
 }
 """Modules that commands need regardless of the study, and what they are for."""
 
@@ -134,7 +134,7 @@ def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    """Yield one finding per plugin of an installed package."""
+    """Yield one finding per plugin from an installed package."""
     plugins = (*arm_plugins(), *encoder_plugins(), *objective_plugins(), *policy_plugins())
     for plugin in plugins:
         what = f"{plugin.group}: {plugin.name}"
@@ -183,7 +183,7 @@ def _gpu(absent: State) -> Finding:
 
 
 def _settings(study: Study) -> dict[str, BaseModel]:
-    """Return the settings of the arms and the encoder, by the names that findings use."""
+    """Return the settings for the arms and the encoder, keyed by the names that findings use."""
     found: dict[str, BaseModel] = {f"arm {label!r}": arm for label, arm in study.arms.items()}
     return found if study.encoder is None else found | {"encoder": study.encoder}
 

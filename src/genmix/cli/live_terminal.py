@@ -25,7 +25,7 @@ LINE_INTERVAL = 10.0
 """Seconds between plain lines."""
 
 SCORING_SHARE = 0.03
-"""Maximum fraction of the time spent on computing scores for display."""
+"""Maximum fraction of the time spent computing scores for display."""
 
 
 @dataclass

@@ -91,7 +91,7 @@ def score(
 ) -> None:
     """Score every file, and all files pooled.
 
-    With reference samples, it also prints precision, density, recall and coverage.
+    If there are reference samples, this also prints precision, density, recall and coverage.
     """
     with plain_errors():
         import genmix as gx
@@ -166,7 +166,7 @@ def diagnose(
     subsample: Annotated[
         int | None, typer.Option(help="Samples per arm in a subsample. Default: half of them.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the subsamples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the subsamples.")] = 0,
     gamma: Annotated[
         float | None, typer.Option(help="γ_0 of the margins. Default: a tenth of an equal share.")
     ] = None,

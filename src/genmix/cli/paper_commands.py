@@ -47,8 +47,8 @@ def paper(
     worlds: Annotated[
         Path | None,
         typer.Option(
-            help="The recorded worlds to use without --features. Default: $GENMIX_WORLDS, or the folder "
-            "'worlds' in the current folder or in the repository."
+            help="The recorded worlds to use without --features. Default: $GENMIX_WORLDS, or a folder "
+            "named 'worlds' in the current folder or in the repository."
         ),
     ] = None,
     workers: Annotated[
@@ -101,7 +101,7 @@ def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[It
         if name not in items:
             close = nearest(name, items)
             rest = f"did you mean {close}?" if close else "see genmix paper --list."
-            raise InputError(f"there is no item {name!r}; {rest}")
+            raise InputError(f"there is no item named {name!r}; {rest}")
     return list(items.values()) if every else [items[name] for name in dict.fromkeys(names)]
 
 
@@ -169,7 +169,7 @@ def make(item: Item, settings: Settings) -> dict[str, Any]:
 
 
 def print_items(items: Sequence[Item], as_json: bool) -> None:
-    """List the items: what each makes, what it needs from --features, and what is used without them."""
+    """List the items: what each makes, what it needs from --features, and what is used without it."""
     from genmix.paper.feature_files import RULE
 
     fields = ("name", "title", "needs", "stands_in", "choice")

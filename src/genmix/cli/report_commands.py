@@ -22,7 +22,7 @@ def report(
         typer.Option("--out", "-o", help="Output file. Default: report.html in the run folder."),
     ] = None,
 ) -> None:
-    """Write the report of a run: one HTML file that works offline.
+    """Write the report on a run: one HTML file that works offline.
 
     It says how good the mixture is, whether it has converged and what to do next. It shows charts, a
     table of the arms, samples and settings. It also works for a run that is still in progress.

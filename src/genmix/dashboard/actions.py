@@ -107,7 +107,7 @@ class Actions:
 def _interrupt(held_by: Holder) -> None:
     if held_by.process is None:
         raise InputError(
-            "The run belongs to a process on another machine or in another container; stop it there."
+            "The run is in a process on another machine or in another container; stop it there."
         )
     if not held_by.hears_signals:
         raise InputError(

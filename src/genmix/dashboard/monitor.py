@@ -33,7 +33,7 @@ GROWTH = 0.02
 """That curve is recomputed when the number of samples has grown by this fraction."""
 
 RETRY_SECONDS = 5.0
-"""Seconds before a journal that could not be read is tried again, even if it has not changed."""
+"""Seconds before retrying a journal that could not be read, even if it has not changed."""
 
 COST_DELAY = 0.2
 """Seconds before past costs are summed, so that the request that triggers this is answered first."""
@@ -104,7 +104,7 @@ class RunMonitor:
             raise JournalError(self._problem)
 
     def _may_retry(self) -> bool:
-        """Return whether an error may have passed, although the journal has not changed."""
+        """Return whether an error may have cleared, even though the journal has not changed."""
         return self._problem is not None and time.monotonic() >= self._retry_at
 
     def _read(self, journal: JournalReader) -> None:
@@ -226,7 +226,7 @@ class CostTotal:
             self._new += cost
 
     def sum_later(self, step: int) -> None:
-        """Postpone summing the costs of the samples up to this step."""
+        """Defer summing the costs of the samples up to this step."""
         self._past, self._until = None, step
 
     def _sum_past(self, step: int) -> None:

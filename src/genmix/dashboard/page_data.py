@@ -1,4 +1,4 @@
-"""The data of the pages, as JSON values."""
+"""The data for the pages, as JSON values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_SUMMARY_BYTES = 50_000_000
 
 
 def run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """Collect everything that the page of a run shows."""
+    """Collect everything that a run's page shows."""
     with run.lock:
         run.refresh()
         status = status_data(run, actions)
@@ -233,7 +233,7 @@ def sparkline_of(run: RunMonitor) -> list[list[float]]:
 
 
 def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """Return the entry of a run in the list of runs."""
+    """Return a run's entry in the list of runs."""
     try:
         with run.lock:
             run.refresh()
@@ -268,7 +268,7 @@ def _weights(run: RunMonitor) -> list[dict[str, Any]]:
 
 
 def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
-    """Collect the data of several runs, with the same color for an arm in all of them."""
+    """Collect the data of several runs, with each arm in the same color in all of them."""
     found = [_compared_run(name, run, actions) for name, run in runs.items()]
     arms = [arm["name"] for run in found for arm in run.get("arms", [])]
     return {"runs": found, "colors": arm_colors(arms)}

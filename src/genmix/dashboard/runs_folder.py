@@ -1,4 +1,4 @@
-"""Find the runs below a folder, and read their files without following links out of it."""
+"""Find the runs under a folder, and read their files without following links out of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FileId = tuple[int, int]
 
 
 class RunsFolder:
-    """Every run below one folder, named by its relative path. Symbolic links are not followed."""
+    """All runs under a folder, named by their relative paths. Symbolic links are not followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()

@@ -64,7 +64,7 @@ HOST = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([a-z0-9._-]+))(?::[0-9]+)?")
 
 
 def same(given: str, expected: str) -> bool:
-    """Compare in constant time, so that the time reveals neither the contents nor the lengths."""
+    """Compare in constant time, so that timing reveals neither contents nor lengths."""
     pair = (
         hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
         for text in (given, expected)

@@ -1,4 +1,4 @@
-"""The report of a run: results, advice, charts and samples in one HTML file."""
+"""The report on a run: results, advice, charts and samples in one HTML file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHARTS = ("scores", "weights", "pooled", "map", "cost")
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report of a run, by default to ``report.html`` in its folder, and return the path."""
+    """Write the report on a run, by default to ``report.html`` in its folder, and return the path."""
     from genmix.report.facts import Facts
     from genmix.report.page import render_page
     from genmix.runs.export import check_target
@@ -34,12 +34,12 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
 
 
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
-    """Return one chart of a report as an Altair chart."""
+    """Return one chart from a report as an Altair chart."""
     from genmix.report.facts import Facts
     from genmix.report.figures import FIGURES
 
     if name not in CHARTS:
-        raise InputError(f"there is no chart {name!r}; use one of {', '.join(CHARTS)}.")
+        raise InputError(f"there is no chart named {name!r}; use one of {', '.join(CHARTS)}.")
     folder = Path(run)
     facts = Facts(folder)
     with facts.limited_threads():
@@ -48,5 +48,5 @@ def run_chart(run: str | os.PathLike[str], name: str) -> Any:
         from genmix.report.page import MISSING
 
         reason = MISSING[name][0].lower() + MISSING[name][1:]
-        raise InputError(f"the chart {name!r} of {folder} cannot be drawn: {reason}")
+        raise InputError(f"could not draw the chart {name!r} for {folder}: {reason}")
     return chart

@@ -15,7 +15,7 @@ from genmix.report.scoring import improvement
 from genmix.report.sentences import SAME_SCORE
 
 FREQUENT_FAILURES = 0.1
-"""Failures are worth mentioning if more than this share of the attempts fail."""
+"""Failures are reported if more than this share of the attempts fail."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Advice:
 
 
 def advise(facts: Facts) -> list[Advice]:
-    """Return at least one piece of advice, the most urgent first."""
+    """Return at least one piece of advice, most urgent first."""
     advice = [*_failing_arms(facts), *_unfinished(facts)]
     convergence = assess_convergence(facts)
     is_done = facts.status == "finished"
@@ -110,7 +110,7 @@ def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
         text = f"Drop {names}: the mixture hardly uses {which} and loses nothing without {which}."
     else:
         text = (
-            f"The mixture hardly uses {names}, but there are too few samples of {which} to be sure. "
+            f"The mixture hardly uses {names}, but there are too few samples from {which} to be sure. "
             f"Increase warm_start before you drop {which}."
         )
     return [Advice(kind, text)]

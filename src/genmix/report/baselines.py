@@ -98,7 +98,7 @@ def _available(indices: Mapping[str, Indices], weights: Weights) -> int:
 def _draw(
     indices: Mapping[str, Indices], weights: Weights, size: int, rng: np.random.Generator
 ) -> Indices:
-    """Draw samples of every arm in proportion to its weight, without replacement."""
+    """Draw samples from every arm in proportion to its weight, without replacement."""
     shares = np.array(list(weights.values())) / sum(weights.values())
     parts = [
         rng.permutation(indices[arm])[:count]

@@ -11,10 +11,10 @@ from genmix.report.scoring import Term, Values, improvement
 from genmix.report.sentences import SAME_SCORE
 
 STABLE_WEIGHT = 0.05
-"""Weights that stayed within this distance of their final value are stable."""
+"""Weights that stayed within this distance of their final value are considered stable."""
 
 SIMILAR_SCORE = 0.01
-"""Scores whose relative difference is smaller are equally good."""
+"""Scores whose relative difference is smaller than this are considered equally good."""
 
 NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
 """Policies whose weights do not depend on the samples."""
@@ -34,9 +34,9 @@ def assess_convergence(facts: Facts) -> Convergence:
     if len(facts.weights) == 1:
         return Convergence("unknown", f"{next(iter(facts.weights))} is the only remaining arm")
     if facts.policy in NOT_LEARNING:
-        return Convergence("unknown", f"the policy {facts.policy} does not learn weights")
+        return Convergence("unknown", f"the {facts.policy} policy does not learn weights")
     if facts.earlier is None or facts.mixture is None:
-        return Convergence("unknown", "the run recorded too few weights over time")
+        return Convergence("unknown", "the run did not record the weights often enough")
     stale = _stale_weights(facts)
     if stale is not None:
         return Convergence("no", stale)
@@ -46,7 +46,7 @@ def assess_convergence(facts: Facts) -> Convergence:
 
 
 def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Convergence:
-    """Compare the final mixture with that of ``samples`` ago, whose score differs by ``change``."""
+    """Compare the final mixture with the one ``samples`` samples ago, whose score differs by ``change``."""
     since, moved = f"over the last {samples:,} samples", number(earlier.max_change, 2)
     is_stable = earlier.max_change <= STABLE_WEIGHT
     stable = (
@@ -112,5 +112,5 @@ def _pooled_lag(facts: Facts) -> str:
         return ""
     return (
         f" All samples together score {number(facts.pooled_scores[term.name])}, because they include the "
-        "warm start and the time before the weights converged."
+        "warm start and samples drawn before the weights converged."
     )

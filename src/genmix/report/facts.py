@@ -1,4 +1,4 @@
-"""The facts of a run that a report shows, each computed on first use."""
+"""The facts about a run that a report shows, each computed on first use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
 
 MAX_INNOVATION_DIMENSION = 1000
-"""In higher dimensions, innovation is computed in the span of this number of samples."""
+"""In higher dimensions, innovation is computed in the span of this many samples."""
 
 WINDOW = 0.2
 """The fraction of samples at the end of the run over which a converged mixture must be stable."""
@@ -81,7 +81,7 @@ class EarlierMixture:
 
 
 class Facts:
-    """The facts of a finished or unfinished run.
+    """The facts about a finished or unfinished run.
 
     The journal's tables are read in one transaction, so that they are consistent. Everything that needs
     the samples or a solve is computed on first use, so that a single chart is cheap.
@@ -215,7 +215,7 @@ class Facts:
 
     @cached_property
     def earlier(self) -> EarlierMixture | None:
-        """The mixture before the last part of the run; None if too few weights were recorded."""
+        """The mixture before the last part of the run; None if the weights were not recorded often enough."""
         rows = [row for row in self.timeline if row["score"] is not None]
         final = self.weights
         before = [r for r in rows if r["samples"] <= (1 - WINDOW) * rows[-1]["samples"]]
@@ -257,7 +257,7 @@ class Facts:
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms with all their numbers; this takes one solve per arm."""
+        """All arms with all their statistics; this requires one solve per arm."""
         failed = Counter(failure["arm"] for failure in self._failures)
         last = {failure["arm"]: without_secrets(failure["message"]) for failure in self._failures}
         suspended = Counter(
@@ -298,7 +298,7 @@ class Facts:
 
     @property
     def has_retired_arms(self) -> bool:
-        """Whether there are samples of arms that are no longer in the mixture."""
+        """Whether there are samples from arms that are no longer in the mixture."""
         return any(arm.count and arm.label not in (self.weights or ()) for arm in self.arms)
 
     @cached_property
@@ -310,7 +310,7 @@ class Facts:
 
     @cached_property
     def _innovation(self) -> dict[str, float]:
-        """``λ_max(S_i − Σ S_j)`` of every arm with samples."""
+        """``λ_max(S_i − Σ S_j)`` for every arm with samples."""
         rows, arms = self.subset.embeddings, self.subset.arms
         if rows.shape[1] > MAX_INNOVATION_DIMENSION:
             rows, arms = rows[self._innovation_sample], arms[self._innovation_sample]

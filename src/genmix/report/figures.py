@@ -1,4 +1,4 @@
-"""Draw the charts of a run. The report shows all of them, and ``genmix plot`` saves one to a file.
+"""Draw the charts for a run. The report shows all of them, and ``genmix plot`` saves one to a file.
 
 Each chart computes only the facts that it needs.
 """
@@ -207,7 +207,7 @@ def _title(facts: Facts, term: Term) -> str:
 
 
 def _distinct(name: str, labels: Iterable[str]) -> str:
-    """Change the name if an arm has the same one."""
+    """Change the name if an arm already has it."""
     taken = set(labels)
     while name in taken:
         name += " *"

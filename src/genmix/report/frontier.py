@@ -1,4 +1,4 @@
-"""The cost-score frontier: the best mixture for each weight of the cost."""
+"""The cost-score frontier: the best mixture for each cost weight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
-"""Weights of the cost, in units of the range of the loss divided by the range of the cost."""
+"""Cost weights, in units of the range of the loss divided by the range of the cost."""
 
 MIN_DISTANCE = 1e-3
 """Points are merged if they are closer than this fraction of the range on both axes."""

@@ -1,4 +1,4 @@
-"""The gallery: the most typical and the most unusual samples of every arm."""
+"""The gallery: the most typical and the most unusual samples from every arm."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Shelf:
 
 
 def gallery(subset: SampleSubset, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
-    """Build one shelf per arm that has samples; ``unit`` compares only directions of embeddings."""
+    """Build one shelf per arm that has samples; with ``unit``, compare only the directions of embeddings."""
     many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
     embeddings = _unit(subset.embeddings) if unit else subset.embeddings
     shelves = (_shelf(subset, embeddings, arm, many, folder) for arm in arms)

@@ -95,7 +95,7 @@ def _subtitle(facts: Facts) -> str:
 
 
 class Share(NamedTuple):
-    """One arm in the bar of weights."""
+    """One arm in the weights bar."""
 
     arm: str
     weight: float
@@ -118,7 +118,7 @@ def _shares(facts: Facts, colors: dict[str, str]) -> list[Share]:
 
 
 class Tile(NamedTuple):
-    """A number with a title; ``mood`` colors it."""
+    """A number with a title; ``mood`` sets its color."""
 
     title: str
     value: str
@@ -178,8 +178,8 @@ CAPTIONS = {
 }
 MISSING = {
     "scores": "There is no mixture to score yet.",
-    "weights": "The run recorded too few weights over time.",
-    "pooled": "The run recorded too few scores over time.",
+    "weights": "The run did not record the weights often enough.",
+    "pooled": "The run did not record the scores often enough.",
     "map": "There are too few samples for a map.",
     "cost": "The cost of at least one arm is unknown, or all arms cost the same.",
 }
@@ -213,7 +213,7 @@ def _caption(facts: Facts, name: str) -> str:
 
 
 def _map_data(facts: Facts) -> dict[str, Any] | None:
-    """Collect the text of each point of the map for the script."""
+    """Collect the text for each point on the map for use by the script."""
     if len(facts.subset.rows) < 3:
         return None
     index = {arm: i for i, arm in enumerate(facts.labels)}
@@ -232,7 +232,7 @@ Column = tuple[str, Callable[[Arm], str]]
 
 
 def _columns(facts: Facts) -> list[Column]:
-    """Return the titles and cells of the columns that follow samples and weight."""
+    """Return the titles and cells of the columns after samples and weight."""
     columns = [_score_column(term) for term in facts.terms]
     if facts.terms:
         columns.append(("Loss increase without it", _loss_increase))

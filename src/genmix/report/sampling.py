@@ -1,4 +1,4 @@
-"""The samples that a report examines individually: all of a small run, or a subset of a large run."""
+"""The samples that a report examines individually: all samples of a small run, or a subset of a large one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SampleSubset:
         return len(self.rows) == self.total
 
     def stratified(self, size: int, seed: int = 0) -> NDArray[np.int64]:
-        """Draw at most ``size`` samples in proportion to the arms, and return their indices."""
+        """Draw at most ``size`` samples, stratified by arm, and return their indices."""
         return stratified(self.arms.tolist(), size, seed)
 
 
@@ -54,7 +54,7 @@ def draw_subset(journal: JournalReader, size: int = MAX_SAMPLES) -> SampleSubset
 
 
 def stratified(arms: Sequence[str], size: int, seed: int = 0) -> NDArray[np.int64]:
-    """Draw at most ``size`` samples in proportion to the arms, with some of each; return their indices."""
+    """Draw at most ``size`` samples, stratified by arm, with some from each; return their indices."""
     if len(arms) <= size:
         return np.arange(len(arms))
     labels = np.array(arms)

@@ -24,13 +24,13 @@ Values = dict[str, float | None]
 """Scores by name."""
 
 MAX_SOLVES, MAX_HEAVY_SOLVES = 30, 8
-"""Maximum number of arms to leave out in turn, largest weights first; fewer if a solve takes seconds."""
+"""Maximum number of arms to leave out one by one, largest weights first; fewer if a solve takes seconds."""
 
 DOUBT = 2.0
-"""How much a small sample may inflate the loss, as a multiple of the average inflation."""
+"""How much a small sample could inflate the loss, as a multiple of the average inflation."""
 
 FEW_SAMPLES = 30
-"""If the inflation of the loss is unknown, an arm with fewer samples may be underestimated."""
+"""If the inflation of the loss is unknown, an arm with fewer samples than this may be underestimated."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Scoring:
 
     @cached_property
     def maybe_needed(self) -> set[str]:
-        """Arms that would have weight if their small samples overstated their loss."""
+        """Arms that would receive weight if their small samples overstated their loss."""
         counts = np.array([self.counts[arm] for arm in self.usable], dtype=np.float64)
         shares = counts / counts.sum()
         doubt = DOUBT * self.best.function.inflation(shares)

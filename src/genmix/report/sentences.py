@@ -12,7 +12,7 @@ from genmix.report.facts import Facts
 from genmix.report.scoring import Term
 
 SAME_SCORE = 0.001
-"""Scores whose relative difference is smaller count as the same."""
+"""Scores whose relative difference is smaller than this count as equal."""
 
 MAX_NAMES = 8
 

@@ -1,4 +1,4 @@
-"""One arm of a running study: its queue, its calls to the generator, and checks of the outcomes."""
+"""One arm of a running study: its queue, its calls to the generator, and checks on their outcomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ArmState:
     calls: int = 0
     """Number of calls in progress."""
     exhausted: bool = False
-    """Whether tickets were issued for all samples that the generator has."""
+    """Whether tickets have been issued for all of the generator's samples."""
 
     @property
     def suspended(self) -> bool:
@@ -54,7 +54,7 @@ class ArmState:
 
     @property
     def unavailable(self) -> bool:
-        """Whether tickets cannot be issued for this arm now."""
+        """Whether no tickets can be issued for this arm at the moment."""
         return self.suspended or self.retries.probing or self.exhausted
 
     @property
@@ -65,7 +65,7 @@ class ArmState:
         return [self.queue.popleft() for _ in range(min(self.batch, len(self.queue)))]
 
     def has_issued_all(self, tickets: int) -> bool:
-        """Return whether this many tickets use up all samples that the generator has."""
+        """Return whether this many tickets exhaust the generator's samples."""
         available = self.generator.available()
         return available is not None and tickets >= available
 
@@ -110,7 +110,7 @@ class ArmState:
             if inspect.iscoroutine(outcomes):
                 outcomes.close()
             raise GenerationError(
-                "generate() must be an async generator that yields (position, outcome).",
+                "generate() must be an async generator that yields (position, outcome) pairs.",
                 retryable=False,
             )
         async with aclosing(outcomes):
@@ -119,10 +119,10 @@ class ArmState:
 
 
 def _check_position(position: Any, outcome: Outcome, found: Collection[int], count: int) -> None:
-    """Reject an answer that belongs to no open request, without losing its cost."""
+    """Reject an answer that matches no open request, but keep its cost."""
     if position in found or position not in range(count):
         raise GenerationError(
-            f"the generator answered position {position!r} twice or out of range; "
+            f"the generator yielded position {position!r}, which is a duplicate or out of range; "
             "yield each position of the batch once.",
             retryable=False,
             cost=outcome.cost,
@@ -144,7 +144,7 @@ def _for_each(error: GenerationError, count: int) -> list[GenerationError]:
     return [first, *[others] * (count - 1)][:count]
 
 
-# -- checks of what a generator returned -------------------------------------------------------------
+# -- checks on what a generator returned -------------------------------------------------------------
 
 
 def validated(outcome: Any) -> Outcome:
@@ -177,7 +177,7 @@ def _problem(sample: Sample) -> str | None:
     if sum(part is not None for part in (sample.text, sample.image, sample.vector)) != 1:
         return "must return exactly one of text, image and vector."
     if sample.text is not None and not sample.text.strip():
-        return "returned an empty text."
+        return "returned empty text."
     if sample.quality is not None and not _is_finite(sample.quality):
         return f"returned the quality {sample.quality!r}, which is not a finite number."
     if sample.cost is not None and not _is_cost(sample.cost):

@@ -1,4 +1,4 @@
-"""Decide when a run ends: budgets of samples, cost and time, and early stopping."""
+"""Decide when a run ends: budgets for samples, cost and time, and early stopping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genmix.objectives import Score, Scores
 from genmix.runs.session import Session
 
 ROUNDING = 1e-9
-"""Rounding error of a sum of costs, relative to the budget."""
+"""Tolerance for rounding error in a sum of costs, relative to the budget."""
 
 SCORE_CHECKS = 10
 """Number of score comparisons per ``over`` samples; scores are expensive to compute."""
@@ -26,7 +26,7 @@ class Money:
     limit: float | None
     paid: float = 0.0
     largest: dict[str, float] = field(default_factory=dict)
-    """The cost of the most expensive sample of each arm so far."""
+    """The cost of the most expensive sample from each arm so far."""
     reserved: dict[int, float] = field(default_factory=dict)
     """Upper bounds on the costs of tickets in flight."""
 
@@ -44,7 +44,7 @@ class Money:
         """Reserve an upper bound on a sample's cost; return False if the budget does not cover it.
 
         ``most`` is the arm's own bound. Without one, the arm's most expensive sample so far is used.
-        The first sample of unknown cost reserves the rest of the budget, so nothing else runs meanwhile.
+        The first sample of unknown cost reserves the rest of the budget, so nothing else runs alongside it.
         """
         if self.limit is None:
             return True
@@ -92,7 +92,7 @@ class Limits:
     samples: int | None
     in_flight: int
     give_up: float
-    """Seconds without a told sample, with all arms suspended, after which the run stops."""
+    """Seconds after which the run stops if all arms are suspended and no sample has been told."""
     warm_start: int = 10
     early_stop: Callable[[], str | None] = lambda: None
     """Returns a reason to stop before the budget is spent, if there is one."""
@@ -136,7 +136,7 @@ def time_left(
 
 
 class StoppingRule(Protocol):
-    """A study's ``stop_when``."""
+    """A study's ``stop_when`` settings."""
 
     weights_within: float | None
     score_within: float | None
@@ -156,7 +156,7 @@ class EarlyStopping:
         """Return the reason to stop if every part of the rule is satisfied.
 
         The result changes only when a sample is told. Therefore a run that was killed after the rule was
-        satisfied stops at the same place when it is resumed.
+        satisfied stops at the same point when it is resumed.
         """
         selector = self._session.selector
         told = sum(selector.counts.values())

@@ -30,7 +30,7 @@ from genmix.study.components import make_objective, placeholder_reference
 from genmix.study.study import Study, read_study
 
 SHOWN = 60
-"""Maximum number of characters of a text in the table."""
+"""Maximum number of characters of text to show for a sample in the table."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class CheckReport:
     drawn: bool
     encoder: str | None = None
     others: list[str] = field(default_factory=list)
-    """Problems that do not belong to a single arm."""
+    """Problems that are not specific to one arm."""
 
     @property
     def problems(self) -> list[str]:
@@ -103,7 +103,7 @@ class _Check:
             context = Context(self.folder, self.study.seed, arm.arm)
             try:
                 self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
-            except Exception as error:  # a problem in one arm must not hide those of others
+            except Exception as error:  # a problem in one arm must not hide those in others
                 arm.problem = _sentence(error)
         try:
             self.encoder = prepare.make_encoder(self.study, self.folder, _ignore)
@@ -144,7 +144,7 @@ class _Check:
             await self._draw(arm, generator)
 
     async def _draw(self, arm: ArmCheck, generator: Generator) -> None:
-        """Draw the same sample that a run would draw first from the arm."""
+        """Draw the sample that a run would draw first from the arm."""
         entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
         state = ArmState(arm.arm, generator, 1, 1, Retries(self.study.retries))
         started = time.perf_counter()
@@ -186,7 +186,7 @@ class _Check:
         if sample.vector is not None:
             return np.asarray(sample.vector)[None, :]
         if self.encoder is None:
-            raise InputError("returned a text or an image, but the study has no encoder; add one.")
+            raise InputError("returned text or an image, but the study has no encoder; add one.")
         return np.asarray(self.encoder.encode([sample]))
 
     # -- embeddings ------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class _Check:
                 self._check_sample(arm, objective)
 
     def _reference(self, path: str, dimension: int | None) -> Any:
-        """Read a feature file; use a placeholder for other references, which take long to embed."""
+        """Read a feature file; use a placeholder for other references, which take a long time to embed."""
         place = self.folder / Path(path).expanduser()
         if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
             return placeholder_reference(self.study.objective, dimension or 1)

@@ -17,14 +17,14 @@ MAX_BATCH = 256
 ATTEMPTS = 3
 """Number of attempts to embed a single sample."""
 MAX_REJECTED = 3
-"""Number of consecutive rejected samples after which the run stops, so that it does not spend more."""
+"""Number of consecutive rejected samples after which the run stops, to avoid further costs."""
 
 Pair = tuple[Entry, Sample]
 
 
 @dataclass(frozen=True)
 class EmbeddedBatch:
-    """A batch with its embeddings, or with the error that prevented them."""
+    """A batch with its embeddings, or with the error that occurred instead."""
 
     pairs: Sequence[Pair]
     rows: Any = None
@@ -46,12 +46,12 @@ class EmbeddingQueue:
     rejected: list[Entry] = field(default_factory=list)
     """Open tickets whose samples the encoder or the selector rejected.
 
-    They fail once another sample is accepted, because then the encoder works and they were at fault.
+    They fail once another sample is accepted, which shows that the encoder works and they are at fault.
     """
     _pending: deque[Pair] = field(default_factory=deque)
     _is_embedding: bool = False
     _single: set[int] = field(default_factory=set)
-    """Tickets to embed one at a time, because a batch with them failed."""
+    """Tickets to embed one at a time, because a batch that contained them failed."""
 
     @property
     def busy(self) -> bool:
@@ -98,7 +98,7 @@ class EmbeddingQueue:
     def _encode(self, samples: Sequence[Sample]) -> Any:
         if self.encoder is None:
             raise InputError(
-                "an arm returned a text or an image, but the study has no encoder; add one."
+                "an arm returned text or an image, but the study has no encoder; add one."
             )
         rows = self.encoder.encode(samples)
         if len(rows) != len(samples):
@@ -119,7 +119,7 @@ class EmbeddingQueue:
     def fault(self, counts: Mapping[str, int]) -> Literal["arm", "encoder"] | None:
         """Return what causes the rejections: the encoder, or an arm if only its samples are rejected.
 
-        Return None if there are too few rejections to tell. ``counts`` are the told samples of each arm.
+        Return None if there are too few rejections to tell. ``counts`` is the number of told samples by arm.
         """
         rejected = {entry.arm for entry in self.rejected}
         if len(self.rejected) < MAX_REJECTED:

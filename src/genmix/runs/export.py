@@ -75,7 +75,7 @@ def export(
     Raises
     ------
     InputError
-        If the format is unknown, or ``out`` is a file of the run itself.
+        If the format is unknown, or ``out`` is one of the run's own files.
     StorageError
         If the data set cannot be written.
 
@@ -109,7 +109,7 @@ def export(
 
 
 def check_target(folder: Path, out: Path | None) -> None:
-    """Refuse to overwrite a file of the run itself, or anything but a regular file."""
+    """Refuse to overwrite one of the run's own files, or anything but a regular file."""
     if out is None:
         return
     if out.resolve().parent == folder.resolve() and out.name in OWN_FILES:
@@ -153,7 +153,7 @@ def one_line(row: dict[str, Any]) -> str:
 
 
 def _write_parquet(journal: JournalReader, path: Path, images: Path | None = None) -> None:
-    """Write a Parquet file; ``images`` is the run folder if images become a column."""
+    """Write a Parquet file; to include images as a column, pass the run folder as ``images``."""
     arrow = require("pyarrow", "export", "exporting Parquet")
     parquet = require("pyarrow.parquet", "export", "exporting Parquet")
     schema = _schema(arrow, images is not None)

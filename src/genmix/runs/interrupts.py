@@ -27,7 +27,7 @@ class Interrupts:
         self._events: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._handlers: list[Callable[[], None]] = []
-        """Called by the next interrupts, one each; later interrupts cancel the task."""
+        """Handlers for the next interrupts, one each; any later interrupt cancels the task."""
         self._previous: dict[signal.Signals, Handler] = {}
         """The caller's signal handlers."""
         self._is_pending = False
@@ -84,7 +84,7 @@ class Interrupts:
 
     @contextmanager
     def handled(self, first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
-        """Make the first interrupt call ``first``, and the next call ``second`` and cancel the work."""
+        """Call ``first`` on the first interrupt; on the second, call ``second`` and cancel the work."""
 
         def stop_now() -> None:
             second()

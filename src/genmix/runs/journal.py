@@ -1,7 +1,7 @@
 """Write a run's journal: one SQLite file with every ticket, sample, failure and event.
 
 The journal uses a write-ahead log (WAL) with ``synchronous=NORMAL``. Committed transactions survive if the
-process is killed at any moment. A power failure may lose the last transactions but never part of one; the
+process is killed at any moment. A power failure can lose the last transactions but never part of one; the
 run then continues from a slightly earlier state.
 """
 
@@ -134,7 +134,7 @@ class Journal(JournalReader):
             )
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
-        """Record a generated sample, which is paid for and is never generated again."""
+        """Record a generated sample, which has been paid for and is never generated again."""
         vector = None if sample.vector is None else _encoded(sample.vector)
         with self.transaction():
             self._db.execute(
@@ -227,7 +227,7 @@ class Journal(JournalReader):
 
 
 def _encoded(embedding: Any) -> NDArray[Any]:
-    """Convert to little-endian float32 or float64, whichever loses nothing."""
+    """Convert to little-endian float32 or float64 without losing precision."""
     row = np.ascontiguousarray(embedding)
     kind = "<f4" if row.dtype in (np.float16, np.float32) else "<f8"
     return row.astype(kind)

@@ -33,7 +33,7 @@ MAX_TEXT = 4000
 """Maximum number of characters of a text or prompt that ``samples_of`` returns."""
 
 MTIME_RESOLUTION = 50_000_000
-"""Nanoseconds: two writes this close together may leave the same modification time."""
+"""Nanoseconds; two writes this close together may leave the same modification time."""
 
 Row = dict[str, Any]
 
@@ -107,7 +107,7 @@ class JournalReader:
         """Return the folder that the study's paths are relative to.
 
         This is the folder recorded at the start. If the run was moved together with it, this is the
-        folder at the same relative position, if it has the study file or the old folder is gone.
+        folder at the same relative position, if it contains the study file or the old folder is gone.
         """
         recorded, home = Path(self.meta("folder") or "."), self.meta("home")
         if home is None:  # written by an older version
@@ -188,7 +188,7 @@ class JournalReader:
         return found[0] if found else None
 
     def ticket_counts(self) -> dict[str, int]:
-        """Count the tickets of each arm, whatever their outcome."""
+        """Count the tickets of each arm, regardless of outcome."""
         return dict(self._query("SELECT arm, max(place) + 1 FROM tickets GROUP BY arm"))
 
     def told_counts(self) -> dict[str, int]:
@@ -266,7 +266,7 @@ class JournalReader:
     # -- costs and tokens ------------------------------------------------------------------------
 
     def costs(self) -> list[float]:
-        """Return every cost, of samples and of failures."""
+        """Return the costs of all samples and failures."""
         rows = self._query(
             "SELECT cost FROM samples WHERE cost IS NOT NULL"
             " UNION ALL SELECT cost FROM failures WHERE cost IS NOT NULL"
@@ -284,7 +284,7 @@ class JournalReader:
         return {arm: math.fsum(costs) for arm, costs in found.items()}
 
     def largest_costs(self) -> dict[str, float]:
-        """Return the cost of the most expensive sample or failure of each arm with costs."""
+        """Return the cost of the most expensive sample or failure of each arm that has costs."""
         rows = self._query(
             "SELECT arm, max(cost) FROM ("
             " SELECT arm, cost FROM samples JOIN tickets ON ticket = id"
@@ -342,7 +342,7 @@ class JournalReader:
     def timeline(self, since: int = 0) -> list[Row]:
         """Return samples, time, weights and scores over the run, from this number of samples on.
 
-        The list is empty if the run has not written any, as in journals of older versions.
+        The list is empty if the run has not written any rows, as in journals from older versions.
         """
         if not self._query("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
             return []
@@ -392,9 +392,9 @@ class JournalReader:
 
 
 def journal_version(folder: Path) -> tuple[int, ...]:
-    """Return a value that changes whenever the journal is written; the same value means nothing is new.
+    """Return a value that changes whenever the journal is written; if it is unchanged, nothing is new.
 
-    The value of a file that was written a moment ago is never repeated, because the next write may
+    The value for a file that was written a moment ago is never reused, because the next write may
     leave the same modification time.
     """
     found = []
@@ -414,7 +414,7 @@ def journal_version(folder: Path) -> tuple[int, ...]:
 
 
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the embedding in a row of the table ``samples``."""
+    """Return the embedding in a row of the ``samples`` table."""
     return _decoded(row["embedding"], row["dtype"])
 
 

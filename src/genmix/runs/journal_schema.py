@@ -87,7 +87,7 @@ CREATE TABLE IF NOT EXISTS timeline (
     pooled TEXT                     -- JSON: name -> score of all samples
 ) STRICT
 """
-"""Progress over time. Journals of older versions do not have this table until they are opened for writing."""
+"""Progress over time. Journals from older versions lack this table until they are opened for writing."""
 
 CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 NOT_WRITABLE = (
@@ -96,7 +96,7 @@ NOT_WRITABLE = (
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_FULL,
 )
-"""SQLite's error codes if it cannot create the shared-memory file that a reader needs."""
+"""SQLite's error codes for when it cannot create the shared-memory file that a reader needs."""
 
 
 class JournalError(StorageError):
@@ -115,7 +115,7 @@ class Entry:
     weight: float
     propensity: float
     probe: bool = False
-    """Whether the ticket tests if a suspended arm works again."""
+    """Whether the ticket checks if a suspended arm works again."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class JournalStep:
 
 
 def reading_connection(path: Path) -> sqlite3.Connection:
-    """Open for reading; this works on read-only media, too, unless a write-ahead log is left there."""
+    """Open for reading; this also works on read-only media, unless a write-ahead log was left there."""
     try:
         return connect(path, "ro")
     except sqlite3.Error as error:

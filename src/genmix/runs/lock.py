@@ -19,7 +19,7 @@ STOPPING = "stopping"
 """Written by a process that was asked to stop; a second signal would kill it."""
 ATTEMPTS = 200
 PAUSE = 0.01
-"""Seconds between attempts. ``holder`` acquires the lock for a moment, so a writer may have to wait."""
+"""Seconds between attempts. ``holder`` briefly acquires the lock, so a writer may have to wait."""
 MAX_BYTES = 1000
 
 _held: set[int] = set()
@@ -107,7 +107,7 @@ class FolderLock:
 
 
 def mark_stopping(folder: Path) -> None:
-    """Write to the lock file that this process is stopping, unless the disk is full."""
+    """Record in the lock file that this process is stopping, unless the disk is full."""
     with suppress(OSError):
         file = os.open(folder / LOCK, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         try:

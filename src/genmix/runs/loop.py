@@ -26,15 +26,15 @@ from genmix.runs.journal_schema import Entry
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"
-"""The recorded reason if a run was stopped from outside and can be resumed."""
+"""The reason recorded when a run was stopped from outside and can be resumed."""
 EXHAUSTED = "exhausted"
-"""The recorded reason if an arm was retired because it has no more samples. Journals contain this word."""
+"""The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
 
 MAX_SLEEP = 60.0
 
 
 Event = FinishedCall | EmbeddedBatch | Entry | None
-"""A ticket is an event when its next attempt is due; None makes the loop check ``reason``."""
+"""A ticket becomes an event when its next attempt is due; None makes the loop check ``reason``."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Loop:
     trouble: str | None = None
     """The reason, if it is a problem that must be fixed before the run can be resumed."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Number of failed attempts of each arm in this session."""
+    """Number of failed attempts by arm in this session."""
     last_failure: str = ""
     """The arm that failed last, and its message."""
     _inbox: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
@@ -160,7 +160,7 @@ class Loop:
             self._handle(self._inbox.get_nowait())
 
     def _seconds_to_deadline(self) -> float:
-        """Return the seconds until the next probe, the end of the time budget, or giving up."""
+        """Return the seconds until the loop must act: probe an arm, end the run, or give up."""
         now = time.monotonic()
         probes = [arm.retries.probe_at for arm in self.arms.values()]
         due = [probe_at - now for probe_at in probes if probe_at is not None]
@@ -326,7 +326,7 @@ class Loop:
     def _suspend(self, arm: ArmState, why: str) -> None:
         pause = arm.retries.suspend()
         if arm.exhausted:
-            arm.retries.probe_at = None  # there is no sample left for a probe
+            arm.retries.probe_at = None  # no sample is left for a probe
         while arm.queue:
             self._fail(arm.queue.popleft())
         if self._held is not None and self._held.arm == arm.label:
@@ -363,7 +363,7 @@ class Loop:
             self._give_up(problem.rstrip("."))
 
     def _revive(self, arm: ArmState) -> None:
-        """Use an arm again, and retire unavailable arms that stayed active only as the last one."""
+        """Use an arm again, and retire unavailable arms that were kept active only because none was left."""
         if arm.label not in self.session.selector.arms:
             self.session.revive(arm.label, why="it returned a sample again")
         for other in self.arms.values():
@@ -408,7 +408,7 @@ class Loop:
     def _tell_accepted(self, accepted: Sequence[tuple[Entry, Sample, Any]]) -> None:
         try:
             self.session.tell(accepted)
-        except InputError:  # not valid together, e.g. two dimensions in the first batch
+        except InputError:  # not valid together, e.g. different dimensions in the first batch
             if len(accepted) == 1:
                 raise
             for entry, sample, row in accepted:

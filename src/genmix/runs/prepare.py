@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """A validated study and where it comes from."""
+    """A validated study and its origin."""
 
     study: Study
     base: Path
@@ -109,7 +109,7 @@ def load_encoder(objective: Objective, encoder: Encoder | None, note: Note) -> N
         if encoder.dimension is None and objective.dimension is not None:
             with suppress(
                 EncodingError
-            ):  # if it needs images, the first sample shows the dimension
+            ):  # if it needs images, the first sample reveals the dimension
                 encoder.encode([Sample(text="a word to find the dimension")])
     check_dimension(objective, encoder)
 
@@ -159,7 +159,7 @@ def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> Non
 
 
 async def ping_all(generators: Mapping[str, Generator]) -> None:
-    """Test every arm as far as possible at no cost."""
+    """Test every arm as far as is possible at no cost."""
     outcomes = await asyncio.gather(
         *(generator.ping() for generator in generators.values()), return_exceptions=True
     )

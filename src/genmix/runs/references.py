@@ -1,4 +1,4 @@
-"""Read references, which a study compares its samples with: feature files, or texts or images to embed."""
+"""Read references, to which a study compares its samples: feature files, or texts or images to embed."""
 
 from __future__ import annotations
 

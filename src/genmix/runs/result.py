@@ -141,7 +141,7 @@ class Run:
         return write_report(self.folder, out)
 
     def chart(self, name: str) -> Any:
-        """Return a chart of the report.
+        """Return a chart from the report.
 
         Parameters
         ----------

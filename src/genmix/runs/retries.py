@@ -1,4 +1,4 @@
-"""Retry policy of one arm: backoff between attempts, suspension after repeated failures, probes."""
+"""The retry policy for one arm: backoff between attempts, suspension after repeated failures, probes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MAX_RETRY_AFTER = 86400.0
 
 
 class InvalidSampleError(GenerationError):
-    """A sample arrived but is unusable, e.g. an empty text. The same seed would produce it again."""
+    """A sample arrived but is unusable, e.g. an empty string. The same seed would produce it again."""
 
 
 class RetrySettings(Protocol):
-    """A study's ``retries``."""
+    """A study's ``retries`` settings."""
 
     attempts: int
     first_wait: float
@@ -37,15 +37,15 @@ class RetrySettings(Protocol):
 
 @dataclass
 class Retries:
-    """Decides when a failed request of an arm is retried, and when the arm is suspended."""
+    """Decides when a failed request to an arm is retried, and when the arm is suspended."""
 
     settings: RetrySettings
     attempts: Counter[int] = field(default_factory=Counter)
-    """Number of failed attempts of each ticket in flight."""
+    """Number of failed attempts for each ticket in flight."""
     reseeds: Counter[int] = field(default_factory=Counter)
     """Number of attempts that returned an unusable sample; each one shifts the seed of the next attempt."""
     failed_tickets: int = 0
-    """Number of consecutive tickets that were given up."""
+    """Number of consecutive tickets that were abandoned."""
     rejections: int = 0
     """Number of consecutive samples that the encoder or the selector rejected."""
     suspensions: int = 0
@@ -55,7 +55,7 @@ class Retries:
     is_permanent: bool = False
     """Whether the last failure was of a kind that retrying cannot fix."""
     probe_at: float | None = None
-    """When a suspended arm is probed, on the monotonic clock; None if it is not suspended."""
+    """When to probe a suspended arm, on the monotonic clock; None if it is not suspended."""
     probing: bool = False
     """Whether a probe is in flight: one sample that shows whether the arm works again."""
 
@@ -88,7 +88,7 @@ class Retries:
         return max(delay, self.retry_after)
 
     def restore_failure(self, ticket: int, reseed: bool) -> None:
-        """Count a failed attempt, e.g. one of an earlier session."""
+        """Count a failed attempt, e.g. one from an earlier session."""
         self.attempts[ticket] += 1
         self.reseeds[ticket] += reseed
 

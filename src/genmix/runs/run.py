@@ -37,7 +37,7 @@ from genmix.study.study import Study, study_from
 
 STUDY = "study.yaml"
 REPORT = "GENMIX_REPORT"
-"""An environment variable; the value ``off`` skips the report at the end of a run."""
+"""An environment variable; set it to ``off`` to skip the report at the end of a run."""
 
 Callback = Callable[[Live], None]
 """A function that is called with the running study after every event."""
@@ -79,7 +79,7 @@ def run(
     out : str or path, optional
         The run folder, which must be new or empty. Default: ``runs/NAME``.
     callbacks : sequence of callables, optional
-        Each is called with the running study after every event. If it has a method ``finish``, that
+        Each is called with the running study after every event. If it has a ``finish`` method, that
         method is called with the finished run.
     note : callable, optional
         Called with progress messages, e.g. ``print``.
@@ -280,7 +280,7 @@ def continue_run(folder: Path, options: Options) -> Run:
 
 
 def _study_folder(journal: Journal, options: Options) -> Path:
-    """Return the folder of the study's files; if the run was moved, note it once."""
+    """Return the folder with the study's files; if the run was moved, report this once."""
     found, home = journal.study_folder(), str(journal.path.parent.resolve())
     if journal.meta("home") not in (None, home):
         options.note(f"the run was moved; using the study files in {found}")
@@ -308,7 +308,7 @@ def _without_source(name: str | None) -> str | None:
 
 
 def _rewrite_results(journal: Journal, study: Study, base: Path, options: Options) -> Run:
-    """Write the results of a finished run again, without its arms."""
+    """Write the results of a finished run again, without building its arms."""
 
     def make_selector() -> Selector:
         encoder = prepare.make_encoder(study, base, options.note)

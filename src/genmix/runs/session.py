@@ -35,7 +35,7 @@ identical results."""
 
 
 def seed_of(study_seed: int, arm: str, place: int) -> int:
-    """Return the 31-bit seed of an arm's sample number ``place``."""
+    """Return the 31-bit seed for an arm's sample number ``place``."""
     text = f"{study_seed}\0{arm}\0{place}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 33
 
@@ -54,7 +54,7 @@ class Session:
 
     @classmethod
     def at_end(cls, journal: Journal, study_seed: int, make: Callable[[], Selector]) -> Session:
-        """Restore the state at the end of a journal; call ``make`` only if there is no snapshot of it."""
+        """Restore the state at the end of a journal; call ``make`` only if no snapshot contains it."""
         saved = _read_snapshot(journal)
         if saved is not None and saved[1] == journal.last_step():
             session = cls(saved[0], journal, study_seed)
@@ -101,7 +101,7 @@ class Session:
         return self._step + 1
 
     def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
-        """Tell samples with their embeddings: one solve for all, one transaction per sample."""
+        """Tell the selector samples and their embeddings: one solve for all, one transaction per sample."""
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
         with self.threads():
@@ -111,7 +111,7 @@ class Session:
             self._step += 1
 
     def threads(self) -> AbstractContextManager[Any]:
-        """Limit the threads of linear algebra while the selector is told or read."""
+        """Limit the threads used for linear algebra while the selector is told or read."""
         if self._is_small:
             limits: AbstractContextManager[Any] = self._libraries.limit(limits=1, user_api="blas")
             return limits
@@ -134,7 +134,7 @@ class Session:
     # -- arms ------------------------------------------------------------------------------------
 
     def retire(self, arm: str, **why: Any) -> None:
-        """Stop drawing from an arm; the last active arm stays, and only its suspension is journaled."""
+        """Stop drawing from an arm; the last active arm remains, and only its suspension is journaled."""
         if arm in self.selector.arms and len(self.selector.arms) > 1:
             step = self._next_step()
             with self.threads():
@@ -166,7 +166,7 @@ class Session:
         self.journal.made(entry.id, sample, image, started_at)
 
     def open_tickets(self) -> list[tuple[Entry, Sample | None]]:
-        """Return the open tickets of earlier sessions, with their samples if already generated."""
+        """Return the open tickets from earlier sessions, with their samples if already generated."""
         return [
             (entry, None if row is None else _sample_of(row, self._folder))
             for entry, row in self.journal.open_tickets()
@@ -181,7 +181,7 @@ class Session:
     # -- restoring -------------------------------------------------------------------------------
 
     def restore(self, observe: Callable[[], object] | None = None) -> None:
-        """Bring the selector to the end of the journal: load the last snapshot, then replay the rest.
+        """Bring the selector up to the end of the journal: load the last snapshot, then replay the rest.
 
         If given, ``observe`` is called after every told batch, as in the run; all steps are then replayed.
         """
@@ -254,7 +254,7 @@ def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
     if (ticket.id, ticket.arm) != (step.ticket, step.arm):
         raise JournalError(
             f"the journal has ticket {step.ticket} for arm {step.arm!r}, but the replay drew ticket "
-            f"{ticket.id} for arm {ticket.arm!r}; resume with the same package versions and machine."
+            f"{ticket.id} for arm {ticket.arm!r}; resume with the same package versions on the same machine."
         )
 
 
@@ -275,7 +275,7 @@ def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
 
 
 def read_image(folder: Path, name: str) -> bytes:
-    """Return the content of an image of a run; any folders in ``name`` are ignored."""
+    """Return the bytes of one of a run's images; any folders in ``name`` are ignored."""
     return (folder / IMAGES / Path(name).name).read_bytes()
 
 

@@ -24,7 +24,7 @@ GROWTH = 0.02
 
 @dataclass(frozen=True)
 class TimelinePoint:
-    """Weights and scores at one moment of a run."""
+    """Weights and scores at one point in a run."""
 
     samples: int
     weights: dict[str, float]
