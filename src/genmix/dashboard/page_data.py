@@ -268,7 +268,7 @@ def _weights(run: RunMonitor) -> list[dict[str, Any]]:
 
 
 def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
-    """Collect the data of several runs, with each arm in the same color in all of them."""
+    """Collect the data for several runs, giving each arm the same color in all of them."""
     found = [_compared_run(name, run, actions) for name, run in runs.items()]
     arms = [arm["name"] for run in found for arm in run.get("arms", [])]
     return {"runs": found, "colors": arm_colors(arms)}

@@ -1,4 +1,4 @@
-"""Advise what to do next, in a short list with the most urgent step first."""
+"""Suggest what to do next, in a short list with the most urgent step first."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ Column = tuple[str, Callable[[Arm], str]]
 
 
 def _columns(facts: Facts) -> list[Column]:
-    """Return the titles and cells of the columns after samples and weight."""
+    """Return the titles and cells of the columns after those for samples and weight."""
     columns = [_score_column(term) for term in facts.terms]
     if facts.terms:
         columns.append(("Loss increase without it", _loss_increase))
