@@ -1,8 +1,8 @@
 """Spend a generation budget across several generators so that all samples together score best.
 
 - ``optimal_mixture``, ``score``, ``diagnose``: analyze samples that already exist, as arrays of embeddings.
-- ``Selector``: choose the next generator in your own loop, with ask and tell.
-- ``run``, ``resume``, ``export``: run a whole study, from a YAML file to a data set.
+- ``Selector``: choose the next generator in your own loop, with ``ask`` and ``tell``.
+- ``run``, ``resume``, ``export``: run a whole study, from a YAML file to a dataset.
 - ``compare``: compare policies on the same arms.
 
 Objectives (``Vendi``, ``FrechetDistance``, …), kernels and policies are immutable descriptions. Objectives
@@ -141,7 +141,7 @@ LATE = {
     "resume": "genmix.runs.run",
     "run": "genmix.runs.run",
 }
-"""Names that are imported on first use, because not every program needs them."""
+"""Names imported only on first use, because not every program needs them."""
 
 
 def __getattr__(name: str) -> Any:

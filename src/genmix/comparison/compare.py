@@ -22,10 +22,10 @@ from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective
 
 RUNS = "runs"
-"""The folder of finished trials."""
+"""The folder for finished trials."""
 
 Progress = Callable[[int, int], None]
-"""Receives the number of finished trials and their total."""
+"""A callback that receives the number of finished trials and the total number of trials."""
 
 
 def compare(
@@ -46,7 +46,7 @@ def compare(
 ) -> Comparison:
     """Compare policies on the same arms, with paired seeds.
 
-    Samples are drawn with replacement from the recorded samples of each arm. These are therefore the
+    Samples are drawn with replacement from the recorded samples of each arm, which are therefore the
     population, and the mixture ``α*`` that minimizes the population loss ``L`` is known exactly.
     Policies are compared by the score of all samples drawn and by the regret
     ``Σ_t [L(α_t) − L(α*)]`` of their mixtures. Within a repeat, the k-th sample of an arm is the
@@ -56,30 +56,29 @@ def compare(
     ----------
     study : path, dict, Run, World or mapping of str to array
         A study whose arms are recorded, a run (its samples become the arms), a world, or the
-        samples ``(n, d)`` of each arm. The last two need ``objective`` and ``budget``.
+        samples ``(n, d)`` of each arm. The last two require ``objective`` and ``budget``.
     policies : sequence or mapping, optional
-        Policies, their names or :class:`genmix.Variant` objects; or a mapping from label to these.
+        Policies, policy names or :class:`genmix.Variant` objects, or a mapping from labels to these.
         The first is tested against the others. ``"mixture-oracle"`` and ``"one-arm-oracle"`` know
-        the best mixture and the best arm. By default Mixture-Greedy, Mixture-UCB, the two oracles
+        the best mixture and the best arm. The default is Mixture-Greedy, Mixture-UCB, the two oracles
         and one-arm greedy.
     repeats : int, default 20
         Paired trials per policy.
     objective : Objective, optional
-        The objective that policies are scored by; by default the objective of the study.
+        The objective used to score the policies; by default the study's objective.
     budget : int, optional
-        Samples per trial; by default the budget of the study.
+        Samples per trial; by default the study's budget.
     warm_start, draw, resolve_growth, seed
-        Options of the selector; by default those of the study.
+        Options for the selector; by default those of the study.
     population : bool, default True
         Whether to record population scores, which are needed for regret.
     workers : int, optional
         Number of processes; by default one per core. Results do not depend on it.
     out : path, optional
-        A folder for finished trials, so that an interrupted comparison can continue. Trials of
-        policies and objectives that are defined outside genmix are not stored, because their code can
-        change.
+        A folder for finished trials, so that an interrupted comparison can continue. Trials with
+        policies or objectives defined outside genmix are not stored, because their code can change.
     progress : callable, optional
-        Receives the number of finished trials and their total.
+        Called with the number of finished trials and the total number of trials.
 
     Returns
     -------
@@ -136,7 +135,7 @@ def run_plan(
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Run the trials that are not in ``out`` yet, then read all trials."""
+    """Run the trials that are not yet in ``out``, then read all trials."""
     if workers is not None:
         whole(workers, "workers", 1)
     with TemporaryDirectory() as scratch:

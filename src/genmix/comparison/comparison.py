@@ -94,12 +94,12 @@ class Comparison:
 
     @property
     def objective(self) -> Objective:
-        """The objective that scores all policies."""
+        """The objective used to score all policies."""
         return self.plan.objective
 
     @property
     def score_name(self) -> str:
-        """The score that policies are compared by; the loss for a sum of objectives."""
+        """The score used to compare policies; the loss for a sum of objectives."""
         return "loss" if self.plan.objective.name == "sum" else self.plan.objective.name
 
     @property
@@ -166,7 +166,7 @@ class Comparison:
         return np.array([trial.mixture[name or self.score_name] for trial in self._of(policy)])
 
     def regret(self, policy: str) -> NDArray[np.float64]:
-        """Return the regret ``Σ_{s≤t} [L(α_s) − min L]``, by trapezoids between recorded times.
+        """Return the regret ``Σ_{s≤t} [L(α_s) − min L]``, using trapezoids between recorded times.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Comparison:
         return self._evaluation.regret(policy)[0]
 
     def counts(self, policy: str) -> NDArray[np.int64]:
-        """Return the number of samples of each arm.
+        """Return the number of samples from each arm.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Comparison:
         return len(self.times) - 1 if t is None else int(np.searchsorted(self.times, t))
 
     def is_better(self, policy: str, other: str, t: int | None = None) -> bool | None:
-        """Return whether ``policy`` scores better than ``other`` by :meth:`against`.
+        """Return whether ``policy`` scores better than ``other`` according to :meth:`against`.
 
         Parameters
         ----------

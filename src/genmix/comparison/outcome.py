@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
 
 EXPECTED_DRAWS = 10
-"""An arm can count as locked out only if the best mixture would draw it this often in half a run."""
+"""An arm can count as locked out only if the best mixture would draw it at least this often in half a run."""
 
 NEAR = (0.01, 0.05)
 
@@ -48,11 +48,11 @@ class Outcome:
     reached: dict[str, float]
     """Median time after which the population score stays within 1% or 5% of the best score.
 
-    The loss of a sum of objectives has no natural zero, so there it is 1% or 5% of the excess loss of
-    uniform weights.
+    The loss of a sum of objectives has no natural zero, so for sums the tolerance is 1% or 5% of the
+    excess loss of uniform weights.
     """
     shares: dict[str, float]
-    """Mean share of each arm in the samples."""
+    """Mean share of the samples that came from each arm."""
     cost: Interval | None
     """Mean cost per sample."""
 
@@ -90,7 +90,7 @@ class Evaluation:
         )
 
     def _warm_start(self, policy: str) -> int:
-        """Return the number of samples in the warm start of a policy."""
+        """Return the number of samples in a policy's warm start."""
         variant = self.plan.variants[policy]
         if has_fixed_weights(variant):
             return 0
@@ -99,7 +99,7 @@ class Evaluation:
     def _locked_out(self, policy: str) -> float | None:
         """Return the fraction of repeats that locked out an arm, or None if that cannot be determined.
 
-        The second half starts at the last recorded time that is not after the middle.
+        The second half starts at the last recorded time at or before the middle of the run.
         """
         if not self.plan.options.population:
             return None
@@ -148,5 +148,5 @@ class Evaluation:
 
 
 def _upper_median(times: list[float]) -> float:
-    """Return the median time; of two middle times, the later one."""
+    """Return the median time, or the later of two middle times."""
     return sorted(times)[len(times) // 2]

@@ -27,7 +27,7 @@ POINTS = 60
 
 @dataclass(frozen=True)
 class Options:
-    """Options that apply to every variant that does not set its own value."""
+    """Options for every variant that does not override them."""
 
     rounds: int
     warm_start: int = 10
@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def trials(self) -> list[tuple[str, int]]:
-        """Label and repeat of every trial, repeat by repeat."""
+        """The label and repeat of every trial, ordered by repeat."""
         return [(label, r) for r in range(self.repeats) for label in self.variants]
 
     @cached_property
@@ -171,7 +171,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def digest(value: Any) -> str:
-    """Hash nested plain data with arrays."""
+    """Hash nested plain data that can contain arrays."""
     found = hashlib.blake2b(digest_size=16)
     _feed(value, found)
     return found.hexdigest()

@@ -40,7 +40,7 @@ def page(found: Comparison) -> str:
 
 
 def heading(found: Comparison) -> list[str]:
-    """Return lines that say what was compared, and the best mixture."""
+    """Return lines that describe what was compared, and the best mixture."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
     return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
@@ -114,7 +114,7 @@ def tests(found: Comparison) -> list[str]:
 
 
 def comparison_charts(found: Comparison) -> dict[str, Any]:
-    """Draw the charts, by file name."""
+    """Draw the charts and return them by file name."""
     from genmix import charts
 
     def panel(title: str, what: str, y: str, **more: Any) -> Any:
@@ -136,7 +136,7 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
 
 
 def score_axis(found: Comparison) -> str:
-    """Return the name of the score and the direction that is better."""
+    """Return the name of the score, and which direction is better."""
     return f"{short_name(found.score_name)} {direction(found.maximise)}".replace("  ", " ")
 
 

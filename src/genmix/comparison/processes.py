@@ -1,4 +1,4 @@
-"""Independent jobs in worker processes (joblib), one BLAS thread each."""
+"""Run independent jobs in worker processes (joblib) with one BLAS thread each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from genmix.errors import GenmixError, StorageError
 
 Job = Callable[[Any, Any], Any]
-"""A function of the data that all jobs share and of one job."""
+"""A function that takes the data shared by all jobs, and one job."""
 
 WORKER_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",  # python -m would otherwise import modules from the current folder
@@ -35,10 +35,10 @@ POLL_SECONDS = 0.2
 def run_jobs(
     function: Job, shared: Any, jobs: Sequence[Any], workers: int | None = None
 ) -> Generator[tuple[int, Any], None, None]:
-    """Yield ``(index, function(shared, job))`` as jobs finish, by default on one process per core.
+    """Yield ``(index, function(shared, job))`` as jobs finish, using one process per core by default.
 
     Every job runs on one thread, so results do not depend on the number of processes. If ``shared``
-    cannot be pickled, the jobs run in this process. The workers end with the generator.
+    cannot be pickled, the jobs run in this process. The workers exit when the generator ends.
     """
     import joblib
 
@@ -53,7 +53,7 @@ def run_jobs(
 
 
 def _dump(function: Job, shared: Any, file: Path) -> bool:
-    """Write what the workers share; return False if it cannot be pickled, e.g. because of a lock."""
+    """Write the data that the workers share; return False if it cannot be pickled, e.g. because of a lock."""
     import joblib
 
     wrapped = joblib.wrap_non_picklable_objects((function, shared), keep_wrapper=False)
@@ -63,25 +63,25 @@ def _dump(function: Job, shared: Any, file: Path) -> bool:
         raise StorageError(
             f"could not write {file} ({error.strerror}); free some space for temporary files."
         ) from error
-    except Exception:  # pickling runs the code of others and can raise anything
+    except Exception:  # pickling runs third-party code, which can raise anything
         return False
     return True
 
 
 def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
-    """Yield results of worker processes that belong to this call alone and end with it."""
+    """Yield results from worker processes that serve only this call and exit when it ends."""
     from multiprocessing import resource_tracker
 
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
-    for tracker in (resource_tracker, loky_tracker):  # starting one unblocks interrupts
+    for tracker in (resource_tracker, loky_tracker):  # starting a tracker unblocks interrupts
         tracker.ensure_running()
     executor = ProcessPoolExecutor(
         workers, initializer=_start_worker, initargs=(os.getpid(),), env=WORKER_ENVIRONMENT
     )
     try:
-        with _without_interrupts():  # workers start here and inherit that
+        with _without_interrupts():  # workers start here and inherit the mask
             futures = [
                 executor.submit(_run_job, str(file), index, job) for index, job in enumerate(jobs)
             ]
@@ -97,7 +97,7 @@ def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Postpone Ctrl-C in this thread, and block it in processes that are started meanwhile."""
+    """Defer Ctrl-C in this thread, and block it in processes started inside the context."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -114,7 +114,7 @@ def _start_worker(parent: int) -> None:
 
 
 def _exit_after(parent: int) -> None:
-    """End this process soon after its parent, even if the parent was killed."""
+    """Exit soon after the parent process ends, even if it was killed."""
     while os.getppid() == parent:
         time.sleep(POLL_SECONDS)
     os._exit(1)

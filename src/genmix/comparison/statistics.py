@@ -42,7 +42,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval:
 def bands(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean, low and high of each column of ``(repeats, points)``; bounds of one row are NaN."""
+    """Return the mean and 95% bounds of each column of ``(repeats, points)``; for one row, NaN bounds."""
     mean = values.mean(axis=0)
     if len(values) < 2:
         unknown = np.full_like(mean, np.nan)
@@ -59,7 +59,7 @@ def student(degrees: int) -> float:
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of ``a − b`` over paired repeats, and p-values of two tests that it is zero."""
+    """The mean of ``a − b`` over paired repeats, and the p-values of two tests of whether it is zero."""
 
     difference: Interval
     t_test: float
@@ -124,7 +124,7 @@ def exponent(
     """Fit how the mean ``regret``, shape ``(repeats, points)``, grows with the time since the warm start.
 
     The fit uses the last decade of that time. ``warm`` is the number of samples in the warm start, and
-    ``before`` the regret of each repeat at its end. Returns None if there are too few times or repeats,
+    ``before`` is the regret of each repeat at its end. Returns None if there are too few times or repeats,
     or if the mean over all repeats, or over all but one, is not positive.
     """
     late = times - warm >= max((times[-1] - warm) / 10, 1)
@@ -149,7 +149,7 @@ def _slope(times: NDArray[np.int64], mean: NDArray[np.float64]) -> float | None:
 
 
 def settling_time(times: NDArray[np.int64], within: NDArray[np.bool_]) -> float:
-    """Return the first time from which ``within`` is always true; ∞ if there is none."""
+    """Return the first time from which ``within`` stays true; ∞ if there is none."""
     if not within[-1]:
         return math.inf
     outside = np.flatnonzero(~within)

@@ -39,7 +39,7 @@ class StudyWorld:
 
 
 def read_study_world(study: Any) -> StudyWorld:
-    """Read the world of a study file, a study as plain data, a run folder or a Run."""
+    """Read the world from a study file, a study as plain data, a run folder or a Run."""
     if isinstance(study, Run):
         return _of_run(study.folder)
     if isinstance(study, Mapping):
@@ -47,7 +47,9 @@ def read_study_world(study: Any) -> StudyWorld:
     if isinstance(study, Study):
         return _of_study(study, Path.cwd())
     if not isinstance(study, str | os.PathLike):
-        raise InputError(f"cannot compare on {study!r}; pass a study, a run folder or arrays.")
+        raise InputError(
+            f"cannot compare policies on {study!r}; pass a study, a run folder or arrays."
+        )
     place = Path(study)
     if (place / JOURNAL).exists():
         return _of_run(place)
@@ -118,7 +120,7 @@ def _world(
     encoder: str | None,
     extras: Mapping[str, Sequence[tuple[float | None, float | None]]],
 ) -> World:
-    """Create a world, with mean costs if every arm has costs and qualities if every sample has one."""
+    """Create a world, with mean costs if every arm has costs, and qualities if every sample has one."""
     known = {arm: [cost for _, cost in each if cost is not None] for arm, each in extras.items()}
     costs = {arm: float(np.mean(each)) for arm, each in known.items() if each}
     rated = all(quality is not None for each in extras.values() for quality, _ in each)

@@ -100,7 +100,7 @@ def _policy(plan: Plan, variant: Variant) -> Policy | None:
 def _fixed_draws(
     plan: Plan, policy: Any, streams: list[NDArray[np.int64]], rng: np.random.Generator | None
 ) -> Iterator[Draw]:
-    """Draw arms by weights known from the start: at random, or by tracking if ``rng`` is None."""
+    """Draw arms according to fixed weights: at random, or by tracking if ``rng`` is None."""
     arms, rounds = list(plan.world.arms), plan.options.rounds
     weights = _fixed_weights(policy, arms)
     order = None if rng is None else rng.choice(len(arms), size=rounds, p=weights)
@@ -125,7 +125,7 @@ def _selector_draws(
     streams: list[NDArray[np.int64]],
     rng: np.random.Generator,
 ) -> Iterator[Draw]:
-    """Draw the samples that a selector asks for, and tell it each one before the next."""
+    """Draw the samples that a selector asks for, and report each one before drawing the next."""
     shared = plan.options
     options: dict[str, Any] = {
         "warm_start": shared.warm_start,
@@ -211,7 +211,7 @@ def _scores(objective: Objective, loss: Loss, alpha: Vector) -> dict[str, float]
 
 
 class TrialStore:
-    """A folder of finished trials, one JSON file each, named by the key of the trial."""
+    """A folder of finished trials, one JSON file each, named after the trial's key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -228,7 +228,7 @@ class TrialStore:
         write_text(self._file(key), text, "free some space and run the comparison again")
 
     def read(self, key: str, label: str) -> Trial:
-        """Read a trial and give it the label that it has in this comparison."""
+        """Read a trial and set its label to the one used in this comparison."""
         file = self._file(key)
         try:
             return replace(Trial(**json.loads(file.read_text("utf-8"))), label=label)

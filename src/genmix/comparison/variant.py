@@ -46,8 +46,8 @@ class Variant(Description):
     warm_start : int, optional
         Samples per arm before the first solve.
     draw : {"iid", "tracking"}, optional
-        ``"iid"`` draws arms at random from the weights; ``"tracking"`` picks the arm whose count lags
-        its weight most.
+        ``"iid"`` draws arms at random according to the weights; ``"tracking"`` picks the arm whose count
+        lags furthest behind its weight.
     resolve_growth : float, optional
         Re-solve when the number of samples has grown by this fraction; 0 solves in every round.
     solver : Solver, optional
@@ -95,7 +95,7 @@ class Variant(Description):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The selector options that the variant sets."""
+        """The selector options set by the variant."""
         names = ("warm_start", "draw", "resolve_growth", "solver")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
@@ -107,7 +107,7 @@ def has_fixed_weights(variant: Variant) -> bool:
 
 
 def read_variants(given: Any) -> dict[str, Variant]:
-    """Return variants by label, from policies, names, variants, or a map from label to any of these."""
+    """Return variants by label, given policies, names, variants, or a map from labels to any of these."""
     if given is None:
         given = DEFAULT
     if isinstance(given, Mapping) and given:

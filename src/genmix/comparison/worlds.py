@@ -26,7 +26,7 @@ VARIABLE = "GENMIX_WORLDS"
 
 @dataclass(frozen=True)
 class World:
-    """Arms as finite pools of samples, to compare policies on.
+    """Arms as finite pools of samples, for comparing policies.
 
     A sample of an arm is a row of its pool, drawn with replacement. The pools are therefore the
     population, whose best mixture :func:`genmix.compare` computes exactly.
@@ -38,15 +38,15 @@ class World:
     arms : dict of str to array, shape (n, d)
         The pool of each arm.
     reference : array, shape (n, d), optional
-        Samples of the target distribution, for distances.
+        Samples of the target distribution, for objectives that are distances.
     encoder : str, optional
-        The encoder that the embeddings come from.
+        The encoder that produced the embeddings.
     costs : dict of str to float, optional
         The cost of one sample of each arm.
     note : str, optional
         A remark for the report.
     qualities : dict of str to array, shape (n,), optional
-        The quality of every row of every pool.
+        The quality of every row in every pool.
     cost_unit : str, optional
         The unit of the costs.
 
@@ -99,7 +99,7 @@ class World:
 
 
 def find_worlds(folder: Path | None = None) -> Path:
-    """Find the folder of recorded worlds: ``folder``, $GENMIX_WORLDS, ./worlds, or near the source."""
+    """Find the folder of recorded worlds: ``folder``, $GENMIX_WORLDS, ./worlds, or one near the source."""
     if folder is not None:
         return folder
     if os.environ.get(VARIABLE):
@@ -155,7 +155,7 @@ def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | 
 
 
 def modes(seed: int = 0, arms: int = 4, own: float = 0.6, d: int | None = None) -> World:
-    """Create one-hot embeddings: every arm has a few modes of its own and shares four others.
+    """Create one-hot embeddings: every arm has a few modes of its own, and all share four others.
 
     ``own`` is the fraction of an arm's mass on its own modes; the reference is uniform over all
     modes. ``d`` is the total number of modes; by default every arm gets 2 to 5 of its own at random.

@@ -48,15 +48,15 @@ def diagnose(
 ) -> Diagnosis:
     """Find out which arms the best mixture needs, and why.
 
-    For each arm i the result contains the innovation gap ``λ_max(S_i − Σ_{j≠i} S_j)`` of the second moments
+    For each arm i, the result contains the innovation gap ``λ_max(S_i − Σ_{j≠i} S_j)`` of the second moments
     of unit-norm embeddings, the weight in the best mixture, the leave-one-out gap
     ``min_{α_i = 0} L − min L``, and the margin ``min_{α_i ≤ γ_0} L − min L``. The verdict calls an arm needed
-    or innovative only if random halves of the samples show it beyond chance.
+    or innovative only if random halves of the samples show this beyond chance.
 
     Parameters
     ----------
     arms : mapping of str to array of shape (n, d)
-        Samples of each arm, numpy or torch.
+        Samples of each arm, as a numpy array or torch tensor.
     objective : Objective
         What the mixture optimizes.
     repeats : int, default 0
@@ -65,13 +65,13 @@ def diagnose(
         Samples of each arm per subsample; half of each arm by default. Subsamples use the kernel
         bandwidth of all samples.
     seed : int, default 0
-        Seed of the random halves and subsamples.
+        Seed for the random halves and subsamples.
     encoder : str, optional
         Name of the encoder; it is shown with every score.
     quality, cost : mapping of str to array or float, optional
         Quality and cost of the samples, as for :func:`optimal_mixture`.
     gamma : float, optional
-        The level γ_0 of the margins; a tenth of an even share by default.
+        The level γ_0 for the margins; a tenth of an even share by default.
     horizon : int, default 2000
         The number of rounds T in the paper's theorem.
     confidence : float, default 0.05
@@ -161,7 +161,7 @@ def _leave_one_out(mixture: Mixture, name: str) -> float:
 
 
 def _margin(mixture: Mixture, arm: int, gamma: float) -> float:
-    """Return ``min {L : α_i ≤ γ} − min L``, or 0 if it is not certainly positive.
+    """Return ``min {L : α_i ≤ γ} − min L``, or 0 if it is not provably positive.
 
     By convexity, that minimum lies on ``α_i = γ`` if the best mixture gives the arm more than γ.
     """

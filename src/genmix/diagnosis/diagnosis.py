@@ -42,11 +42,11 @@ class ArmDiagnosis:
     weight : float
         Weight in the best mixture of all samples.
     is_active : bool
-        Whether the minimum loss on these samples certainly increases without the arm.
+        Whether the minimum loss on these samples provably increases without the arm.
     leave_one_out : float
-        That increase, in units of the loss; 0 unless it is certain, ∞ for the only arm.
+        That increase, in units of the loss; 0 unless provably positive, ∞ for the only arm.
     margin : float
-        Increase of the minimum loss if the arm gets at most γ_0; 0 unless it is certain.
+        Increase in the minimum loss if the arm's weight is at most γ_0; 0 unless provably positive.
     evidence : Evidence or None
         Results on random halves; None if there are too few samples or no other arms.
     subsampled : Subsampled or None
@@ -70,7 +70,7 @@ class ArmDiagnosis:
 
     @property
     def is_interior(self) -> bool:
-        """Whether the best mixture needs more than γ_0 of the arm, beyond chance."""
+        """Whether the arm needs a weight above γ_0 in the best mixture, beyond chance."""
         shown = self.evidence is not None and self.evidence.margin.is_beyond_chance
         return self.margin > 0 and shown
 
@@ -100,7 +100,7 @@ class Diagnosis:
     mixture : Mixture
         The best mixture of all samples.
     gamma : float
-        The level γ_0 of the margins.
+        The level γ_0 for the margins.
     repeats : int
         Number of random subsamples.
     subsample : int or None
@@ -167,12 +167,12 @@ class Diagnosis:
 
     @property
     def is_interior(self) -> bool:
-        """Whether the best mixture needs more than γ_0 of every arm, beyond chance."""
+        """Whether every arm needs a weight above γ_0 in the best mixture, beyond chance."""
         return len(self.arms) == 1 or all(arm.is_interior for arm in self.arms.values())
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Arms of which the best mixture of these samples needs no more than γ_0."""
+        """Arms for which a weight of γ_0 suffices in the best mixture of these samples."""
         return tuple(name for name, arm in self.arms.items() if not arm.margin > 0)
 
     @property

@@ -1,8 +1,8 @@
 """Evidence that an arm is needed beyond chance, from random halves of the samples.
 
 More samples of any kind lower the minimum loss, so copies of one generator all look useful on the samples
-that the weights were fitted to. Here an arm competes with equally many samples of the other arms, its
-substitutes.
+that the weights were fitted to. Here an arm competes with the same number of samples from the other arms,
+its substitutes.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ SPLITS = 6
 """Number of random splits into halves."""
 
 MIN_SAMPLES = 10
-"""Arms with fewer samples, or with fewer than half as many substitutes, have no evidence."""
+"""Arms with fewer samples than this, or with fewer than half this many substitutes, get no evidence."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What random halves show about an arm, without optimistic bias on average.
 
-    Substitutes are drawn from the best mixture of the other arms, using their other halves. There are as many
-    substitutes as the arm has samples in its half. Like any additional samples, they lower the loss. If the
-    arm resembles the others, they are as good as its own samples.
+    Substitutes are drawn from the best mixture of the other arms, using their other halves. Their number
+    equals the number of the arm's samples in its half. Like any additional samples, they lower the loss. If
+    the arm resembles the others, they are as good as its own samples.
     """
 
     innovation: Spread
     """The innovation gap along the direction found on one half, measured on the other half."""
     leave_one_out: Spread
-    """Increase of the minimum loss of a half if substitutes take the arm's share."""
+    """Increase in the minimum loss on one half if substitutes take the arm's share."""
     margin: Spread
-    """Increase of the minimum loss of a half if substitutes take all but γ_0 of the arm's share."""
+    """Increase in the minimum loss on one half if substitutes take all but γ_0 of the arm's share."""
     weight: float
-    """The arm's largest weight in the best mixture of any half."""
+    """The arm's largest weight in the best mixture over all halves."""
 
 
 class _SplitResult(NamedTuple):
@@ -129,7 +129,7 @@ def _split(
 def _substitutes(
     arms: Mapping[str, Batch], shares: Mapping[str, float], size: int, rng: np.random.Generator
 ) -> list[Batch]:
-    """Draw up to ``size`` samples in these shares, independent of the order of the arms."""
+    """Draw up to ``size`` samples in proportion to ``shares``, independently of the order of the arms."""
     names = sorted(shares)
     counts = rng.multinomial(size, [shares[name] for name in names])
     parts = [random_rows(arms[name], count, rng) for name, count in zip(names, counts, strict=True)]
@@ -165,7 +165,7 @@ class _HalfStatistics:
         return self.solver.solve(self.tally.loss(slots), np.full(self.size, 1 / self.size))
 
     def loss_increases(self, arm: int, best: Solution, gamma: float) -> tuple[float, float]:
-        """Return the increase of the minimum loss if substitutes take the arm's share, or all but γ of it."""
+        """Return the increase in the minimum loss if substitutes take the arm's share, or all but γ of it."""
         own, substitute, fewer = (arm + k * self.size for k in range(3))
         if not self.tally.counts[substitute]:
             return math.nan, math.nan

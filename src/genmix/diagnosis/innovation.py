@@ -82,7 +82,7 @@ def _moment_along(direction: Vector, unit: Array) -> float:
 
 
 def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]:
-    """Return ``S_i`` of each arm, and their sum."""
+    """Return ``S_i`` for each arm, and their sum."""
     first = next(iter(arms.values())).embeddings
     moments = {}
     for name, batch in arms.items():

@@ -37,7 +37,7 @@ class Spread:
 def half_rows(
     count: int, name: str, seed: int, index: int, least: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return row numbers of two random halves of an arm; the first has at least ``least`` rows.
+    """Return the row numbers of two random halves of an arm; the first has at least ``least`` rows.
 
     The split depends on the arm's label but not on the other arms.
     """
@@ -51,7 +51,7 @@ def shuffled_rows(count: int, name: str, seed: int, index: int) -> NDArray[np.in
 
 
 def random_rows(batch: Batch, count: int, rng: np.random.Generator) -> Batch:
-    """Draw ``count`` samples without replacement, or all if there are fewer."""
+    """Draw ``count`` samples without replacement, or all of them if there are fewer."""
     return take_rows(batch, np.sort(rng.permutation(len(batch))[:count]))
 
 

@@ -18,7 +18,7 @@ from genmix.objectives.vendi import Vendi
 
 @dataclass(frozen=True)
 class TheoremInputs:
-    """Inputs of the theorem: m arms in d dimensions, ν_0 and ε_0, T rounds, probability 1 − δ."""
+    """Inputs to the theorem: m arms in d dimensions, ν_0 and ε_0, T rounds, probability 1 − δ."""
 
     arms: int
     dimension: int
@@ -34,7 +34,10 @@ class TheoremInputs:
         return math.log(self.arms * (self.horizon + 1) / self.confidence)
 
     def radius(self, samples: float) -> float:
-        """Return η, the error of every arm's second moment from that many samples, with probability 1 − δ."""
+        """Return η, which bounds the error of each arm's second moment with probability 1 − δ.
+
+        ``samples`` is the number of samples per arm.
+        """
         return 2 * (1 + math.sqrt(2 * self.log_events)) / math.sqrt(samples)
 
     def floor(self, eta: float, minus_one: bool) -> float:
@@ -114,7 +117,7 @@ class Theory:
 
 
 def fidelity_weight(objective: Objective) -> float | None:
-    """Return the precision weight of log-Vendi (cosine kernel) plus precision; None for other objectives."""
+    """Return the weight w in log-Vendi (cosine kernel) plus w × precision; None for other objectives."""
     terms = objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
     precision = sum(abs(w) for w, term in terms if isinstance(term, Precision))
     rest = [(w, term) for w, term in terms if not isinstance(term, Precision)]

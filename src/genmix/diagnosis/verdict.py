@@ -124,8 +124,8 @@ def page(found: Diagnosis) -> str:
             f"held out, beyond chance: mean and standard deviation over {SPLITS} random splits into "
             f"halves; the verdict requires a mean above {CHANCE_SIGMAS:g} standard deviations",
             "held out: the gap along the direction found on one half, measured on the other half",
-            "beyond chance: the increase if equally many samples from the best mixture of the other arms "
-            "take the arm's share",
+            "beyond chance: the increase if the same number of samples from the best mixture of the other "
+            "arms take the arm's share",
         ]
     if found.theory is not None:
         lines += ["", str(found.theory)]

@@ -81,18 +81,18 @@ class Mixture:
 
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
-        """Increase of the minimum loss without each arm, in units of the loss; ∞ for the only arm."""
+        """Increase in the minimum loss without each arm, in units of the loss; ∞ for the only arm."""
         return {name: rise for name, (rise, _) in self._rises.items()}
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Arms without which the minimum loss certainly increases."""
+        """Arms whose removal provably increases the minimum loss."""
         rises = self._rises.items()
         return tuple(name for name, (rise, gap) in rises if rise - gap > self.gap)
 
     @cached_property
     def _rises(self) -> dict[str, tuple[float, float]]:
-        """The increase of the loss without each arm, and the gap of that solve."""
+        """The increase in the loss without each arm, and the gap of that solve."""
         return {name: self._rise(self.without(name)) for name in self.weights}
 
     def without(self, name: str) -> Solution | None:
@@ -165,11 +165,11 @@ def optimal_mixture(
     Parameters
     ----------
     arms : mapping of str to array of shape (n, d)
-        Samples of each arm, numpy or torch.
+        Samples of each arm, as a numpy array or torch tensor.
     objective : Objective
         What the mixture optimizes, e.g. ``Vendi()``.
     quality, cost : mapping of str to array or float, optional
-        For each arm one number per sample, or one number for all of them.
+        For each arm, one number per sample or a single number for all of them.
     solver : Solver, optional
         How the loss is minimized. The default is ``Newton()``.
     encoder : str, optional
@@ -231,7 +231,7 @@ def best_mixture(
 
 
 def apportion(shares: Vector, total: int) -> NDArray[np.int64]:
-    """Split ``total`` into whole numbers in these shares by the largest remainder method."""
+    """Split ``total`` into whole numbers in proportion to ``shares``, using the largest-remainder method."""
     counts: NDArray[np.int64] = np.floor(shares * total).astype(np.int64)
     counts[np.argsort(counts - shares * total, kind="stable")[: total - counts.sum()]] += 1
     return counts

@@ -80,26 +80,26 @@ def score(
 ) -> ScoreTable:
     """Score each arm, all samples pooled, and optionally a mixture.
 
-    If there is a reference, the table also contains precision, recall, density and coverage of each arm and
-    of the pooled samples. Recall and coverage are not convex in the weights, so they are reported only for
-    sets of samples and never optimized.
+    If a reference is available, the table also contains the precision, recall, density and coverage of each
+    arm and of the pooled samples. Recall and coverage are not convex in the weights, so they are reported
+    only for sets of samples and never optimized.
 
     Parameters
     ----------
     arms : mapping of str to array of shape (n, d)
-        Samples of each arm, numpy or torch.
+        Samples of each arm, as a numpy array or torch tensor.
     objective : Objective
         The scores to compute; a sum of objectives has one score per term.
     weights : mapping of str to float, optional
         A mixture to score as well. Arms that are not listed get weight 0.
     reference : array or path, optional
-        Reference samples for precision, recall, density and coverage. By default the objective's own
+        Reference samples for precision, recall, density and coverage. By default, the objective's own
         reference samples, if it has any (``FrechetDistance`` keeps only moments).
     k : int, default 5
-        Number of nearest neighbors for these four scores. An objective that is itself a precision or
-        density uses its own.
+        Number of nearest neighbors for these four scores. A ``Precision`` or ``Density``
+        objective uses its own ``k``.
     quality, cost : mapping of str to array or float, optional
-        For each arm one number per sample, or one number for all of them.
+        For each arm, one number per sample or a single number for all of them.
     encoder : str, optional
         Name of the encoder; it is shown with every score.
 

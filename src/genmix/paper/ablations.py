@@ -17,7 +17,7 @@ from genmix.paper.score_curves import curves_figure
 FREQUENCIES = (256, 512, 1024)
 FEATURE_ROUNDS, QUICK_FEATURE_ROUNDS = 300, 80
 FEATURE_GROWTH = 0.05
-"""Larger than elsewhere, with fewer rounds, because random features have 2R columns."""
+"""Larger than elsewhere, and with fewer rounds, because random features have 2R columns."""
 
 
 def random_features(settings: Settings) -> ItemOutput:
@@ -76,7 +76,7 @@ def encoders(settings: Settings) -> ItemOutput:
 
 
 def _encoded(settings: Settings) -> dict[str, World]:
-    """Return FFHQ with the paper's three encoders, or a recorded world with each of its encoders."""
+    """Return FFHQ with each of the paper's three encoders, or a recorded world with each of its own."""
     if settings.features is not None and has_dataset(settings.features, "ffhq"):
         return {
             label: read_dataset(settings.features, "ffhq", label.lower())

@@ -172,11 +172,11 @@ def long_runs(settings: Settings) -> ItemOutput:
 # -- cost --------------------------------------------------------------------------------------------
 
 PRICES = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""The weight w of the cost term, in units of the largest loss reduction per largest cost difference."""
+"""The weight w of the cost term, in units of the largest loss reduction over the largest cost difference."""
 
 
 def cost(settings: Settings) -> ItemOutput:
-    """Measure score and cost over the weight of the cost term, on worlds whose arms differ in cost."""
+    """Measure score and cost for several weights of the cost term, on worlds whose arms differ in cost."""
     from genmix import charts
 
     rows: Rows = []

@@ -28,7 +28,7 @@ DEFAULT_ROUNDS = 1000
 QUICK_ROUNDS, QUICK_REPEATS = 300, 4
 
 POPULATION = 5000
-"""The maximum number of rows of a feature file that become the population of its arm."""
+"""The maximum number of rows of a feature file to use as the population of its arm."""
 
 GREEDY = {"Mixture-Greedy": Variant()}
 UCB = {"Mixture-UCB": Variant(gx.MixtureUCB(delta=0.6))}
@@ -115,7 +115,7 @@ def objectives_for(world: World, bandwidth: Any = "median") -> dict[str, gx.Obje
 
 @dataclass(frozen=True)
 class PairedGain:
-    """The improvement of a policy's pooled score, in percent of the mean of another policy."""
+    """The improvement in a policy's pooled score, as a percentage of another policy's mean."""
 
     world: str
     objective: str

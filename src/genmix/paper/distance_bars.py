@@ -1,8 +1,9 @@
 """The Fréchet distance of every arm and of the best mixture.
 
 Small sets have larger distances than large sets, and a weighted mixture of all samples is a larger set than
-any arm. Every bar therefore shows a set of the same size: the held-out half of an arm, or as many samples
-drawn from the held-out halves by the weights of a mixture. The weights come from the other halves.
+any arm. Every bar therefore shows a set of the same size: the held-out half of an arm, or the same
+number of samples drawn from the held-out halves according to the weights of a mixture. The weights come from
+the other halves.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def measure(settings: Settings, data: LoadedDataset) -> tuple[Rows, Rows]:
 
 
 def measure_split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> dict[str, Any]:
-    """Compute weights from one half of every arm, and distances of equally large sets from the other."""
+    """Compute weights from one half of every arm, and the distances of sets of equal size from the other."""
     arms, objective, seed = shared
     first, second = halves(arms, seed, index)
     weights = gx.optimal_mixture(first, objective).weights
@@ -93,7 +94,7 @@ def measure_split(shared: tuple[Arms, gx.FrechetDistance, int], index: int) -> d
 
 
 def drawn(arms: Arms, weights: dict[str, float], size: int, rng: np.random.Generator) -> Any:
-    """Draw ``size`` distinct samples of the arms in proportion to the weights."""
+    """Draw ``size`` distinct samples from the arms in proportion to the weights."""
     counts = apportion(np.array([weights[name] for name in arms]), size)
     parts = [
         rows[rng.choice(len(rows), count, replace=False)]

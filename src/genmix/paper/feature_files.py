@@ -1,9 +1,9 @@
 """The paper's feature files if they are available, and recorded worlds otherwise.
 
-``--features DIR`` contains one folder per dataset (``DIR/ffhq``), with one file per model and one for the
-real data, at any depth and in one of two layouts:
+The folder passed as ``--features DIR`` contains one folder per dataset (``DIR/ffhq``), with one file per
+model and one for the real data, at any depth and in one of two layouts:
 
-- dgm-eval: ``reps_LDM_dinov2_nimage-50000_test.npz`` or ``LDM/reps_dinov2.npz``, with the array ``reps``;
+- dgm-eval: ``reps_LDM_dinov2_nimage-50000_test.npz`` or ``LDM/reps_dinov2.npz``, with a ``reps`` array;
 - Mixture-UCB: ``dino/LDM.npz`` or ``LDM_features.npz``, with an array such as ``dino_features``.
 
 The encoder, if specified, is the name of a folder or the end of a file name.
@@ -47,7 +47,7 @@ ENCODERS = {
     "swav": "swav",
     "pixel": "pixels?",
 }
-"""Encoders, and the patterns of folder names and file name endings that denote them."""
+"""Encoders, and the patterns for folder names and file name endings that identify them."""
 
 REAL = "(train|real|reference|ref)(data|set|images)?"
 HELD_OUT = "(test|val|validation)(data|set|images)?"
@@ -56,7 +56,7 @@ SIZE = "(32|64|128|256|512|1024)?"
 
 @dataclass(frozen=True)
 class LoadedDataset:
-    """The data of an item: a dataset of the paper, or a recorded world used in its place."""
+    """The data for an item: a dataset of the paper, or a recorded world used in its place."""
 
     world: World
     datasets: tuple[str, ...]
@@ -71,7 +71,7 @@ class LoadedDataset:
 
     @property
     def bandwidth(self) -> float | Literal["median"]:
-        """The published σ for DINOv2 features of the paper's images, the median distance for all others."""
+        """The published σ for DINOv2 features of the paper's images; the median distance for all others."""
         is_dino = self.is_paper and self.world.encoder in ("dinov2", None)
         is_image = DATASETS[self.datasets[0]].encoder == "dinov2"
         return SIGMA if is_dino and is_image else "median"
@@ -81,7 +81,7 @@ class LoadedDataset:
         return None if self.is_paper else ", ".join(self.datasets)
 
     def real_data(self) -> Any:
-        """Return the reference samples, which the Fréchet distance needs."""
+        """Return the reference samples, which the Fréchet distance requires."""
         if self.world.reference is None:
             raise InputError(
                 f"{self.title} has no file of real data, which the Fréchet distance needs; add one "
@@ -91,7 +91,7 @@ class LoadedDataset:
 
 
 def load_datasets(settings: Settings, datasets: Iterable[str]) -> list[LoadedDataset]:
-    """Load these datasets from --features, and recorded worlds in place of missing ones."""
+    """Load these datasets from --features, or recorded worlds in place of missing ones."""
     wanted = tuple(datasets)
     found = [
         LoadedDataset(read_dataset(settings.features, key), (key,), True)
@@ -114,10 +114,10 @@ def has_dataset(folder: Path, dataset: str) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Reject a folder without any dataset of the paper."""
+    """Reject a folder that contains none of the paper's datasets."""
     if not folder.is_dir():
         raise InputError(
-            f"the folder {folder} does not exist; pass the folder of the feature files with --features."
+            f"the folder {folder} does not exist; set --features to the folder of feature files."
         )
     if not any(has_dataset(folder, key) for key in DATASETS):
         raise InputError(
@@ -164,7 +164,7 @@ def read_dataset(folder: Path, dataset: str, encoder: str | None = None) -> Worl
 
 @dataclass(frozen=True)
 class _File:
-    """A feature file and what its name says."""
+    """A feature file, with what its name says about it."""
 
     path: Path
     name: str
@@ -225,7 +225,7 @@ def _of_encoder(
 ) -> tuple[str | None, list[_File]]:
     """Choose the files of one encoder: the requested one, the paper's, or the only one.
 
-    Files without an encoder in their names belong to the paper's encoder.
+    Files whose names do not mention an encoder are assumed to use the paper's.
     """
     named = sorted({file.encoder for file in files if file.encoder is not None})
     chosen = dataset.encoder if wanted is None else _encoder_in(wanted) or wanted
@@ -244,7 +244,7 @@ def _of_encoder(
 def _split(
     files: Sequence[_File], dataset: Dataset, place: Path
 ) -> tuple[_File | None, list[_File]]:
-    """Separate the file of the real data from the files of the models."""
+    """Separate the real-data file from the model files."""
     own = "|".join((plain(dataset.key), *dataset.aliases))
     forms = (f"({own})?{SIZE}{REAL}", f"({own}){SIZE}", f"({own})?{SIZE}{HELD_OUT}")
     ranked: list[list[_File]] = [[] for _ in forms]

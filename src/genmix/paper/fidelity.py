@@ -1,4 +1,4 @@
-"""The corollaries: a diversity objective with a fidelity term, over its weight w."""
+"""The corollaries: a diversity objective plus a fidelity term, for several values of its weight w."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 QUICK_WEIGHTS = (0.0, 1.0, 4.0)
 ROUNDS = 300
 UNITS = {"Vendi": 1.0, "FD": 10.0, "RKE": 0.02}
-"""The unit of w for each objective, so that the term matters whatever the scale of the loss."""
+"""The unit of w for each objective, so that the term matters regardless of the scale of the loss."""
 
 
 def fidelity(settings: Settings) -> ItemOutput:
-    """Measure both terms over w, for Vendi, FD and RKE with precision or density."""
+    """Measure both terms at several values of w, for Vendi, FD and RKE with precision or density."""
     from genmix import charts
 
     rows: Rows = []

@@ -29,7 +29,7 @@ class Settings:
     """The settings for making items."""
 
     quick: bool = False
-    """Use fewer repeats and rounds, for a first look and not for conclusions."""
+    """Use fewer repeats and rounds, for a first look rather than for conclusions."""
     worlds: Path | None = None
     """The folder of recorded worlds; None searches the default locations."""
     features: Path | None = None
@@ -112,7 +112,7 @@ def fingerprint(item: Item, settings: Settings) -> dict[str, Any]:
 
 
 def _folder_digest(folder: Path | None) -> str | None:
-    """Hash the paths, sizes and times of the data files in a folder."""
+    """Hash the paths, sizes and modification times of the data files in a folder."""
     if folder is None:
         return None
     found = hashlib.blake2b(digest_size=16)
@@ -144,7 +144,7 @@ def files_of(folder: Path) -> list[str]:
 def write_item(
     item: Item, output: ItemOutput, settings: Settings, made_with: dict[str, Any]
 ) -> Path:
-    """Write the folder of an item; files with other names are left alone.
+    """Write an item to its folder; files with other names are left alone.
 
     The settings are removed first and written last, so they exist only if everything else does.
     """

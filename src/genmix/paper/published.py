@@ -13,22 +13,22 @@ class Dataset:
     """The folder of its feature files."""
     title: str
     models: dict[str, str]
-    """Name in the paper → pattern of file names, which consist of lowercase letters and digits only."""
+    """Name in the paper → pattern for file names, which consist of lowercase letters and digits only."""
     stands_in: str
     """The recorded world that replaces missing feature files."""
     encoder: str
-    """The encoder in the paper's experiments."""
+    """The encoder used in the paper's experiments."""
     aliases: tuple[str, ...] = ()
     """Other names for the folder and for the real data."""
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Return models whose files are named after them."""
+    """Return file name patterns for models whose files are named after them."""
     return {name: plain(name) for name in names}
 
 
 def plain(name: str) -> str:
-    """Return the lowercase letters and digits of a name, for comparing names."""
+    """Reduce a name to lowercase letters and digits, so that names can be compared."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 

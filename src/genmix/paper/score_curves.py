@@ -1,4 +1,4 @@
-"""The paper's figures of scores over rounds."""
+"""The paper's figures that plot scores over rounds."""
 
 from __future__ import annotations
 

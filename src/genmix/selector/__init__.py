@@ -1,4 +1,4 @@
-"""Decide which generator to draw from next: ask for tickets, tell their samples, re-solve the mixture."""
+"""Decide which generator to draw from next: ask for tickets, report their samples, re-solve the mixture."""
 
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket

@@ -1,4 +1,4 @@
-"""One record per arm, and the rules that choose which arm to draw next."""
+"""One record per arm, and the rules that choose which arm to draw from next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArmRecord:
 
     @property
     def asked(self) -> int:
-        """Samples told or still expected."""
+        """Number of samples reported or still expected."""
         return self.told + self.in_flight
 
 
@@ -37,7 +37,7 @@ def draw_iid(weights: Vector, rng: np.random.Generator) -> tuple[int, float]:
 
 
 def draw_tracking(arms: Sequence[ArmRecord], weights: Vector) -> tuple[int, float]:
-    """Choose the position whose count lags its weight most."""
+    """Choose the position whose count lags furthest behind its weight."""
     asked = np.array([arm.asked for arm in arms])
     return int(np.argmax(weights * (asked.sum() + 1) - asked)), 1.0
 
@@ -50,9 +50,9 @@ def draw_warm_start(
 ) -> tuple[int, float]:
     """Choose an arm that still needs tickets for its warm start, round-robin.
 
-    If no arm needs more tickets, or the arms that do keep failing, drawing continues. It uses the
-    ``previous`` weights if there was a mixture before a new arm was added, and gives an even share to the
-    arms whose warm start is incomplete. Otherwise it is round-robin.
+    If no arm needs more tickets, or the arms that do keep failing, drawing continues. If a mixture
+    existed before a new arm was added, arms are drawn according to its ``previous`` weights, except that an
+    even share goes to the arms whose warm start is incomplete. Otherwise drawing is round-robin.
     """
     lacking = [k for k, arm in enumerate(arms) if max(arm.asked, arm.failed) < warm_start]
     if lacking:

@@ -1,7 +1,7 @@
-"""What a selector learns: statistics of the told samples, and the mixture from the last solve.
+"""What a selector learns: statistics of the reported samples, and the mixture from the last solve.
 
 Samples are pending until they are added to the statistics in blocks. The mixture is re-solved only when the
-number of told samples has grown by a given fraction. Reading never changes anything.
+number of reported samples has grown by a given fraction. Reading a property never changes the state.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from genmix.solvers.simplex import on_simplex, uniform
 from genmix.solvers.solve import UNKNOWN_GAP, Solver, certify
 
 MOST_PENDING = 512
-"""Pending samples are added to the statistics at this number, even if no solve is due."""
+"""Once this many samples are pending, they are added to the statistics even if no solve is due."""
 
 
 class Learner:
-    """Statistics of the told samples, and the mixture of the last solve.
+    """Statistics of the reported samples, and the mixture from the last solve.
 
-    Every attribute is either replaced when it changes or a dict or list of immutable values. A shallow
-    copy of those containers is therefore an exact snapshot.
+    Every attribute is either replaced when it changes, or is a dict or list of immutable values. Shallow
+    copies of these containers are therefore enough for an exact snapshot.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Learner:
         self.growth = number(growth, "resolve_growth", 0.0)
         self.arms = {label: ArmRecord(i, label) for i, label in enumerate(labels)}
         self.template: Array | None = None
-        """An empty ``(0, d)`` array in the array library and on the device of the samples."""
+        """An empty ``(0, d)`` array with the array library and device of the samples."""
         self.pending: list[PendingSample] = []
         self.resolved: Objective | None = None
         """The objective with its bandwidths fixed."""
         self.tally: Tally | None = None
         self.previous_weights: dict[str, float] = {}
-        """The weights from before an arm was added, while the warm start of that arm is incomplete."""
+        """The weights before an arm was added, kept until that arm's warm start is complete."""
         self.solved_at = 0
         self._lookahead: tuple[Tally, Tally, int] | None = None
         """The statistics, a fork with pending samples added, and the number of samples added."""
@@ -74,7 +74,7 @@ class Learner:
     def _forget_solution(self) -> None:
         self._loss: Loss | None = None
         self.alpha: Vector | None = None
-        """The weights that arms are drawn from; None before the first solve."""
+        """The weights used to draw arms; None before the first solve."""
         self._mixture: Vector | None = None
         """The policy's mixture, if it differs from the weights."""
         self.curvature: NDArray[np.float64] | None = None
@@ -147,7 +147,7 @@ class Learner:
         return dict(zip(self.active_labels, weights.tolist(), strict=True))
 
     def statistics_with_pending(self) -> Tally:
-        """Return the statistics of all told samples. Each pending sample is added to a fork only once."""
+        """Return the statistics of all reported samples. Each pending sample is added to a fork only once."""
         if not self.pending:
             return self.statistics
         base, tally, added = self._lookahead or (None, None, 0)
@@ -163,7 +163,7 @@ class Learner:
     def validated(
         self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
     ) -> PendingSample:
-        """Return the sample of a ticket on the device of earlier samples, or raise an error."""
+        """Validate the sample for a ticket, and return it on the device of earlier samples."""
         where = f"arm {ticket.arm!r}, ticket {ticket.id}"
         row = as_row(embedding, where)
         if self.template is not None:
@@ -187,12 +187,12 @@ class Learner:
         self.template = sample.row[:0, :]
 
     def update(self) -> None:
-        """Fix the bandwidths after new samples, and solve if a solve is due."""
+        """Account for new samples: fix the bandwidths once possible, and solve if a solve is due."""
         self._fix_objective()
         if self._is_due():
             self._solve()
         elif self.resolved is not None and len(self.pending) >= MOST_PENDING:
-            self._compute_gap()  # the loss that it depends on is discarded next
+            self._compute_gap()  # the loss it depends on is discarded next
             self._flush()
 
     def add_arm(self, label: str) -> None:
@@ -214,7 +214,7 @@ class Learner:
         self._arms_changed(before)
 
     def _arms_changed(self, before: Mapping[str, float]) -> None:
-        """Solve again from the weights ``before``, or wait for the warm start of a new arm."""
+        """Re-solve, starting from the weights ``before``, or wait for a new arm's warm start."""
         start = np.array([before.get(label, 0.0) for label in self.active_labels])
         self._forget_solution()
         if not self._has_warm_start:
@@ -229,7 +229,7 @@ class Learner:
         return all(arm.told >= self.warm_start for arm in self.active)
 
     def _fix_objective(self) -> None:
-        """Fix the bandwidths as soon as every arm has its warm start."""
+        """Fix the bandwidths as soon as every arm has completed its warm start."""
         if self.resolved is None and self._has_warm_start:
             rows = [[s.row for s in self.pending if s.arm == index] for index in self.indices]
             self.resolved = self.described.fix_bandwidths([stack_rows(group) for group in rows])
@@ -272,7 +272,7 @@ class Learner:
             self._mixture = on_simplex(self._mixture, len(active), "the mixture's weights")
         is_known = decision.gap is not None and np.isfinite(
             decision.gap
-        )  # custom policies may differ
+        )  # a custom policy can leave it unknown
         self._gap, self._gap_is_due = (decision.gap if is_known else UNKNOWN_GAP), not is_known
         self.curvature = decision.curvature
         self.solved_at = situation.total
@@ -314,7 +314,7 @@ class Learner:
         self.previous_weights = from_plain(saved["former"])
         self.resolved, self.solved_at = resolved, saved["solved_at"]
         self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
-        self._mixture = _floats(saved.get("mixture"))  # older states do not have it
+        self._mixture = _floats(saved.get("mixture"))  # missing from older states
         self._gap = from_plain(saved["gap"])
         if saved["place"] is None:
             return

@@ -1,4 +1,4 @@
-"""Samples that were told but not yet added to the statistics, which grow in blocks."""
+"""Samples that have been reported but not yet added to the statistics, which grow in blocks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from genmix.objectives import Batch, Tally
 
 @dataclass(frozen=True)
 class PendingSample:
-    """A told sample that has not been added to the statistics yet."""
+    """A reported sample that has not yet been added to the statistics."""
 
     arm: int
     row: Array
-    """The embedding, ``(1, d)``."""
+    """The embedding, of shape ``(1, d)``."""
     quality: float | None
     cost: float | None
 
@@ -44,7 +44,7 @@ def add_all(tally: Tally, samples: Sequence[PendingSample]) -> None:
 
 
 def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
-    """Convert the samples to plain arrays and JSON values; :func:`unpack` reads them back."""
+    """Convert the samples to plain arrays and JSON values; :func:`unpack` restores them."""
     return {
         "arms": [sample.arm for sample in samples],
         "rows": [np.array(to_numpy(sample.row[0, :])) for sample in samples],
@@ -54,7 +54,7 @@ def pack(samples: Sequence[PendingSample]) -> dict[str, Any]:
 
 
 def unpack(packed: Mapping[str, Any], template: Array) -> list[PendingSample]:
-    """Restore packed samples in the array library and on the device of ``template``."""
+    """Restore packed samples, using the array library and device of ``template``."""
     columns = (packed["arms"], packed["rows"], packed["quality"], packed["cost"])
     return [
         PendingSample(arm, like(np.asarray(row)[None, :], template), quality, cost)

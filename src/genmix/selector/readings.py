@@ -1,4 +1,4 @@
-"""The read-only properties of a selector. Reading never solves and never changes a run."""
+"""The read-only properties of a selector. Reading them never solves and never changes a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Readings:
     _in_flight: dict[int, Ticket]
     _encoder: str | None
     _pooled: tuple[int, Scores] | None
-    """The number of samples at the last pooled score, and that score."""
+    """The number of samples when the pooled score was last computed, and that score."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Readings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights that arms are currently drawn with; uniform until the warm start is complete.
+        """Weights currently used to draw arms; uniform until the warm start is complete.
 
         Examples
         --------
@@ -61,8 +61,8 @@ class Readings:
     def mixture(self) -> dict[str, float]:
         """The policy's estimate of the best mixture.
 
-        For most policies this equals :attr:`weights`. ``MixtureOGD`` draws one arm at a time, so its
-        weights are a single step; its mixture is the running share of each arm.
+        For most policies this equals :attr:`weights`. ``MixtureOGD`` puts all its weight on
+        the next arm to draw; its mixture consists of the running shares of the arms.
 
         Examples
         --------
@@ -74,7 +74,7 @@ class Readings:
 
     @property
     def gap(self) -> float:
-        """Upper bound on ``L(mixture) − min L`` for the empirical loss at the last solve; ∞ before it.
+        """Upper bound on ``L(mixture) − min L`` for the empirical loss at the last solve; ∞ before the first.
 
         Examples
         --------
@@ -86,7 +86,7 @@ class Readings:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of samples told per arm, including retired arms.
+        """Number of samples reported per arm, including retired arms.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Readings:
     def score(self) -> Scores | None:
         """Score of :attr:`mixture` on the samples in the statistics; None before the first solve.
 
-        The statistics contain the samples of the last solve and any full blocks told since. The score of
+        The statistics contain the samples up to the last solve and any full blocks added since. The score of
         a sum of objectives is a dict with one score per term.
 
         Examples
@@ -189,7 +189,7 @@ class Readings:
 
     @property
     def pooled_score(self) -> Scores | None:
-        """Score of all told samples as one set; None until the warm start is complete.
+        """Score of all reported samples as one set; None until the warm start is complete.
 
         Examples
         --------
@@ -214,7 +214,7 @@ class Readings:
         return self._learner.objective.scores(tally.pooled(), np.ones(1), context)
 
     def pool(self) -> Pool | None:
-        """Return all told samples as statistics of the objective; None until the warm start is complete.
+        """Return the objective's statistics of all reported samples; None until the warm start is complete.
 
         The pool is a copy: using it does not affect the selector.
 

@@ -1,4 +1,4 @@
-"""Saving a selector: files, and validation of what a saved state contains."""
+"""Save and load a selector, and validate the contents of a saved state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Savable(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], objective: Objective | None = None) -> Self:
-        """Read the selector that :meth:`save` wrote. See there for an example.
+        """Load a selector that was written by :meth:`save`; see that method for an example.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The selector: ask for tickets, tell their samples in any order, re-solve the mixture in between."""
+"""The selector: ask for tickets, report their samples in any order, re-solve the mixture in between."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from genmix.solvers.solve import Solver
 class Selector(Readings, Savable):
     """Choose the next generator so that all samples together score best.
 
-    At each re-solve the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
-    the samples told so far; other policies derive the weights differently. Tickets are drawn with these
-    weights.
+    At each re-solve, the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
+    the samples reported so far; other policies derive the weights differently. Arms are drawn according to
+    these weights.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class Selector(Readings, Savable):
     warm_start : int, default 10
         Samples per arm before the first solve.
     seed : int or numpy.random.Generator, default 0
-        Source of the random draws.
+        Seed or generator for the random draws.
     draw : {"iid", "tracking"}, default "iid"
-        ``"iid"`` draws arms at random from the weights. ``"tracking"`` picks the arm whose count lags its
-        weight most, which removes the sampling noise.
+        ``"iid"`` draws arms at random according to the weights. ``"tracking"`` picks the arm whose count
+        lags furthest behind its weight, which removes the sampling noise.
     resolve_growth : float, default 0.01
-        Re-solve when the number of samples has grown by this fraction since the last solve. With 0 every
+        Re-solve when the number of samples has grown by this fraction since the last solve. With 0, every
         sample triggers a solve, as in the paper.
     solver : Solver, optional
         How the loss is minimized. The default is ``Newton()``.
@@ -124,7 +124,7 @@ class Selector(Readings, Savable):
     def ask(self, n: int = 1) -> list[Ticket]:
         """Issue tickets, each for one sample to generate.
 
-        Until every arm has completed its warm start, tickets go to the arms in turn.
+        Until every arm has completed its warm start, tickets are issued round-robin.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Selector(Readings, Savable):
         quality: float | None = None,
         cost: float | None = None,
     ) -> None:
-        """Report the sample of a ticket. The mixture is re-solved if a solve is due.
+        """Report the sample for a ticket. The mixture is re-solved if a solve is due.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Selector(Readings, Savable):
         Raises
         ------
         InputError
-            If the ticket is not in flight or the sample is invalid. The selector stays unchanged.
+            If the ticket is not in flight or the sample is invalid. The selector is left unchanged.
 
         Examples
         --------
@@ -210,7 +210,7 @@ class Selector(Readings, Savable):
         quality: float | None = None,
         cost: float | None = None,
     ) -> None:
-        """Raise the error that :meth:`tell` would raise for an invalid sample, and change nothing.
+        """Raise the error that :meth:`tell` would raise for an invalid sample, without changing anything.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Selector(Readings, Savable):
         Parameters
         ----------
         samples : iterable of (ticket, embedding, quality, cost)
-            The arguments of :meth:`tell`; quality and cost can be None.
+            The arguments to :meth:`tell`; quality and cost can be None.
 
         Examples
         --------
@@ -252,7 +252,7 @@ class Selector(Readings, Savable):
             self._learner.update()
 
     def fail(self, ticket: Ticket | int) -> None:
-        """Report that the sample of a ticket could not be generated.
+        """Report that the sample for a ticket could not be generated.
 
         Failures do not change the weights; retire an arm that keeps failing.
 
@@ -277,7 +277,7 @@ class Selector(Readings, Savable):
     def add_arm(self, label: str) -> None:
         """Add a new arm, or reactivate a retired arm with the samples it already has.
 
-        A new arm first gets its warm start. Until then, other draws use the previous weights.
+        A new arm starts with its warm start; until that is complete, other draws use the previous weights.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class Selector(Readings, Savable):
             self._learner.add_arm(label)
 
     def retire_arm(self, label: str) -> None:
-        """Stop drawing from an arm. Its samples stay, and its tickets in flight can still be told.
+        """Stop drawing from an arm. Its samples are kept, and its tickets in flight remain valid.
 
         Parameters
         ----------
@@ -392,7 +392,7 @@ class Selector(Readings, Savable):
     def state_dict(self) -> dict[str, Any]:
         """Return the complete state as numpy arrays and JSON values.
 
-        A selector created by :meth:`from_state_dict` continues bit for bit.
+        A selector created by :meth:`from_state_dict` continues with bit-for-bit identical results.
 
         Examples
         --------
@@ -413,14 +413,14 @@ class Selector(Readings, Savable):
 
     @classmethod
     def from_state_dict(cls, saved: Mapping[str, Any], objective: Objective | None = None) -> Self:
-        """Create the selector that :meth:`state_dict` was taken from.
+        """Recreate the selector that :meth:`state_dict` was called on.
 
         Parameters
         ----------
         saved : mapping
             What :meth:`state_dict` returned.
         objective : Objective, optional
-            Needed only if the objective contains a custom function, which a state cannot contain.
+            Needed only if the objective contains a custom function, which cannot be saved.
 
         Returns
         -------
@@ -429,7 +429,7 @@ class Selector(Readings, Savable):
         Raises
         ------
         InputError
-            If ``saved`` is not a selector state, has another version, or does not match ``objective``.
+            If ``saved`` is not a selector state, has a different version, or does not match ``objective``.
         """
         described, resolved = saved_state.saved_objectives(saved, objective)
         selector = cls(
