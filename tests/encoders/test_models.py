@@ -78,7 +78,7 @@ def test_a_model_inside_an_installed_package(
         "package:tiny_packaged_model/else": "no model folder else",
         "package:tiny_packaged_model/../..": "no model folder",
         "package:tiny_missing_package/model": "pip install",
-        "package:os": "no package os",
+        "package:os": "no package named 'os'",
         "package:": "no package",
     }.items():
         refused(sbert(model=model), Path(), part)

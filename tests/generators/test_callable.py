@@ -141,7 +141,7 @@ def test_half_a_character_is_replaced(study: Path) -> None:
 def test_a_result_that_is_no_sample(result: Any, said: str, study: Path) -> None:
     found = outcome_of(study, result)
     assert isinstance(found, GenerationError)
-    assert str(found).startswith("a sample of returning:results ")
+    assert str(found).startswith("a sample from returning:results ")
     assert said in str(found)
 
 

@@ -342,8 +342,8 @@ def test_prompts_that_make_no_sense(settings: Any, said: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "name, content, said",
     [
-        ("none.txt", None, "there is no prompts file"),
-        ("n" * 300, None, "there is no prompts file"),
+        ("none.txt", None, "no prompts file found"),
+        ("n" * 300, None, "no prompts file found"),
         ("empty.txt", b"\n \n", "contains no prompts"),
         ("bytes.txt", b"\xff\xfe\xff", "UTF-8"),
         ("wrong.jsonl", b'{"prompt": "a"}\n{"text": "b"}', "line 2 is no"),

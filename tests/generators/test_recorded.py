@@ -100,7 +100,7 @@ def test_notes_that_do_not_fit(extra: Any, said: str, tmp_path: Path) -> None:
 
 
 def test_features_files_that_are_none(tmp_path: Path) -> None:
-    refused(tmp_path, "none.npy", "there is no file or folder", "none.npy")
+    refused(tmp_path, "none.npy", "no file or folder found", "none.npy")
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}, None], object))
     refused(tmp_path, "pickled.npy", "not an .npy file of plain numbers")
     np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], object))

@@ -299,7 +299,7 @@ def test_precision_is_chosen(dtype: str, study: Path) -> None:
 
 
 def test_a_device_that_is_not_there(study: Path) -> None:
-    with pytest.raises(InputError, match="this machine has no device cuda:99"):
+    with pytest.raises(InputError, match="the device cuda:99 is not available"):
         arm_of(study, device="cuda:99")
 
 

@@ -50,7 +50,7 @@ BAD_TERMS: list[tuple[str, str]] = [
     ),
     (
         "objective: [{vendi: , weight: 2}]",
-        "'weight' is next to vendi; indent it below, as in 'vendi: {weight: …}'.",
+        "'weight' is at the same level as vendi; put it inside, as in 'vendi: {weight: …}'.",
     ),
     ("objective: {vendi: 5}", "the parameters of vendi are 5; use a mapping such as {order: …}."),
     ("objective: {cost: 5}", "the parameters of cost are 5; it takes none, so remove them."),
@@ -119,7 +119,7 @@ BAD_TERMS: list[tuple[str, str]] = [
         "policy: [uniform]",
         "policy is a list; use a name such as mixture-greedy, or {mixture-greedy: {parameters}}.",
     ),
-    ("policy: {fixed: {}}", "fixed has no 'weights'; add it (weight of each arm by label)."),
+    ("policy: {fixed: {}}", "fixed has no 'weights'; add it (weight of each arm, by label)."),
     (
         "policy: {fixed: {weight: 1}}",
         "unknown key 'weight' in fixed; did you mean 'weights'?",

@@ -183,7 +183,7 @@ BAD_YAML: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "a merge of a number": (
         "a: &a 5\nb: {<<: *a}\n",
-        ["study.yaml, line 2: << needs a mapping; write an alias of one, e.g. *name."],
+        ["study.yaml, line 2: << needs a mapping; write an alias for one, e.g. *name."],
     ),
     "too deep": (
         "a: " + "[" * 60 + "]" * 60,
@@ -288,7 +288,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError) as caught:
         read_study(tmp_path / "none.yaml")
     assert str(caught.value) == (
-        f"there is no study {tmp_path}/none.yaml; check the path, or write an example with 'genmix init'."
+        f"no study found at {tmp_path}/none.yaml; check the path, or write an example with 'genmix init'."
     )
     with pytest.raises(StudyError) as caught:
         read_study(tmp_path)

@@ -110,7 +110,7 @@ def test_variants_make_arms_that_differ(tmp_path: Path) -> None:
             SMALL.replace('"arms:make"}', '"arms:make", variants: {a: {}}}', 1).replace(
                 "two", "one/a"
             ),
-            ["study.yaml, line 2: there are two arms 'one/a'; rename this variant."],
+            ["study.yaml, line 2: there are two arms named 'one/a'; rename this variant."],
         ),
     ],
 )

@@ -313,9 +313,9 @@ def test_a_bad_setting_gets_a_sentence(tmp_path: Path, line: str, sentence: str)
 
 def test_every_missing_section_is_reported(tmp_path: Path) -> None:
     assert problems_in(tmp_path, "seed: 1\n") == [
-        "study.yaml, line 1: the study has no 'arms'; add it (the generators: a mapping from label to "
+        "study.yaml, line 1: the study has no 'arms'; add it (the generators: a mapping from labels to "
         "settings).",
-        "study.yaml, line 1: the study has no 'budget'; add it (limits of the run: samples, cost or "
+        "study.yaml, line 1: the study has no 'budget'; add it (limits on the run: samples, cost or "
         "time).",
         "study.yaml, line 1: the study has no 'objective'; add it (what to optimize).",
     ]

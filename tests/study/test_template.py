@@ -42,7 +42,7 @@ def test_the_example_does_not_overwrite_unless_told_to(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write the example into .*; choose another"):
+    with pytest.raises(InputError, match=r"cannot write the example to .*; choose another"):
         write_example(tmp_path / "file" / "folder")
 
 

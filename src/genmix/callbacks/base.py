@@ -1,4 +1,4 @@
-"""The base class of loggers, and the metrics that they log."""
+"""The base class for loggers, and the metrics that they log."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def flat(live: Live) -> dict[str, float]:
-    """Collect the numbers of a running study in a flat dict.
+    """Collect the metrics of a running study in a flat dict.
 
     Parameters
     ----------
     live : Live
-        The running study, as a callback receives it.
+        The running study, as passed to a callback.
 
     Returns
     -------
     dict of str to float
         ``samples``, ``cost``, ``failures``, and ``weight/ARM``, ``count/ARM``, ``failed/ARM``,
-        ``score/NAME`` and ``pooled/NAME``. Scores are those of the last timeline entry; they are
+        ``score/NAME`` and ``pooled/NAME``. Scores come from the latest timeline entry; they are
         missing until the warm start is complete.
     """
     selector, loop = live.selector, live.loop
@@ -46,11 +46,11 @@ def flat(live: Live) -> dict[str, float]:
 
 
 class Logger(ABC):
-    """Base class of callbacks that log a running study to another tool.
+    """Base class for callbacks that log a running study to another tool.
 
     A subclass implements ``open``, ``log`` and ``close``. If one of them raises, the logger warns once
     and stops logging, because a tool that is down must not stop a run that costs money. A logger can be
-    used for several runs, one after the other.
+    used for several runs, one after another.
 
     Parameters
     ----------
@@ -138,11 +138,11 @@ class Logger(ABC):
 
     @abstractmethod
     def open(self, live: Live) -> None:
-        """Open the log; called just before the first ``log`` of a run."""
+        """Open the log; called just before the first call to ``log`` in a run."""
 
     @abstractmethod
     def log(self, numbers: dict[str, float], step: int) -> None:
-        """Log the numbers that ``flat`` returns; ``step`` is the number of samples."""
+        """Log the numbers that ``flat`` returns; ``step`` is the number of samples so far."""
 
     @abstractmethod
     def close(self) -> None:

@@ -22,7 +22,7 @@ MAX_BATCH = 1000
 class MLflow(Logger):
     """Log to the active MLflow run, or to a new one named after the study.
 
-    Weights, counts, costs and scores become metrics; policy, seed and objective become tags.
+    Weights, counts, costs and scores become metrics; the policy, seed and objective become tags.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class MLflow(Logger):
     Raises
     ------
     InputError
-        If the package mlflow is not installed.
+        If the ``mlflow`` package is not installed.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class MLflow(Logger):
 
 
 def _valid_names(numbers: dict[str, float]) -> dict[str, float]:
-    """Replace characters that MLflow does not allow, and number names that become equal."""
+    """Replace characters that MLflow does not allow, and number names that would collide."""
     found: dict[str, float] = {}
     for name, value in numbers.items():
         kind, slash, label = name.partition("/")

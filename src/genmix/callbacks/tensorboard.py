@@ -1,4 +1,4 @@
-"""Log to TensorBoard event files; this needs only the package tensorboard."""
+"""Log to TensorBoard event files; this requires only the ``tensorboard`` package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TensorBoard(Logger):
     Raises
     ------
     InputError
-        If the package tensorboard is not installed.
+        If the ``tensorboard`` package is not installed.
 
     Examples
     --------

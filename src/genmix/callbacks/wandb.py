@@ -24,7 +24,7 @@ class WandB(Logger):
     Raises
     ------
     InputError
-        If the package wandb is not installed.
+        If the ``wandb`` package is not installed.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Five generators of handwritten digits and an encoder, as plain functions for a study.
 
-``worlds/digits/make.py`` fitted them to half of scikit-learn's digits. Two generators know only some of
-the digits.
+``worlds/digits/make.py`` fitted them to half of scikit-learn's digits. Two of the generators can draw
+only some of the digits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 
 GIBBS_STEPS = 100
 SIDE = 8
-"""Pixels along one side of a digit."""
+"""Side length of a digit in pixels."""
 ZOOM = 4
-"""Side length of the square that represents one pixel, so that digits are readable in a report."""
+"""Side length of the square drawn for each pixel, so that digits are readable in a report."""
 
 
 @cache
 def _parameters() -> dict[str, dict[str, Any]]:
-    """Load the fitted arrays by model and name."""
+    """Load the fitted arrays, keyed by model and name."""
     found: dict[str, dict[str, Any]] = {}
     with resources.files("genmix.demo").joinpath("models.npz").open("rb") as file:
         for key, array in np.load(file, allow_pickle=False).items():
@@ -39,24 +39,24 @@ def draw(seeds: Sequence[int], model: str) -> list[Any]:
 
 
 def embed(images: Sequence[bytes]) -> Any:
-    """Return hidden-layer activations ``(n, 64)`` of a digit classifier, like the features of FID."""
+    """Return hidden-layer activations ``(n, 64)`` of a digit classifier, analogous to FID features."""
     encoder = _parameters()["encoder"]
     pixels = np.stack([_pixels(image) for image in images])
     return np.tanh(pixels @ encoder["matrix"] + encoder["intercepts"])
 
 
 def _from_gaussians(model: dict[str, Any], rng: np.random.Generator) -> Any:
-    """Draw from a mixture of Gaussians in the leading principal components."""
+    """Draw from a mixture of Gaussians in the space of the leading principal components."""
     component = rng.choice(len(model["means"]), p=model["weights"] / model["weights"].sum())
     root = model["roots"][
         component % len(model["roots"])
-    ]  # kernel density estimates have one bandwidth
+    ]  # kernel density estimates share one bandwidth
     point = model["means"][component] + root @ rng.standard_normal(len(root))
     return point @ model["components"] + model["center"]
 
 
 def _from_boltzmann_machine(model: dict[str, Any], rng: np.random.Generator) -> Any:
-    """Draw from a restricted Boltzmann machine with a separate Gibbs chain."""
+    """Draw from a restricted Boltzmann machine by running a separate Gibbs chain."""
     weights, start = model["components"], model["start"]
     visible = (rng.random(len(start)) < start).astype(float)
     for _ in range(GIBBS_STEPS):
@@ -77,7 +77,7 @@ def _picture(pixels: Any) -> Any:
 
 
 def _pixels(image: bytes) -> Any:
-    """Decode an image to its 64 pixels, from 0 to 1."""
+    """Decode an image into its 64 pixel values, from 0 to 1."""
     from PIL import Image
 
     picture = np.asarray(Image.open(io.BytesIO(image)).convert("L"), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Encoders, which embed samples. There is one file per kind; heavy libraries load on first use."""
+"""Encoders, which embed samples. Each kind has its own file; heavy libraries are loaded on first use."""
 
 from genmix.core.plugins import Plugin, find_plugins, kind_of, plugin_classes
 from genmix.encoders.base import (
@@ -28,7 +28,7 @@ ENCODER_KINDS: tuple[type[EncoderSettings], ...] = (
     CallableSettings,
     OpenAISettings,
 )
-"""Settings classes of the built-in kinds of encoders."""
+"""Settings classes for the built-in kinds of encoders."""
 
 
 def encoder_plugins() -> tuple[Plugin, ...]:
@@ -37,7 +37,7 @@ def encoder_plugins() -> tuple[Plugin, ...]:
 
 
 def encoder_kinds() -> tuple[type[EncoderSettings], ...]:
-    """Return the settings classes of all kinds, including those of installed packages."""
+    """Return the settings classes of all kinds, including those from installed packages."""
     return (*ENCODER_KINDS, *plugin_classes(encoder_plugins()).values())
 
 

@@ -32,11 +32,11 @@ class Encoder(Protocol):
     """Embeds samples. Its methods block; the run loop calls them in a thread."""
 
     name: str
-    """Kind, model and post-processing. Shown with every score and part of cache keys."""
+    """Kind, model and post-processing. Shown with every score and included in cache keys."""
 
     @property
     def dimension(self) -> int | None:
-        """Dimension of the embeddings, or None if not known yet."""
+        """Dimension of the embeddings, or None if not yet known."""
         ...
 
     def encode(self, samples: Sequence[Sample]) -> NDArray[Any]:
@@ -56,24 +56,24 @@ class Encoder(Protocol):
 
 
 class EncoderSettings(BaseModel):
-    """Settings of an encoder. Each subclass has a literal ``kind``, its name in study files."""
+    """Settings for an encoder. Each subclass has a literal ``kind``, its name in study files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional modules that this kind imports."""
     extra: ClassVar[str] = ""
-    """The extra of genmix that installs these modules."""
+    """The genmix extra that installs these modules."""
 
     normalise: bool = Field(False, description="Scale every embedding to unit length.")
 
     @abstractmethod
     def build(self, folder: Path) -> Encoder:
-        """Build the encoder, with paths relative to ``folder``; raise InputError on invalid settings."""
+        """Build the encoder, with paths relative to ``folder``; raise InputError if settings are invalid."""
 
 
 class BatchEncoder(ABC):
-    """Embeds samples in batches, then validates and normalizes rows. Subclasses define ``embed``."""
+    """Embeds samples in batches, then validates and normalizes the rows. Subclasses define ``embed``."""
 
     def __init__(
         self, name: str, *, batch: int, normalise: bool, dimension: int | None = None
@@ -171,7 +171,7 @@ def _content(sample: Sample, modality: str, encoder: str) -> Any:
 
 
 def open_image(content: bytes) -> Any:
-    """Decode a PNG, JPEG or WebP image to a Pillow image in RGB; transparency is dropped."""
+    """Decode a PNG, JPEG or WebP image into an RGB Pillow image; transparency is dropped."""
     image_module = require("PIL.Image", extra="images", what="an image encoder")
     try:
         image = image_module.open(io.BytesIO(content), formats=FORMATS)

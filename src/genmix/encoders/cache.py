@@ -1,4 +1,4 @@
-"""A cache of embeddings by content, so that no sample is encoded twice."""
+"""A cache of embeddings, keyed by content, so that no sample is encoded twice."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def cache_folder() -> Path:
 
 
 class CachedEncoder:
-    """Wraps an encoder and looks up samples by encoder name and content first.
+    """Wraps an encoder; looks up each sample in a cache first, by encoder name and content.
 
-    Several processes can share a folder. If the cache fails, there is one warning, and encoding
-    continues without it.
+    Several processes can share a folder. If the cache fails, a single warning is issued, and
+    encoding continues without it.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from genmix.errors import InputError
 
 
 class CallableSettings(EncoderSettings):
-    """Settings of an encoder whose ``function(contents, **arguments)`` returns an array ``(n, d)``.
+    """Settings for an encoder whose ``function(contents, **arguments)`` returns an array ``(n, d)``.
 
     Contents are texts (str) or images (PNG bytes).
     """
@@ -41,7 +41,7 @@ class CallableSettings(EncoderSettings):
 
 
 class CallableEncoder(BatchEncoder):
-    """Calls a user function. The name contains a hash of its source, because it is a cache key."""
+    """Calls a user function. The name includes a hash of the source, because it is used in cache keys."""
 
     def __init__(self, settings: CallableSettings, folder: Path) -> None:
         self._function_name = settings.function

@@ -21,7 +21,7 @@ EXTRA = "inception"
 
 
 class InceptionSettings(EncoderSettings):
-    """Settings of an encoder that uses ``inception-2015-12-05.pt``, like StyleGAN and clean-fid."""
+    """Settings for an encoder that uses ``inception-2015-12-05.pt``, as StyleGAN and clean-fid do."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "PIL")
     extra: ClassVar[str] = EXTRA
@@ -38,14 +38,14 @@ class InceptionSettings(EncoderSettings):
 
 
 class InceptionEncoder(BatchEncoder):
-    """Calls the script like StyleGAN: with uint8 images of any size, which the script resizes."""
+    """Calls the script as StyleGAN does: with uint8 images of any size, which the script resizes."""
 
     def __init__(self, settings: InceptionSettings, folder: Path) -> None:
         self._device = settings.device
         self._path = (folder / Path(settings.path).expanduser()).resolve()
         if not self._path.is_file():
             raise InputError(
-                f"there is no TorchScript file {self._path}; download inception-2015-12-05.pt and "
+                f"no TorchScript file found at {self._path}; download inception-2015-12-05.pt and "
                 "set its path."
             )
         self._model: Any = None

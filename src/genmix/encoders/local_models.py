@@ -20,14 +20,14 @@ from genmix.encoders.base import EncoderSettings
 from genmix.errors import InputError
 
 HASHED = (".json", ".txt", ".model", ".safetensors", ".bin")
-"""Suffixes of the files that determine the output of a model."""
+"""Suffixes of the files that determine a model's output."""
 PACKAGE = "package:"
 HUB_SECONDS = 10.0
 """Time to wait for a reply from the Hub."""
 
 
 class ModelSettings(EncoderSettings):
-    """Settings of an encoder that runs a model in this process."""
+    """Settings for an encoder that runs a model in this process."""
 
     model: str = Field(
         min_length=1,
@@ -45,7 +45,7 @@ class ModelSettings(EncoderSettings):
     batch: int = Field(32, ge=1, description="Samples per forward pass.")
 
     def describe(self, source: ModelSource) -> str:
-        """Return kind, model and dtype for the encoder's name."""
+        """Return the kind, model and dtype, for use in the encoder's name."""
         kind: str = getattr(self, "kind")  # noqa: B009 - subclasses define it
         return f"{kind} {source.label}" + ("" if self.dtype == "float32" else f", {self.dtype}")
 
@@ -58,7 +58,7 @@ class ModelSource:
     revision: str | None
     on_hub: bool
     label: str
-    """A Hub name with its revision, or a folder name with a hash of the contents."""
+    """A Hub name with its revision, or a folder name with a hash of its contents."""
 
     def load(self, load: Callable[..., Any]) -> Any:
         """Call ``load(where, …)``, offline if the model is cached. Never run code from the model."""
@@ -111,7 +111,7 @@ def find_model(settings: ModelSettings, folder: Path, owner: str = "") -> ModelS
         label = place.name
     if not place.is_dir():
         if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", model):
-            raise InputError(f"there is no model folder {place}; correct the path.")
+            raise InputError(f"no model folder found at {place}; correct the path.")
         full = model if "/" in model or not owner else f"{owner}/{model}"
         return ModelSource(full, revision, True, full + (f"@{revision}" if revision else ""))
     if revision is not None:
@@ -126,20 +126,20 @@ def _in_package(model: str) -> Path:
     spec = importlib.util.find_spec(module) if module.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise InputError(
-            f"there is no package {module} for the model {model}; install it with pip install, or "
-            "correct the name."
+            f"no package named '{module}' was found for the model {model}; install it with "
+            "pip install, or correct the name."
         )
     root = Path(spec.submodule_search_locations[0]).resolve()
     place = (root / inside).resolve()
     if not place.is_dir() or not place.is_relative_to(root):
         raise InputError(
-            f"the package {module} has no model folder {inside}; correct the name {model!r}."
+            f"the {module} package has no model folder {inside}; correct the name {model!r}."
         )
     return place
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash the weights, configuration and vocabulary in a folder, independent of its path."""
+    """Hash the weights, configuration and vocabulary in a folder, independently of its path."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix in HASHED and file.is_file():

@@ -29,11 +29,11 @@ NOT_RETRYABLE = {
     403: "denies access",
     404: "has no such model or URL",
 }
-"""HTTP status codes for which a retry does not help, and their meaning."""
+"""HTTP status codes for which a retry does not help, and their meanings."""
 
 
 class OpenAISettings(EncoderSettings):
-    """Settings of an encoder that uses OpenAI or any compatible server."""
+    """Settings for an encoder that uses OpenAI or any compatible server."""
 
     needs: ClassVar[tuple[str, ...]] = ("openai",)
     extra: ClassVar[str] = EXTRA
@@ -90,7 +90,7 @@ class OpenAIEncoder(BatchEncoder):
         )
 
     def load(self) -> None:
-        """Check for free that the endpoint can be reached and accepts the key."""
+        """Check, at no cost, that the endpoint can be reached and accepts the key."""
         self._open()
         try:
             self._client.models.list()

@@ -17,7 +17,7 @@ BATCH = 256
 
 
 class PixelsSettings(EncoderSettings):
-    """Settings of an encoder that returns pixels in [0, 1] of images resized to a square."""
+    """Settings for an encoder that resizes images to a square and returns their pixels in [0, 1]."""
 
     needs: ClassVar[tuple[str, ...]] = ("PIL",)
     extra: ClassVar[str] = "images"

@@ -16,7 +16,7 @@ BATCH = 4096
 
 
 class PrecomputedSettings(EncoderSettings):
-    """Settings of the encoder for studies whose samples are all vectors."""
+    """Settings for the encoder for studies whose samples are all vectors."""
 
     kind: Literal["precomputed"]
     normalise: bool = Field(False, description="Must be false: vectors are used unchanged.")
@@ -45,7 +45,7 @@ class PrecomputedEncoder(BatchEncoder):
         vectors = [_vector(sample) for sample in samples]
         if len({vector.shape for vector in vectors}) > 1:
             raise EncodingError(
-                "the samples have vectors of different dimensions; use features of the same encoder."
+                "the samples have vectors of different dimensions; use features from the same encoder."
             )
         return np.stack(vectors)
 

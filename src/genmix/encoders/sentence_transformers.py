@@ -19,7 +19,7 @@ EXTRA = "sentence-transformers"
 
 
 class SentenceTransformersSettings(ModelSettings):
-    """Settings of a sentence-transformers encoder, with unit-length embeddings by default."""
+    """Settings for a sentence-transformers encoder, with unit-length embeddings by default."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
     extra: ClassVar[str] = EXTRA

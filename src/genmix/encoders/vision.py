@@ -21,20 +21,20 @@ EXTRA = "transformers"
 
 
 class VisionSettings(ModelSettings):
-    """Settings of a vision model."""
+    """Settings for a vision model."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "transformers", "PIL")
     extra: ClassVar[str] = EXTRA
 
     crop: bool = Field(
         True,
-        description="Resize and center-crop like the model's processor; if false, resize the whole image "
-        "to the model's square like dgm-eval.",
+        description="Resize and center-crop as the model's processor does; if false, resize the whole "
+        "image to the model's square input size, as dgm-eval does.",
     )
 
 
 class DinoV2Settings(VisionSettings):
-    """Settings of an encoder that returns DINOv2's class token after the last layer norm."""
+    """Settings for an encoder that returns DINOv2's class token after the last layer norm."""
 
     kind: Literal["dinov2"]
     model: str = Field(
@@ -48,7 +48,7 @@ class DinoV2Settings(VisionSettings):
 
 
 class ClipSettings(VisionSettings):
-    """Settings of an encoder that returns CLIP's projected features of images and texts."""
+    """Settings for an encoder that returns CLIP's projected features of images and texts."""
 
     kind: Literal["clip"]
     model: str = Field(
@@ -62,7 +62,7 @@ class ClipSettings(VisionSettings):
 
 
 class VisionModel(BatchEncoder):
-    """Base class of vision encoders. Uses the Pillow image processor, which needs no torchvision."""
+    """Base class for vision encoders. Uses the Pillow image processor, which does not need torchvision."""
 
     what: ClassVar[str]
     types: ClassVar[tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""Generators, which produce the samples of an arm. There is one file per kind."""
+"""Generators, which produce an arm's samples. Each kind has its own file."""
 
 from genmix.core.plugins import Plugin, find_plugins, kind_of, plugin_classes
 from genmix.data.samples import Request, Sample
@@ -26,7 +26,7 @@ ARM_KINDS: tuple[type[ArmSettings], ...] = (
     TransformersArm,
     DiffusersArm,
 )
-"""Settings classes of the built-in kinds of arms."""
+"""Settings classes for the built-in kinds of arms."""
 
 
 def arm_plugins() -> tuple[Plugin, ...]:
@@ -35,7 +35,7 @@ def arm_plugins() -> tuple[Plugin, ...]:
 
 
 def arm_kinds() -> tuple[type[ArmSettings], ...]:
-    """Return the settings classes of all kinds, including those of installed packages."""
+    """Return the settings classes of all kinds, including those from installed packages."""
     return (*ARM_KINDS, *plugin_classes(arm_plugins()).values())
 
 

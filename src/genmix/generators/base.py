@@ -25,7 +25,7 @@ class GenerationError(Exception):
         Whether the same request may succeed later. False means that no request to this arm can
         succeed.
     retry_after : float, optional
-        Number of seconds that the server asked to wait before the next request.
+        Number of seconds to wait before the next request, if the server specified it.
     cost : float, optional
         Amount charged even though no usable sample was returned.
     input_tokens, output_tokens : int, optional
@@ -57,14 +57,14 @@ Outcomes = AsyncGenerator[tuple[int, Outcome], None]
 
 
 class Generator(Protocol):
-    """Generates samples. Run blocking work in a thread, so that other arms can continue."""
+    """Generates samples. Blocking work should run in a thread, so that other arms can continue."""
 
     @abstractmethod
     def generate(self, requests: Sequence[Request]) -> Outcomes:
         """Yield ``(position, outcome)`` for each request as soon as its outcome is known.
 
-        Implement it as an ``async def`` with ``yield``. Positions are indices into ``requests`` and can
-        be yielded in any order. A request whose position is never yielded has failed. Raising a
+        Implement this as an ``async def`` with ``yield``. Positions are indices into ``requests`` and can
+        be yielded in any order. A request whose position is never yielded counts as failed. Raising a
         GenerationError fails all requests that have no outcome yet.
         """
 
@@ -81,7 +81,7 @@ class Generator(Protocol):
         return None
 
     async def close(self) -> None:
-        """Release connections, processes and models. Closing twice does nothing."""
+        """Release connections, processes and models. Closing again has no effect."""
         return
 
 
@@ -97,7 +97,7 @@ async def collect(generator: Generator, requests: Sequence[Request]) -> list[Out
 
 @dataclass(frozen=True)
 class Context:
-    """Information for building an arm: the study's folder and seed, and the arm's label."""
+    """Information needed to build an arm: the study's folder and seed, and the arm's label."""
 
     folder: Path
     seed: int
@@ -109,16 +109,16 @@ class Context:
 
 
 class ArmSettings(BaseModel):
-    """Settings of one arm. Each subclass has a literal ``kind``, its name in study files."""
+    """Settings for one arm. Each subclass has a literal ``kind``, its name in study files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional modules that this kind imports."""
     extra: ClassVar[str] = ""
-    """The extra of genmix that installs these modules."""
+    """The genmix extra that installs these modules."""
 
-    concurrency: int = Field(1, ge=1, description="Maximum number of concurrent calls of this arm.")
+    concurrency: int = Field(1, ge=1, description="Maximum number of concurrent calls to this arm.")
     batch: int = Field(1, ge=1, description="Maximum number of samples per call.")
 
     @abstractmethod

@@ -26,7 +26,7 @@ from genmix.generators.base import (
 
 
 class CallableArm(ArmSettings):
-    """Settings of an arm whose ``function(seeds, **arguments)`` returns one sample per seed.
+    """Settings for an arm whose ``function(seeds, **arguments)`` returns one sample per seed.
 
     The function can be ``async``.
     """
@@ -104,11 +104,11 @@ class CallableGenerator(Generator):
         try:
             sample = sample_from(**{"cost": price, **_fields(result)})
         except FieldError as error:
-            return GenerationError(f"a sample of {self._settings.function} {error}.", cost=price)
+            return GenerationError(f"a sample from {self._settings.function} {error}.", cost=price)
         if price is not None and sample.cost is not None and sample.cost > price:
             return GenerationError(
-                f"a sample of {self._settings.function} costs {sample.cost:g}, which is more than the price "
-                f"of {price:g}; correct one of them.",
+                f"a sample from {self._settings.function} costs {sample.cost:g}, which is more than the "
+                f"price of {price:g}; correct one of them.",
                 retryable=False,
                 cost=sample.cost,
             )

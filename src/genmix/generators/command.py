@@ -1,4 +1,4 @@
-"""Arms that run a program written by the user, with JSON lines on its stdin and stdout."""
+"""Arms that run a program written by the user, exchanging JSON lines over its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LONGEST_REPLY = 1 << 27
 """Maximum length of a reply in bytes."""
 
 EXIT_SECONDS = 5.0
-"""Time that a program gets to exit after SIGTERM."""
+"""Time allowed for a program to exit after SIGTERM."""
 
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
-"""Environment variables that are always passed; most programs need them, and none is secret."""
+"""Environment variables that are always passed on; most programs need them, and none are secret."""
 
 STDERR_QUOTED = 300
-"""Maximum number of characters of a program's stderr in an error message."""
+"""Maximum number of characters of a program's stderr quoted in an error message."""
 
 CONTENT = ("text", "image_base64", "vector")
 METADATA = ("index", "prompt", "quality")
@@ -39,14 +39,14 @@ USAGE = ("cost", "input_tokens", "output_tokens")
 
 
 class CommandArm(PromptSettings):
-    """Settings of an arm whose ``command`` starts once and answers each JSON line with one line."""
+    """Settings for an arm whose ``command`` is started once and answers each JSON line with one line."""
 
     kind: Literal["command"]
     command: tuple[str, ...] = Field(
         min_length=1, description="The program and its arguments as a list."
     )
     env: tuple[str, ...] = Field(
-        (), description="Names of further environment variables to pass to the program."
+        (), description="Names of additional environment variables to pass to the program."
     )
     price: float | None = Field(
         None,
@@ -173,7 +173,7 @@ class CommandGenerator(Generator):
         program = self._settings.command[0]
         path = str(self._folder / program) if os.path.dirname(program) else program
         if shutil.which(path) is None:
-            raise self._cannot_start("there is no such program")
+            raise self._cannot_start("no such program was found")
 
     def most_cost(self) -> float | None:
         return self._settings.price
@@ -246,7 +246,7 @@ class _Process:
                     await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
             else:  # wait for the rest of stderr
                 await asyncio.wait({self._reader}, timeout=0.2)
-        finally:  # also if the wait is canceled
+        finally:  # even if the wait is canceled
             self.kill()
         await self._process.wait()
         await asyncio.wait({self._reader}, timeout=0.2)

@@ -1,4 +1,4 @@
-"""Arms that run an image pipeline of Hugging Face ``diffusers``."""
+"""Arms that run an image pipeline from Hugging Face ``diffusers``."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ PIPELINE_NAMES = {
     "width": "width",
     "negative_prompt": "negative_prompt",
 }
-"""Names of pipeline arguments by the arm's settings."""
+"""Names of pipeline arguments, keyed by the arm's settings."""
 
 
 class DiffusersArm(LocalModelSettings):
-    """Settings of an arm that runs a diffusion pipeline; arms with equal settings share one."""
+    """Settings for an arm that runs a diffusion pipeline; arms with the same model share one."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "diffusers", "PIL")
     extra: ClassVar[str] = "diffusers"
 
     kind: Literal["diffusers"]
     steps: int | None = Field(
-        None, ge=1, description="Denoising steps; the pipeline's default if not set."
+        None, ge=1, description="Number of denoising steps; the pipeline's default if not set."
     )
     guidance: float | None = Field(
         None,
@@ -146,7 +146,7 @@ class DiffusersGenerator(LocalGenerator[Any]):
 
 
 class _Stopper:
-    """Callback after each step that stops the pipeline if the request was abandoned."""
+    """Callback that, after each step, stops the pipeline if the request was abandoned."""
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop

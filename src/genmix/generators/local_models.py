@@ -1,4 +1,4 @@
-"""Base classes of arms that run a model in this process, and models shared between arms."""
+"""Base classes for arms that run a model in this process, and models shared between arms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class LocalModelSettings(PromptSettings):
-    """Settings of an arm with a model from a folder or the Hugging Face Hub."""
+    """Settings for an arm with a model from a folder or the Hugging Face Hub."""
 
     model: str = Field(
         min_length=1,
@@ -42,7 +42,7 @@ class LocalModelSettings(PromptSettings):
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
         "auto",
-        description="Precision; auto uses the precision of the saved model, or float32 for images.",
+        description="Precision; auto uses the precision of the saved model, or float32 for image models.",
     )
     price: float = Field(
         0.0, ge=0, allow_inf_nan=False, description="Cost of one sample, e.g. in machine time."
@@ -77,7 +77,9 @@ def find_device(name: str, what: str) -> str:
     if name == "auto":
         return "cuda" if has_cuda else "mps" if has_mps else "cpu"
     if (name.startswith("cuda") and not has_cuda) or (name == "mps" and not has_mps):
-        raise InputError(f"this machine has no device {name}; use 'device: cpu' or auto.")
+        raise InputError(
+            f"the device {name} is not available on this machine; use 'device: cpu' or auto."
+        )
     return name
 
 
@@ -92,7 +94,7 @@ def hide_progress_bars(*packages: str) -> None:
 
 
 class SharedModel(Generic[T]):
-    """A model that several arms use. Hold its lock while loading and using it."""
+    """A model shared by several arms. Hold its lock while loading or using it."""
 
     def __init__(self, pool: SharedModels[T], key: Hashable, load: Callable[[], T]) -> None:
         self._pool, self._key, self._load = pool, key, load
@@ -101,7 +103,7 @@ class SharedModel(Generic[T]):
         self._model: T | None = None
 
     def get(self) -> T:
-        """Load the model on first use; if loading fails, try again on the next call."""
+        """Return the model, loading it on first use; if loading fails, the next call tries again."""
         with self.lock:
             if self._model is None:
                 with loading():
@@ -109,7 +111,7 @@ class SharedModel(Generic[T]):
             return self._model
 
     def release(self) -> None:
-        """Unregister a user; the model is freed when no user is left."""
+        """Unregister a user; the model is freed when no users remain."""
         with self._pool.lock:
             self.users -= 1
             if not self.users:
@@ -144,8 +146,8 @@ class AbandonedError(GenerationError):
 class LocalGenerator(Generator, Generic[T]):
     """Generates samples in a thread, one at a time, with a model that several arms can share.
 
-    A sample must depend only on its request, but rounding depends on the other samples in a model's
-    batch. Therefore samples are not batched.
+    A sample must depend only on its request, but in a batch, rounding depends on the other samples.
+    Samples are therefore not batched.
     """
 
     def __init__(

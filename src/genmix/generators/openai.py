@@ -20,16 +20,16 @@ from genmix.generators.base import Context, GenerationError, Generator, Outcome,
 from genmix.generators.prompts import PromptSettings, prompt_for
 
 TOKENS_PER_MESSAGE = 16
-"""Upper bound on the tokens that a chat template adds to one message."""
+"""Upper bound on the number of tokens that a chat template adds to one message."""
 
 TOKENS_PER_CALL = 256
-"""Allowance for a system prompt that the server adds."""
+"""Number of tokens allowed for a system prompt that the server adds."""
 
 RETRYABLE = (408, 409, 425, 429)
 """HTTP status codes below 500 after which a later attempt may succeed."""
 
 FILTERED = ("content_filter", "content_policy_violation")
-"""Error codes for texts rejected by a content filter; another seed may succeed."""
+"""Error codes for text rejected by a content filter; another seed may succeed."""
 
 PING_SECONDS = 10.0
 
@@ -39,11 +39,11 @@ RESERVED = frozenset({"n", "best_of", "stream", "stream_options", "messages", "m
 SETTINGS = frozenset(
     {"temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"}
 )
-"""Request keys that are settings of the arm."""
+"""Request keys that are controlled by the arm's own settings."""
 
 
 class Price(BaseModel):
-    """Price of input and output tokens."""
+    """Prices of input and output tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +55,7 @@ class Price(BaseModel):
 
 
 class Example(BaseModel):
-    """One example turn of a conversation, which shows the model what to do."""
+    """One example turn of a conversation that shows the model what to do."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,7 +64,7 @@ class Example(BaseModel):
 
 
 class OpenAIArm(PromptSettings):
-    """Settings of an arm that calls a model at an OpenAI-compatible endpoint."""
+    """Settings for an arm that calls a model at an OpenAI-compatible endpoint."""
 
     model_config = ConfigDict(hide_input_in_errors=True)  # it may contain a key
 
@@ -100,14 +100,16 @@ class OpenAIArm(PromptSettings):
         None,
         gt=0,
         le=1,
-        description="Probability mass of nucleus sampling; the server's default if not set.",
+        description="Probability mass for nucleus sampling; the server's default if not set.",
     )
     max_tokens: int | None = Field(None, ge=1, description="Maximum length of the reply in tokens.")
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens",
         description="Request key for max_tokens; newer OpenAI models need max_completion_tokens.",
     )
-    stop: str | tuple[str, ...] | None = Field(None, description="Strings that end the text.")
+    stop: str | tuple[str, ...] | None = Field(
+        None, description="Strings at which generation stops."
+    )
     seed: bool = Field(True, description="Whether to send a seed; some servers reject it.")
     price: Price | None = Field(
         None, description="Price of 1000 input and 1000 output tokens; if not set, the arm is free."
@@ -147,7 +149,7 @@ class OpenAIArm(PromptSettings):
     @model_validator(mode="after")
     def _check_mode(self) -> OpenAIArm:
         if self.base_url is None and self.api_key_env is None:
-            raise ValueError("there is no endpoint; set base_url, or api_key_env to use OpenAI")
+            raise ValueError("no endpoint is set; set base_url, or set api_key_env to use OpenAI")
         if self.mode == "completion" and (self.system is not None or self.examples):
             raise ValueError(
                 "completion mode does not support a system prompt or examples; put them in the prompt"
@@ -175,7 +177,7 @@ class OpenAIArm(PromptSettings):
 
 
 class OpenAIGenerator(Generator):
-    """Sends one request per sample, concurrently within a batch. The run loop does the retries."""
+    """Sends one request per sample, concurrently within a batch. The run loop handles retries."""
 
     def __init__(
         self, settings: OpenAIArm, prompts: tuple[str, ...], package: Any, key: str | None
@@ -265,7 +267,7 @@ class OpenAIGenerator(Generator):
         return Sample(text=text, prompt=prompt, **usage)
 
     def _usage(self, usage: Any) -> dict[str, Any]:
-        """Return cost and tokens; assume the maximum cost if the server does not report tokens."""
+        """Return the cost and tokens; assume the maximum cost if the server does not report tokens."""
         names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
         usage = usage if isinstance(usage, dict) else {}
         counts = {name: usage.get(theirs) for name, theirs in names.items()}
@@ -296,7 +298,7 @@ class OpenAIGenerator(Generator):
         return GenerationError(f"the request to {self._where} failed ({detail}).")
 
     def _explain_status(self, response: Any) -> GenerationError:
-        """Return the error for an HTTP status of 400 or more."""
+        """Return the error for an HTTP status of 400 or higher."""
         status, (reason, code) = response.status_code, _reason(response)
         detail = f"{status}: {quotable(reason, self._secrets)}" if reason else f"{status}"
         variable = self._settings.api_key_env
@@ -312,7 +314,9 @@ class OpenAIGenerator(Generator):
             return _final(f"the quota at {self._where} is exhausted ({detail}); increase it.")
         if status in RETRYABLE or status >= 500:
             wait = retry_after(response.headers.get("retry-after"))
-            return GenerationError(f"{self._where} cannot answer now ({detail}).", retry_after=wait)
+            return GenerationError(
+                f"{self._where} cannot answer right now ({detail}).", retry_after=wait
+            )
         if status == 404:
             return _final(
                 f"{self._where} does not know the model {self._settings.model!r}, or the URL "
@@ -346,7 +350,7 @@ class OpenAIGenerator(Generator):
         return settings.price.cost(longest, settings.max_tokens)
 
     def _most_input_tokens(self, prompt: str) -> int:
-        """Return an upper bound on the tokens of a prompt; each token has at least one byte."""
+        """Return an upper bound on the number of tokens in a prompt; each token is at least one byte long."""
         messages = self._messages(prompt)
         size = sum(len(message["content"].encode()) for message in messages)
         return size + TOKENS_PER_MESSAGE * len(messages) + TOKENS_PER_CALL

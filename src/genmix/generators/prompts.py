@@ -1,4 +1,4 @@
-"""Prompts of an arm: a single prompt, a list, or a file."""
+"""Prompts for an arm: a single prompt, a list, or a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Prompt = Annotated[str, StringConstraints(min_length=1)]
 
 
 class PromptSettings(ArmSettings):
-    """Settings of an arm with prompts. Sample i uses prompt i modulo the number of prompts."""
+    """Settings for an arm with prompts. Sample i uses prompt i modulo the number of prompts."""
 
     prompt_required: ClassVar[bool] = False
 
     prompt: Prompt | None = Field(None, description="The prompt for every sample.")
     prompts: tuple[Prompt, ...] | None = Field(
-        None, min_length=1, description="Several prompts, used in turn."
+        None, min_length=1, description="A list of prompts to cycle through."
     )
     prompts_file: str | None = Field(
         None,
         min_length=1,
-        description="A file of prompts, used in turn: one per line, or .jsonl with the key prompt.",
+        description="A file of prompts to cycle through: one per line, or .jsonl with the key prompt.",
     )
 
     @model_validator(mode="after")
@@ -42,7 +42,7 @@ class PromptSettings(ArmSettings):
         return self
 
     def read_prompts(self, context: Context) -> tuple[str, ...]:
-        """Return all prompts of the arm."""
+        """Return all of the arm's prompts."""
         if self.prompts_file is not None:
             return _read_file(context.path(self.prompts_file))
         return (self.prompt,) if self.prompt is not None else self.prompts or ()
@@ -54,7 +54,7 @@ def prompt_for(index: int, prompts: Sequence[str]) -> str | None:
 
 def _read_file(path: Path) -> tuple[str, ...]:
     if not os.path.exists(path):  # Path.exists raises an error if the name is too long
-        raise InputError(f"there is no prompts file {path}; correct prompts_file.")
+        raise InputError(f"no prompts file found at {path}; correct prompts_file.")
     lines = [(number, line.strip()) for number, line in numbered_lines(path)]
     if path.suffix == ".jsonl":
         found = tuple(_read_json(line, f"{path}, line {n}") for n, line in lines)

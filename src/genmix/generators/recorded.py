@@ -28,16 +28,16 @@ from genmix.generators.base import (
 )
 
 BLOCK_SIZE = 1 << 20
-"""Number of values of a feature file that are checked in one block."""
+"""Number of feature values that are checked at a time."""
 
 METADATA = ("prompt", "quality", "cost", "input_tokens", "output_tokens")
-"""Metadata keys of a line in a JSONL file."""
+"""Metadata keys that a line of a JSONL file can contain."""
 
 
 class RecordedArm(ArmSettings):
-    """Settings of an arm that replays each recorded sample once.
+    """Settings for an arm that replays each recorded sample once.
 
-    By default, the order is shuffled with the study's seed and the arm's label.
+    By default, the samples are shuffled, based on the study's seed and the arm's label.
     """
 
     kind: Literal["recorded"]
@@ -48,13 +48,13 @@ class RecordedArm(ArmSettings):
     key: str | None = Field(None, description="Name of the feature array in an .npz file.")
     field: str = Field("text", min_length=1, description="Key of the text in a .jsonl file.")
     shuffle: bool = Field(
-        True, description="Shuffle the samples; if false, use the order of the file."
+        True, description="Shuffle the samples; if false, keep the order of the file."
     )
     cost: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Cost of a sample for which the file has no cost.",
+        description="Cost of a sample for which the file specifies no cost.",
     )
     exhausted: Literal["refuse", "retire"] = Field(
         "refuse",
@@ -74,7 +74,7 @@ class RecordedArm(ArmSettings):
         if path.is_dir():
             return ImageFolder(path, cost)
         if not path.is_file():
-            raise InputError(f"there is no file or folder {path}; correct the path.")
+            raise InputError(f"no file or folder found at {path}; correct the path.")
         if path.suffix == ".jsonl":
             return TextFile(path, self.field, cost)
         return FeatureFile(path, self.key, cost)
@@ -128,7 +128,7 @@ class RecordedGenerator(Generator):
 
 
 class FeatureFile:
-    """Rows of a feature file. ``.npy`` files stay on disk; ``.npz`` files can have quality and cost."""
+    """Rows of a feature file. ``.npy`` files stay on disk; ``.npz`` files can include quality and cost."""
 
     def __init__(self, path: Path, key: str | None, cost: float) -> None:
         self._rows = _map_rows(path) if path.suffix == ".npy" else _load_rows(path, key)
@@ -171,7 +171,7 @@ def _load_rows(path: Path, key: str | None) -> Any:
 
 
 def _metadata(path: Path, count: int) -> dict[str, Any]:
-    """Return the arrays ``quality`` and ``cost`` of an ``.npz`` file, if it has them."""
+    """Return the ``quality`` and ``cost`` arrays in an ``.npz`` file, if it contains them."""
     found = {}
     with np.load(path, allow_pickle=False) as content:
         for name in {"quality", "cost"} & set(content.files):
@@ -188,7 +188,7 @@ def _metadata(path: Path, count: int) -> dict[str, Any]:
 
 
 class TextFile:
-    """Texts of a JSONL file with one object per line."""
+    """Texts from a JSONL file with one object per line."""
 
     def __init__(self, path: Path, field: str, cost: float) -> None:
         self._samples = [
@@ -252,6 +252,6 @@ class ImageFolder:
 
 
 def _rng(context: Context) -> np.random.Generator:
-    """Return the arm's random generator, which is the same in every session of the study."""
+    """Return the arm's random number generator, which is the same in every session of the study."""
     text = f"order\0{context.seed}\0{context.arm}".encode()
     return np.random.default_rng(int.from_bytes(hashlib.blake2b(text, digest_size=16).digest()))

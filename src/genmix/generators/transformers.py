@@ -26,7 +26,7 @@ WHAT = "the transformers generator"
 
 
 class TransformersArm(LocalModelSettings):
-    """Settings of an arm that runs a causal language model; arms with equal models share one."""
+    """Settings for an arm that runs a causal language model; arms with the same model share it."""
 
     needs: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "transformers"
@@ -40,7 +40,7 @@ class TransformersArm(LocalModelSettings):
         1.0,
         ge=0,
         allow_inf_nan=False,
-        description="Sampling temperature; with 0, always choose the most likely token.",
+        description="Sampling temperature; 0 always chooses the most likely token.",
     )
     top_p: float = Field(
         1.0,
@@ -54,11 +54,13 @@ class TransformersArm(LocalModelSettings):
     repetition_penalty: float = Field(
         1.0, gt=0, allow_inf_nan=False, description="Values above 1 discourage repetition."
     )
-    stop: tuple[str, ...] = Field((), description="Strings that end the text; they are removed.")
+    stop: tuple[str, ...] = Field(
+        (), description="Strings at which generation stops; they are removed."
+    )
     together: bool = Field(
         False,
-        description="Generate all texts of a batch together: faster on a GPU, but because of rounding, a "
-        "text depends on the other texts in its batch.",
+        description="Generate all texts in a batch together. This is faster on a GPU but, because of "
+        "rounding, makes each text depend on the others in its batch.",
     )
 
     @model_validator(mode="after")
@@ -104,7 +106,7 @@ def _load(name: str, revision: str | None, device: str, dtype: str) -> LanguageM
 
 
 class TransformersGenerator(LocalGenerator[LanguageModel]):
-    """Samples each text with a separate random generator, independent of other threads."""
+    """Samples each text with a separate random number generator, independent of other threads."""
 
     settings: TransformersArm
 
@@ -145,7 +147,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
     def _complete(
         self, model: LanguageModel, inputs: Sequence[list[int]], seeds: Sequence[int], stop: Event
     ) -> list[list[int]]:
-        """Return the tokens after each prompt, without the end-of-text token."""
+        """Return the tokens generated for each prompt, without the end-of-text token."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -214,7 +216,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
 
 
 class _Draw:
-    """Draws the next token of each row with the row's random generator and rules out all others."""
+    """Draws the next token of each row with the row's own generator and rules out all others."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         import torch

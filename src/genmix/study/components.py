@@ -1,4 +1,4 @@
-"""Settings of objectives, kernels and policies in a study, and the objects built from them."""
+"""Settings for objectives, kernels and policies in a study, and the objects built from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_NEIGHBORS = 100_000
 
 
 def objective_classes() -> dict[str, type]:
-    """Return the objectives that a study can use, including those of installed packages."""
+    """Return the objectives that a study can use, including those from installed packages."""
     return _builtin_objectives() | plugin_classes(objective_plugins())
 
 
@@ -43,7 +43,7 @@ def kernel_classes() -> dict[str, type]:
 
 
 def policy_classes() -> dict[str, type]:
-    """Return the policies that a study can use, including those of installed packages."""
+    """Return the policies that a study can use, including those from installed packages."""
     return _builtin_policies() | plugin_classes(policy_plugins())
 
 
@@ -75,7 +75,7 @@ def hyphenated(name: str) -> str:
 
 
 class ComponentSettings(BaseModel):
-    """Settings of an objective, kernel or policy. ``kind`` is its name in study files."""
+    """Settings for an objective, kernel or policy. ``kind`` is its name in study files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -116,15 +116,15 @@ class ComponentSettings(BaseModel):
 
 
 class KernelSettings(ComponentSettings):
-    """Settings of a kernel."""
+    """Settings for a kernel."""
 
 
 class PolicySettings(ComponentSettings):
-    """Settings of a policy."""
+    """Settings for a policy."""
 
 
 class ObjectiveSettings(ComponentSettings):
-    """Settings of one term of the objective."""
+    """Settings for one term of the objective."""
 
     weight: float = Field(1.0, allow_inf_nan=False, description="Weight of this term.")
 
@@ -138,7 +138,7 @@ class ObjectiveSettings(ComponentSettings):
 
 
 def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
-    """Create the settings class of a component from the parameters of its dataclass."""
+    """Create the settings class for a component from the fields of its dataclass."""
     hints = get_type_hints(cls)
     given = [each for each in fields(cls) if each.repr]
     has_reference = any(each.name == "reference" for each in given)
@@ -171,10 +171,12 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     if key == "kernel":
         return Kernel
     if key == "reference":
-        words = "Path to a feature file, a text file or an image folder; overrides the study's."
+        words = (
+            "Path to a feature file, text file or image folder; overrides the study's reference."
+        )
         return Annotated[str, Field(min_length=1, description=words)] | None
     if key == "weights":
-        return Annotated[dict[str, float], Field(description="Weight of each arm by label.")]
+        return Annotated[dict[str, float], Field(description="Weight of each arm, by label.")]
     if key == "order" and hint is float:
         return hint | Literal["inf"]
     if hint is int and has_reference:
@@ -238,7 +240,7 @@ def reference_paths(study: Study) -> tuple[str, ...]:
 
 
 def placeholder_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
-    """Return placeholder reference samples, enough for the number of neighbors of each term."""
+    """Return placeholder reference samples, enough for the number of neighbors that each term uses."""
     values = [value for term in terms for value in dict(term).values() if type(value) is int]
     rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than any default needs
     return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genmix.study.study import Study
 
 WITHOUT_VECTORS = ("openai", "transformers", "diffusers")
-"""Kinds of arms that always produce texts or images."""
+"""Kinds of arms that always produce text or images."""
 
 
 def check_consistency(study: Study, problems: Problems) -> None:

@@ -1,4 +1,4 @@
-"""Convert pydantic's errors to sentences that name the key, its value and what to write instead."""
+"""Convert pydantic's errors into sentences that name the key and its value, and say what to write instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genmix.study.parsing import is_usable
 from genmix.study.problems import KeyPath, Problems, did_you_mean, nearest, shown, subject
 
 IMPERATIVES = ("give ", "name ", "pass ", "put ", "set ", "use ", "write ")
-"""Beginnings of validator messages that only say what to do, not what is wrong."""
+"""Opening words of validator messages that say only what to do, not what is wrong."""
 
 
 def add_errors(
@@ -24,7 +24,7 @@ def add_errors(
     data: Any,
     origin: Callable[[KeyPath], KeyPath],
 ) -> None:
-    """Add one sentence per validation error; ``origin`` maps paths in ``data`` to the study file."""
+    """Add one sentence per validation error; ``origin`` maps paths in ``data`` to paths in the file."""
     groups: dict[KeyPath, list[Any]] = {}
     for details in error.errors(include_url=False):
         path = _path_in(data, model, details)
@@ -89,7 +89,7 @@ def _unknown_key(path: KeyPath, known: list[str]) -> str:
 
 
 def _validator_sentence(path: KeyPath, error: Any) -> str:
-    """Build a sentence from the message of a validator in genmix."""
+    """Build a sentence from the message of one of genmix's validators."""
     words = str(error["ctx"]["error"]).rstrip(".")
     key = str(path[-1]) if path else ""
     if key and _first_word(error) == key:
@@ -138,7 +138,7 @@ PHRASES = {
     "path_": "a path",
     "none_required": "nothing",
 }
-"""Expected values by the prefix of pydantic's error type."""
+"""Descriptions of expected values, keyed by the prefix of pydantic's error type."""
 
 BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
@@ -171,7 +171,7 @@ def _phrase(error: Any, field: Any) -> str:
 
 
 def _bounds(field: Any, exceeded: Mapping[str, Any]) -> str:
-    """Describe the bounds of a field, or the exceeded bound, e.g. `` of at least 1``."""
+    """Describe a field's bounds, or the bound that was violated, e.g. `` of at least 1``."""
     limits = {name: value for name, value in exceeded.items() if name in BOUNDS}
     for rule in getattr(field, "metadata", ()):
         limits |= {name: getattr(rule, name) for name in BOUNDS if hasattr(rule, name)}
@@ -241,13 +241,13 @@ INFINITE = re.compile(r"\s*[-+]?(inf|infinity|nan)\s*", re.IGNORECASE)
 
 
 REJECTED: list[Any] = []
-"""Replaces a value that was already reported; pydantic rejects it too, so no check uses it."""
+"""Placeholder for a value that was already reported; pydantic rejects it, so no later check sees it."""
 
 
 def with_numbers(
     annotation: Any, value: Any, report: Callable[[KeyPath, str], None], path: KeyPath = ()
 ) -> Any:
-    """Convert text such as ``"1e3"`` to a number wherever the type is a number.
+    """Convert text such as ``"1e3"`` to a number wherever a number is expected.
 
     Reports true, false, inf and nan, which pydantic would accept as numbers.
     """

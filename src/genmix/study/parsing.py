@@ -1,7 +1,7 @@
 """Parse the text of a study file into plain data with line numbers.
 
-YAML is parsed according to version 1.2: only ``true`` and ``false`` are booleans, and only decimal
-digits are numbers. Tags are rejected, so a file can contain only plain values.
+YAML is parsed according to version 1.2: only ``true`` and ``false`` are booleans. Only decimal
+numbers are recognized. Tags are rejected, so a file can contain only plain values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_DEPTH = 50
 
 
 class Position(NamedTuple):
-    """A position in a file; line and column count from 1."""
+    """A position in a file; lines and columns are numbered from 1."""
 
     line: int
     column: int
@@ -40,17 +40,17 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyFile:
-    """The content of a study file."""
+    """The contents of a study file."""
 
     name: str
-    """The name of the file in error messages."""
+    """The file name shown in error messages."""
     text: str
     data: dict[str, Any]
     positions: dict[KeyPath, Position] = field(default_factory=dict)
     """Positions of all keys and list items."""
 
     def position(self, path: KeyPath) -> Position:
-        """Return the position of a key path, or of its closest parent in the file."""
+        """Return the position of a key path, or of its nearest ancestor in the file."""
         while path and path not in self.positions:
             path = path[:-1]
         return self.positions.get(path, Position(1, 1))
@@ -60,7 +60,7 @@ class StudyFile:
         found = [(self.position(path), words) for path, words in problems.by_path.items()]
         lines = {position.line for position, _ in found}
         for line in lines_with_secrets(self.text):
-            if line not in lines:  # the secret is in a comment or inside a longer text
+            if line not in lines:  # the secret is in a comment or inside longer text
                 found.append((Position(line, 1), f"this line contains a secret; {ADVICE}."))
         if found:
             raise _error(self.name, found)
@@ -81,7 +81,7 @@ def _read_text(path: Path) -> str:
         content = path.read_bytes()
     except FileNotFoundError:
         raise StudyError(
-            [f"there is no study {path}; check the path, or write an example with 'genmix init'."]
+            [f"no study found at {path}; check the path, or write an example with 'genmix init'."]
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         why = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or error
@@ -201,7 +201,7 @@ class _Builder:
         self.positions: dict[KeyPath, Position] = {}
         self.errors: set[tuple[Position, str]] = set()
         self.entries: dict[int, dict[str, tuple[Any, Any]]] = {}
-        """Key nodes and value nodes by key, for each mapping node by ID."""
+        """For each mapping node, by ID: its key and value nodes, by key."""
 
     def build(self, root: Any) -> Any:
         try:
@@ -234,7 +234,7 @@ class _Builder:
         self.errors.add((Position.of(node.start_mark), words))
 
     def _entries(self, node: Any) -> dict[str, tuple[Any, Any]]:
-        """Return the entries of a mapping, followed by the entries that it merges with ``<<``."""
+        """Return the entries of a mapping, followed by the entries that it merges in with ``<<``."""
         if id(node) in self.entries:
             return self.entries[id(node)]
         own: dict[str, tuple[Any, Any]] = {}
@@ -253,7 +253,7 @@ class _Builder:
                 own[key] = (key_node, value)
         for other in merged:
             if not isinstance(other, yaml.MappingNode):
-                self._add_error(node, "<< needs a mapping; write an alias of one, e.g. *name.")
+                self._add_error(node, "<< needs a mapping; write an alias for one, e.g. *name.")
                 continue
             entries = self._entries(other)
             self.merged += len(entries)
@@ -282,7 +282,7 @@ HINTS = {
     "that cannot start any token": "put text that begins with this character in quotes",
     "unknown escape character": "double the backslash, or use single quotes",
 }
-"""Advice by a substring of PyYAML's message."""
+"""Advice, keyed by a substring of PyYAML's message."""
 
 
 def _yaml_words(error: yaml.MarkedYAMLError) -> str:
@@ -304,7 +304,7 @@ FINITE = "use a finite number below 9.2e18 (or the word inf for an infinite orde
 
 
 def _scalar(node: Any) -> Any:
-    """Parse a scalar as in YAML 1.2, but only decimal numbers; None for a list or a mapping."""
+    """Parse a scalar as in YAML 1.2, but only decimal numbers; return None for a list or mapping."""
     text = node.value
     if not isinstance(text, str):
         return None
@@ -326,7 +326,7 @@ def is_usable(value: float) -> bool:
 
 
 def plain_data(data: Any, problems: Problems) -> Any:
-    """Copy ``data`` as dicts, lists and JSON values; add a problem for everything else."""
+    """Copy ``data`` into dicts, lists and JSON scalars; add a problem for anything else."""
     return _PlainCopy(problems).value(data, ())
 
 

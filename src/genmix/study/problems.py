@@ -1,4 +1,4 @@
-"""Collect the problems of a study by key, and describe them."""
+"""Collect the problems in a study by key, and describe them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StudyError(InputError):
 
 
 class Problems:
-    """Problems by key path. Only the first problem of each path is kept."""
+    """Problems by key path. Only the first problem for each path is kept."""
 
     def __init__(self) -> None:
         self.by_path: dict[KeyPath, str] = {}
@@ -56,7 +56,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def subject(path: KeyPath) -> str:
-    """Describe a key path in a sentence, e.g. ``batch of arm 'smol'`` or ``k of precision``."""
+    """Describe a key path for use in a sentence, e.g. ``batch of arm 'smol'`` or ``k of precision``."""
     if path[:1] == ("arms",) and len(path) > 1:
         label, rest = str(path[1]), path[2:]
         if len(rest) > 1 and rest[0] == "variants":
@@ -78,7 +78,7 @@ def _subject_of_component(path: KeyPath) -> str:
 
 
 def shown(value: Any) -> str:
-    """Format a value to quote it in a sentence."""
+    """Format a value for use in a sentence."""
     if value is None or value in ("", [], {}):
         return "empty"
     if isinstance(value, bool):

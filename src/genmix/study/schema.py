@@ -1,4 +1,4 @@
-"""The JSON schema of study files, for validation and completion in editors."""
+"""The JSON schema for study files, which editors use for validation and completion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL, OBJECTIVE = {"$ref": "#/$defs/kernel"}, {"$ref": "#/$defs/objective"}
 
 
 def schema_of(study: type[BaseModel]) -> Schema:
-    """Return the schema of study files, including variants and short forms."""
+    """Return the schema for study files, including variants and short forms."""
     found = study.model_json_schema()
     parts = found["$defs"]
     for reference in _union_members(found["properties"]["arms"]["additionalProperties"]):
@@ -37,17 +37,17 @@ def schema_of(study: type[BaseModel]) -> Schema:
 
 
 def _union_members(schema: Schema) -> list[str]:
-    """Return the references of a union, or the only one if there is a single kind."""
+    """Return the references in a union, or the only reference if there is a single kind."""
     return [each["$ref"] for each in schema.get("oneOf", [schema])]
 
 
 def _allow_variants(arm: Schema) -> None:
-    """Allow variants, which can contain the required settings of their arm."""
+    """Allow variants, which can supply the required settings of their arm."""
     arm["properties"]["variants"] = {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {"type": ["object", "null"]},
-        "description": "One arm per variant, labeled ARM/VARIANT, with changed settings.",
+        "description": "One arm per variant, labeled ARM/VARIANT, with the settings that differ.",
     }
     required = arm.pop("required", [])
     arm["if"], arm["then"] = {"not": {"required": ["variants"]}}, {"required": required}
@@ -55,7 +55,7 @@ def _allow_variants(arm: Schema) -> None:
 
 
 def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
-    """Return the schema of a name, or of a mapping from one name to its parameters."""
+    """Return the schema for a name, or for a mapping from one name to its parameters."""
     entries = {name: _parameters(parts.pop(each.__name__)) for name, each in settings.items()}
     return {
         "anyOf": [
@@ -72,7 +72,7 @@ def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
 
 
 def _parameters(schema: Schema) -> Schema:
-    """Return the schema of a component's settings without ``kind``."""
+    """Return the schema for a component's settings, without ``kind``."""
     properties = {key: part for key, part in schema["properties"].items() if key != "kind"}
     if "kernel" in properties:
         properties["kernel"] = KERNEL

@@ -1,4 +1,4 @@
-"""Find secrets in a study and report them without repeating them."""
+"""Find secrets in a study and report them without revealing them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET_KEY = re.compile(
     r"|((access|auth|api|hf|bearer|secret)_)?token"
 )
 PREFIXES = r"(sk-|sk_|hf_|gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|r8_|gsk_)"
-"""Prefixes of keys of well-known services."""
+"""Key prefixes used by well-known services."""
 PLAIN = r"[\w+/~][\w+/~-]{11,}"
 """At least 12 characters that can occur in a key; a variable such as $KEY does not match."""
 MIXED = rf"(?=[\w+/~-]*[0-9]){PLAIN}"
@@ -22,7 +22,7 @@ NAMES = (
     r"(api[-_]?key|(access|private|secret|account)[-_]?key|password|passwd|passphrase|secret"
     r"|(access|auth|api|hf|bearer|secret|github|gitlab)[-_]?token|authorization)"
 )
-"""Names of secrets, with any prefix."""
+"""Common names for secrets, with any prefix."""
 SCHEMES = r"(bearer|basic|token)\s+"
 SECRET_ANYWHERE = re.compile(
     rf"(?<![\w-])(?-i:{PREFIXES})(?=[\w-]*[0-9])[\w-]{{16,}}"
@@ -89,6 +89,6 @@ def _check_value(text: str, problems: Problems, path: KeyPath) -> None:
 
 
 def _check_option(option: Any, value: Any, problems: Problems, path: KeyPath) -> None:
-    """Check an option of a command and the argument after it, e.g. ``--api-key`` and a key."""
+    """Check a command-line option and the argument after it, e.g. ``--api-key`` and a key."""
     if isinstance(option, str) and isinstance(value, str) and OPTION.fullmatch(option):
         _check_value(f"{option}={value}", problems, path)

@@ -1,4 +1,4 @@
-"""Expand short forms: arms with variants, and components written as a name."""
+"""Expand short forms: arms with variants, and components given only by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAMILIES = {
     "kernel": (KERNELS, "gaussian"),
     "policy": (POLICIES, "mixture-greedy"),
 }
-"""Settings classes of each family of components, and an example for error messages."""
+"""For each family of components: its settings classes, and an example for error messages."""
 
 OTHER_NAMES = {
     "fd": "frechet-distance",
@@ -39,7 +39,7 @@ class Expansion:
 
     An arm with variants becomes several arms. An objective becomes a list of terms. A term, kernel
     or policy such as ``{vendi: {order: 2}}`` becomes ``{kind: vendi, order: 2}``. Values of the wrong
-    shape are added to the problems, or left unchanged for pydantic to reject.
+    shape are reported as problems, or left unchanged for pydantic to reject.
     """
 
     def __init__(self, written: Mapping[str, Any], problems: Problems) -> None:
@@ -58,7 +58,7 @@ class Expansion:
             self.data["policy"] = policy or {"kind": "uniform"}
 
     def origin(self, path: KeyPath) -> KeyPath:
-        """Return the path in the file of the value at ``path`` in ``data``."""
+        """Convert a path in ``data`` to the corresponding path in the file."""
         if len(path) > 1 and path[0] == "arms" and path[1] in self.variants:
             return self._origin_in_variant(path)
         for end in range(len(path), 0, -1):
@@ -90,7 +90,7 @@ class Expansion:
                     advice = "use a mapping of the settings that differ, or {}"
                     self.problems.add((*path, name), f"arm {full!r} is {shown(changes)}; {advice}.")
                 if full in found or full in written:
-                    words = f"there are two arms {full!r}; rename this variant."
+                    words = f"there are two arms named {full!r}; rename this variant."
                     self.problems.add((*path, name), words)
                 found[full] = base | self._changes(label, name)
                 self.variants[full] = (label, name)
@@ -103,7 +103,7 @@ class Expansion:
     def _origin_in_variant(self, path: KeyPath) -> KeyPath:
         """Return the path of a setting in its variant or in its arm.
 
-        A missing setting belongs to the arm, unless another variant has it.
+        A missing setting is attributed to the arm, unless another variant sets it.
         """
         label, name = self.variants[str(path[1])]
         arm, rest = self.written["arms"][label], path[2:]
@@ -168,7 +168,9 @@ def _several_names(family: str, written: Mapping[str, Any], known: Iterable[str]
     others = [key for key in written if key not in names]
     if len(names) == 1:
         below = f"'{names[0]}: {{{others[0]}: …}}'"
-        return f"{shown(others[0])} is next to {names[0]}; indent it below, as in {below}."
+        return (
+            f"{shown(others[0])} is at the same level as {names[0]}; put it inside, as in {below}."
+        )
     keys = listed([*written][:4])
     if family == "objective":
         return f"objective is a mapping of {keys}; write a list with one '- name' per line."

@@ -1,4 +1,4 @@
-"""The Study class, which contains all settings of a run, and functions that create one."""
+"""The Study class, which contains all settings for a run, and functions that create a study."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Name = Annotated[str, AfterValidator(check_name)]
 
 
 class Section(BaseModel):
-    """Base class of the sections of a study; rejects unknown keys and infinite numbers."""
+    """Base class for the sections of a study; rejects unknown keys and infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -102,12 +102,15 @@ S = TypeVar("S", bound=Section)
 
 
 class Budget(Section):
-    """Limits of a run, which ends when it reaches the first of them."""
+    """Limits on a run, which ends as soon as it reaches any of them."""
 
     samples: int | None = Field(None, ge=1, description="Exact number of samples.")
-    cost: float | None = Field(None, ge=0, description="Total cost of the samples, never exceeded.")
+    cost: float | None = Field(
+        None, ge=0, description="Maximum total cost of the samples, never exceeded."
+    )
     time: Seconds | None = Field(
-        None, description="Running time after which no new sample starts: seconds, 90s, 30m, 2h."
+        None,
+        description="Time after which no new samples are started: seconds, or e.g. 90s or 30m.",
     )
 
     @model_validator(mode="after")
@@ -118,21 +121,21 @@ class Budget(Section):
 
 
 class Retries(Section):
-    """Handling of failures. Times are in seconds, or written as 90s, 30m or 2h."""
+    """How failures are handled. Times are in seconds, or written as 90s, 30m or 2h."""
 
     attempts: int = Field(5, ge=1, description="Maximum number of attempts per sample.")
     first_wait: Wait = Field(
-        1.0, description="Wait before the second attempt; it doubles with each further attempt."
+        1.0, description="Wait before the second attempt; it doubles with each later attempt."
     )
     longest_wait: Wait = Field(60.0, description="Longest wait between two attempts.")
     suspend_after: int = Field(
         3, ge=1, description="Number of consecutive failed samples after which an arm is suspended."
     )
     probe_after: Seconds = Field(60.0, description="Time until a suspended arm is tried again.")
-    timeout: Seconds = Field(300.0, description="Timeout of a single call of an arm.")
+    timeout: Seconds = Field(300.0, description="Timeout for a single call to an arm.")
     give_up: Seconds = Field(
         600.0,
-        description="Time without a sample, while all arms are suspended, after which the run stops.",
+        description="The run stops after this long without a sample while all arms are suspended.",
     )
 
     @model_validator(mode="after")
@@ -146,10 +149,10 @@ class Retries(Section):
 
 
 class StopWhen(Section):
-    """Conditions for stopping before the budget is spent; all of them must hold for a while."""
+    """Conditions for stopping before the budget is spent; all of them must hold over ``over`` samples."""
 
     weights_within: float | None = Field(
-        None, gt=0, le=1, description="No arm's weight changed by more than this."
+        None, gt=0, le=1, description="No arm's weight has changed by more than this."
     )
     score_within: float | None = Field(
         None,
@@ -157,7 +160,7 @@ class StopWhen(Section):
         description="The samples' score is within this relative distance of the mixture's score.",
     )
     over: int = Field(
-        100, ge=1, description="Number of samples for which the conditions must hold."
+        100, ge=1, description="Number of samples over which the conditions must hold."
     )
 
     @model_validator(mode="after")
@@ -173,7 +176,7 @@ class Study(Section):
     name: Name = Field("study", description="Name of the study and of its run folder.")
     seed: int = Field(0, ge=0, description="Seed for all random numbers.")
     arms: dict[Label, Arm] = Field(
-        min_length=1, description="The generators: a mapping from label to settings."
+        min_length=1, description="The generators: a mapping from labels to settings."
     )
     encoder: Encoder | None = Field(None, description="The model that turns samples into vectors.")
     objective: tuple[Objective, ...] = Field(description="What to optimize.")
@@ -187,7 +190,7 @@ class Study(Section):
         default_factory=lambda: POLICIES["mixture-greedy"](kind="mixture-greedy"),
         description="Policy that chooses the next arm.",
     )
-    budget: Budget = Field(description="Limits of the run: samples, cost or time.")
+    budget: Budget = Field(description="Limits on the run: samples, cost or time.")
     warm_start: int = Field(10, ge=1, description="Samples per arm before the first solve.")
     draw: Literal["iid", "tracking"] = Field(
         "iid",
@@ -197,15 +200,15 @@ class Study(Section):
     resolve_growth: float = Field(
         0.01,
         ge=0,
-        description="Relative growth of the sample count between two solves; 0 solves after every sample.",
+        description="Relative growth of the sample count between solves; with 0, solve after every sample.",
     )
     in_flight: int = Field(
         0,
         ge=1,
-        description="Concurrent samples over all arms; the largest concurrency × batch by default.",
+        description="Concurrent samples across all arms; by default, the largest concurrency × batch.",
     )
     retries: Retries = Field(
-        default_factory=lambda: Retries.model_validate({}), description="Handling of failures."
+        default_factory=lambda: Retries.model_validate({}), description="How failures are handled."
     )
     stop_when: StopWhen | None = Field(None, description="Conditions for stopping early.")
 
@@ -217,7 +220,7 @@ class Study(Section):
         return self
 
     def plain(self) -> dict[str, Any]:
-        """Return JSON values that ``study_from`` converts back to an equal study."""
+        """Return JSON values from which ``study_from`` recreates an equal study."""
         found = self.model_dump(mode="json")
         found["objective"] = [term.plain() for term in self.objective]
         found["policy"] = self.policy.plain()
@@ -306,5 +309,5 @@ def _section_from(model: type[S], written: dict[str, Any], problems: Problems) -
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of study files."""
+    """Return the JSON schema for study files."""
     return schema_of(Study)

@@ -1,4 +1,4 @@
-"""The example that ``genmix init`` writes. It runs in seconds without further packages."""
+"""The example that ``genmix init`` writes. It runs in seconds without additional packages."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ budget:                       # the run ends when it reaches the first limit
 #  time: 30m
 
 # draw: iid                   # or tracking
-# resolve_growth: 0.01        # recompute the mixture each time there are 1% more samples
-# in_flight: 8                # concurrent samples over all arms
+# resolve_growth: 0.01        # recompute the mixture whenever the sample count grows by 1%
+# in_flight: 8                # concurrent samples across all arms
 # retries: {attempts: 5, first_wait: 1.0, longest_wait: 60.0, timeout: 300.0}
 # stop_when: {weights_within: 0.01, over: 100}
 """
@@ -88,7 +88,7 @@ FEELINGS = ["hums with music", "smells of coffee", "never sleeps", "feels like h
 
 
 def postcard(seeds, cities):
-    """Return one text per seed; the same seed returns the same text."""
+    """Return one text per seed; the same seed always produces the same text."""
     found = []
     for seed in seeds:
         draw = random.Random(seed)
@@ -113,7 +113,7 @@ def embed(texts):
 
 
 def write_example(folder: str | os.PathLike[str], force: bool = False) -> list[Path]:
-    """Write the example and its schema into ``folder``; overwrite files only if ``force``."""
+    """Write the example and its schema to ``folder``; overwrite files only if ``force`` is true."""
     content = {
         "study.yaml": EXAMPLE,
         "arms.py": ARMS,
@@ -131,6 +131,6 @@ def write_example(folder: str | os.PathLike[str], force: bool = False) -> list[P
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"cannot write the example into {folder} ({error.strerror}); choose another folder."
+            f"cannot write the example to {folder} ({error.strerror}); choose another folder."
         ) from error
     return paths
