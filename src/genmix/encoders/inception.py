@@ -1,4 +1,4 @@
-"""Inception features of images, as used for FID, from a TorchScript file."""
+"""Inception features of images, as used for FID, computed by a TorchScript model."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ BATCH = 4096
 
 
 class PrecomputedSettings(EncoderSettings):
-    """Settings for the encoder for studies whose samples are all vectors."""
+    """Settings for the precomputed encoder, used when all samples are vectors."""
 
     kind: Literal["precomputed"]
     normalise: bool = Field(False, description="Must be false: vectors are used unchanged.")
