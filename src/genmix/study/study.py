@@ -149,7 +149,7 @@ class Retries(Section):
 
 
 class StopWhen(Section):
-    """Conditions for stopping before the budget is spent; all of them must hold over ``over`` samples."""
+    """Conditions for stopping before the budget is spent; all of them must hold for ``over`` samples."""
 
     weights_within: float | None = Field(
         None, gt=0, le=1, description="No arm's weight has changed by more than this."
