@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -80,13 +82,21 @@ def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple
     executor = ProcessPoolExecutor(
         workers, initializer=_start_worker, initargs=(os.getpid(),), env=WORKER_ENVIRONMENT
     )
+    # A queue instead of as_completed, which an interrupt can leave with the locks of futures held.
+    finished: SimpleQueue[Future[tuple[int, Any]]] = SimpleQueue()
+    waiting = enumerate(jobs)
+
+    def submit(count: int) -> None:
+        with _without_interrupts():  # workers start with the first job and inherit the signal mask
+            for index, job in islice(waiting, count):
+                executor.submit(_run_job, str(file), index, job).add_done_callback(finished.put)
+
     try:
-        with _without_interrupts():  # workers start here and inherit the mask
-            futures = [
-                executor.submit(_run_job, str(file), index, job) for index, job in enumerate(jobs)
-            ]
-        for future in as_completed(futures):
-            yield future.result()
+        submit(2 * workers)  # no more, because loky cannot abandon jobs that it has not queued yet
+        for _ in jobs:
+            result = finished.get().result()
+            submit(1)
+            yield result
     except BrokenProcessPool as error:
         raise GenmixError(
             "a worker process was killed, perhaps because memory ran out; try again with fewer workers."
