@@ -488,7 +488,7 @@ def test_a_refused_key_is_found_before_it_costs(
         ({"base_url": "ftp://host/v1"}, "base_url is not a URL"),
         ({"base_url": "http://me:pw@host/v1"}, "contains a password"),
         ({"base_url": "http://host/v1?key=1"}, "contains a password or a query"),
-        ({"base_url": None}, "set base_url, or api_key_env"),
+        ({"base_url": None}, "set base_url, or set api_key_env"),
         ({"mode": "completion", "system": "s"}, "put them in the prompt"),
         ({"mode": "completion", "examples": [{"user": "a", "assistant": "b"}]}, "in the prompt"),
         ({"examples": [{"user": "a"}]}, "assistant"),
