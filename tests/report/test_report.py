@@ -98,7 +98,7 @@ def test_what_a_user_came_for_is_on_top(features: gx.Run, page: Page) -> None:
     for arm, weight in summary["weights"].items():
         if weight > 0.01:
             assert f"{100 * weight:.0f}% {arm}" in page.text
-    assert f"Vendi {summary['score']['vendi']['value']:.4g} ↑" in page.text
+    assert f"Vendi is {summary['score']['vendi']['value']:.4g} ↑" in page.text
     assert "better than the best single arm" in page.text
     assert "a uniform mixture" in page.text
     assert "300 samples in" in page.text
