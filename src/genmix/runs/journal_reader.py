@@ -340,7 +340,7 @@ class JournalReader:
         return [row | {"detail": json.loads(row["detail"])} for row in found]
 
     def timeline(self, since: int = 0) -> list[Row]:
-        """Return samples, time, weights and scores over the run, from this number of samples on.
+        """Return the samples, time, weights and scores of the run, starting at the given sample count.
 
         The list is empty if the run has not written any rows, as in journals from older versions.
         """
