@@ -206,7 +206,7 @@ def test_the_slider_reads_a_chart_by_keys(page: Any, url: str) -> None:
     rows = figure.locator("tbody tr")
     expect(rows.first).to_be_visible()
     assert 5 < rows.count() <= 13
-    shares = [float(t.split()[0]) for t in rows.last.locator("td").all_text_contents() if "%" in t]
+    shares = [float(t.rstrip("%")) for t in rows.last.locator("td").all_text_contents() if "%" in t]
     assert sum(shares) == pytest.approx(100, abs=2)
 
 
