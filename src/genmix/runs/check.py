@@ -26,7 +26,7 @@ from genmix.runs.journal_schema import Entry
 from genmix.runs.references import FEATURES, read_reference
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
-from genmix.study.components import make_objective, placeholder_reference
+from genmix.study.components import make_objective, synthetic_reference
 from genmix.study.study import Study, read_study
 
 SHOWN = 60
@@ -216,10 +216,10 @@ class _Check:
                 self._check_sample(arm, objective)
 
     def _reference(self, path: str, dimension: int | None) -> Any:
-        """Read a feature file; use a placeholder for other references, which take a long time to embed."""
+        """Read a feature file; use synthetic samples for other references, which take long to embed."""
         place = self.folder / Path(path).expanduser()
         if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
-            return placeholder_reference(self.study.objective, dimension or 1)
+            return synthetic_reference(self.study.objective, dimension or 1)
         return read_reference(path, self.folder, self.encoder, _ignore)
 
     def _check_dimension(self, objective: Objective, dimension: int | None) -> None:

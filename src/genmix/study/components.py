@@ -111,7 +111,7 @@ class ComponentSettings(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
-        self.build(placeholder_reference([self]))
+        self.build(synthetic_reference([self]))
         return self
 
 
@@ -219,8 +219,8 @@ def make_policy(study: Study) -> gx.Policy:
 
 
 def trial_objective(study: Study) -> gx.Objective:
-    """Build the objective with placeholder references, to check its requirements."""
-    made: list[gx.Objective] = [t.build(placeholder_reference([t])) for t in study.objective]
+    """Build the objective with synthetic references, to check its requirements."""
+    made: list[gx.Objective] = [t.build(synthetic_reference([t])) for t in study.objective]
     return reduce(add, made)
 
 
@@ -239,8 +239,8 @@ def reference_paths(study: Study) -> tuple[str, ...]:
     return tuple(path for path in dict.fromkeys(found) if path)
 
 
-def placeholder_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
-    """Return placeholder reference samples, enough for the number of neighbors that each term uses."""
+def synthetic_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
+    """Return synthetic reference samples, enough for the number of neighbors that each term uses."""
     values = [value for term in terms for value in dict(term).values() if type(value) is int]
     rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than any default needs
     return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)
