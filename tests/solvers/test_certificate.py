@@ -30,6 +30,10 @@ from tests.support.helpers import (
 ROUNDING = 1e-9
 
 
+EXAMPLES = pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.drill)])
+"""A few random worlds in every run of the tests, many in the drills."""
+
+
 def stable(examples: int) -> settings:
     return settings(
         max_examples=examples,
@@ -264,9 +268,10 @@ def assert_certified(world: World, loss: Loss, truncated: bool = False) -> None:
     assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
 
 
+@EXAMPLES
 @pytest.mark.parametrize("name", FIXED_MEMORY)
-def test_the_gap_is_true_and_small(name: str) -> None:
-    @stable(40)
+def test_the_gap_is_true_and_small(name: str, examples: int) -> None:
+    @stable(examples)
     @given(worlds())
     def check(world: World) -> None:
         assert_certified(world, FIXED_MEMORY[name](world), truncated=name == "vendi 0.5")
@@ -274,9 +279,10 @@ def test_the_gap_is_true_and_small(name: str) -> None:
     check()
 
 
+@EXAMPLES
 @pytest.mark.parametrize("name", EXACT)
-def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
-    @stable(30)
+def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str, examples: int) -> None:
+    @stable(examples)
     @given(worlds(most=10))
     def check(world: World) -> None:
         assert_certified(world, EXACT[name](world), truncated=name == "vendi 0.5, gaussian")
@@ -284,10 +290,11 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str) -> None:
     check()
 
 
-def test_the_gap_is_true_at_order_infinity() -> None:
+@EXAMPLES
+def test_the_gap_is_true_at_order_infinity(examples: int) -> None:
     """λ_max is not differentiable, so no gap is guaranteed; the solver reaches 1e-7."""
 
-    @stable(60)
+    @stable(examples)
     @given(worlds())
     def check(world: World) -> None:
         found = assert_honest(world, vendi(math.inf)(world))
@@ -296,12 +303,13 @@ def test_the_gap_is_true_at_order_infinity() -> None:
     check()
 
 
+@EXAMPLES
 @pytest.mark.parametrize("order", [0.1, 0.25])
-def test_the_gap_is_true_at_very_small_orders(order: float) -> None:
+def test_the_gap_is_true_at_very_small_orders(order: float, examples: int) -> None:
     """There the rounding of an eigenvalue near 0 moves the loss by its power: the gap says so, and no
     size is promised."""
 
-    @stable(40)
+    @stable(examples)
     @given(worlds(most=20))
     def check(world: World) -> None:
         assert_honest(world, vendi(order)(world))
@@ -336,9 +344,12 @@ def test_a_direction_lost_to_rounding_costs_the_gap_its_root_at_order_one_half(d
     assert found.gap - loss.expand(found.weights).truncation <= 1e-9
 
 
+@EXAMPLES
 @pytest.mark.parametrize("steps", [1, 30])
-def test_the_gap_of_exponentiated_gradient_is_true_after_any_number_of_steps(steps: int) -> None:
-    @stable(30)
+def test_the_gap_of_exponentiated_gradient_is_true_after_any_number_of_steps(
+    steps: int, examples: int
+) -> None:
+    @stable(examples)
     @given(worlds(most=12), st.sampled_from(["frechet", "vendi 1", "vendi 0.5", "inception"]))
     def check(world: World, name: str) -> None:
         loss = FIXED_MEMORY[name](world)
@@ -350,10 +361,11 @@ def test_the_gap_of_exponentiated_gradient_is_true_after_any_number_of_steps(ste
     check()
 
 
-def test_the_gap_is_true_for_unbiased_kernel_sums() -> None:
+@EXAMPLES
+def test_the_gap_is_true_for_unbiased_kernel_sums(examples: int) -> None:
     """The bound is for the convex loss that is solved."""
 
-    @stable(40)
+    @stable(examples)
     @given(worlds(most=12))
     def check(world: World) -> None:
         arms = [np.concatenate([x, x[:1] + 0.1]) for x in world.arms]
@@ -466,8 +478,9 @@ def test_an_arm_of_vanishing_novelty_is_weighed_correctly() -> None:
         assert loss.expand(np.array([1.0, 0.0])).gap >= -best - 1e-13
 
 
-def test_a_warm_start_with_zeros_reaches_the_same_optimum() -> None:
-    @stable(25)
+@EXAMPLES
+def test_a_warm_start_with_zeros_reaches_the_same_optimum(examples: int) -> None:
+    @stable(examples)
     @given(worlds(most=10), st.sampled_from(["frechet", "vendi 1", "vendi 0.9", "sum"]))
     def check(world: World, name: str) -> None:
         loss = FIXED_MEMORY[name](world)
