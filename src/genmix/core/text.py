@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-SHORTEST_SECRET = 6
-"""Values shorter than this, e.g. thread counts, are not masked, because they would match everywhere."""
+from genmix.core.masking import mask
 
 JOINERS = "\u200c\u200d"
 """Python considers these unprintable, but Persian words and many emoji need them."""
@@ -19,12 +18,8 @@ def printable(text: str) -> str:
 
 
 def quotable(text: object, secrets: Iterable[str] = (), most: int = 200) -> str:
-    """Collapse the text to one line of at most ``most`` characters, and mask secrets."""
-    found = str(text)
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST_SECRET:
-            found = found.replace(secret, "***")
-    line = printable(" ".join(found.split()))
+    """Collapse the text to one line of at most ``most`` characters; mask known secrets and these."""
+    line = printable(" ".join(mask(str(text), secrets).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
