@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer.core
 from genmix import __version__
 from genmix.errors import GenmixError
 
+UNEXPECTED = 1
 BAD_INPUT = 2
 TROUBLE = 3
 INTERRUPTED = 130
@@ -63,13 +65,29 @@ def plain_errors(
     except KeyboardInterrupt as error:
         typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)
         raise typer.Exit(INTERRUPTED) from error
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # a bug, or an error in the user's code
+        _print_if_secret(error)
+        raise
+
+
+def _print_if_secret(error: Exception) -> None:
+    """Print a masked traceback and exit if Python's own traceback would reveal a secret."""
+    from genmix.core.masking import mask
+
+    shown = "".join(traceback.format_exception(error))  # with notes and causes
+    if mask(shown) != shown:
+        typer.echo(mask(shown), err=True, nl=False)
+        raise typer.Exit(UNEXPECTED) from None
 
 
 def printable_lines(text: object) -> str:
     """Make text that may quote files or servers safe to print in a terminal."""
+    from genmix.core.masking import mask
     from genmix.core.text import printable
 
-    return "\n".join(map(printable, str(text).split("\n")))
+    return "\n".join(map(printable, mask(str(text)).split("\n")))
 
 
 def print_version(requested: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from genmix.core.endpoints import NO_KEY, OPENAI_URL, checked_url, retry_after
+from genmix.core.masking import remember_secret
 from genmix.core.optional import require
 from genmix.core.text import first_sentence
 from genmix.data.samples import Sample
@@ -190,6 +191,7 @@ def _key(settings: OpenAISettings) -> str:
             f"{WHAT} needs a key; put it in the environment variable {name}, or set api_key_env to "
             "the name of another variable."
         )
+    remember_secret(key)
     return key
 
 

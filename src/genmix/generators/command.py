@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from genmix.core.masking import longest_form, mask, mask_end, remember_variables
 from genmix.core.text import quotable
 from genmix.data.samples import FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
@@ -29,6 +30,9 @@ EXIT_SECONDS = 5.0
 
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
 """Environment variables that are always passed on; most programs need them, and none are secret."""
+
+STDERR_KEPT = 4096
+"""Bytes of a program's stderr that are kept, in addition to the length of the longest secret."""
 
 STDERR_QUOTED = 300
 """Maximum number of characters of a program's stderr quoted in an error message."""
@@ -83,6 +87,7 @@ class CommandGenerator(Generator):
         self._settings, self._folder = settings, context.folder
         self._prompts = settings.read_prompts(context)
         self._secrets = tuple(os.environ[name] for name in settings.env)
+        remember_variables(settings.env)
         self._lock = asyncio.Lock()
         self._process: _Process | None = None
 
@@ -135,7 +140,7 @@ class CommandGenerator(Generator):
         assert self._process is not None
         process, self._process = self._process, None
         stderr = await process.end(at_once=True)
-        message = quotable(stderr, self._secrets, most=8192)[-STDERR_QUOTED:]
+        message = quotable(stderr, self._secrets, most=2 * STDERR_KEPT)[-STDERR_QUOTED:]
         return self._error(f"{problem} (stderr: {message})" if message else problem)
 
     def _error(self, phrase: str, retryable: bool = True, **usage: Any) -> GenerationError:
@@ -193,7 +198,7 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._stderr = b""
+        self._stderr, self._is_cut = b"", False
         self._reader = asyncio.create_task(self._read_stderr())
 
     @classmethod
@@ -232,10 +237,12 @@ class _Process:
         return reply
 
     async def _read_stderr(self) -> None:
-        """Keep the last 4096 bytes of stderr."""
+        """Keep the end of stderr, including any secret that starts before the part to be quoted."""
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(4096):
-            self._stderr = (self._stderr + chunk)[-4096:]
+            kept = self._stderr + chunk
+            most = STDERR_KEPT + 4 * longest_form()  # a character has up to four bytes
+            self._stderr, self._is_cut = kept[-most:], self._is_cut or len(kept) > most
 
     async def end(self, at_once: bool = False) -> str:
         """Terminate the program, kill it if necessary, and return the end of its stderr."""
@@ -251,7 +258,7 @@ class _Process:
         await self._process.wait()
         await asyncio.wait({self._reader}, timeout=0.2)
         self._reader.cancel()
-        return self._stderr.decode(errors="replace")
+        return mask_end(self._stderr.decode(errors="replace"), STDERR_KEPT, self._is_cut)
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
@@ -273,7 +280,7 @@ def _parse(line: bytes, index: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict) or not set(reply) & {*CONTENT, "error"}:
-        shown = quotable(line[:400].decode(errors="replace"), most=80)
+        shown = quotable(mask(line.decode(errors="replace"))[:400], most=80)
         raise _BrokenError(
             f"answered {shown!r}, which is not a valid reply; write a JSON object with one of "
             f"{', '.join(CONTENT)}"

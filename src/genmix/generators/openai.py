@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from genmix.core.endpoints import NO_KEY, OPENAI_URL, checked_url, retry_after
+from genmix.core.masking import remember_secret
 from genmix.core.optional import require
 from genmix.core.text import describe_error, quotable
 from genmix.data.samples import Request, Sample, without_surrogates
@@ -173,6 +174,7 @@ class OpenAIArm(PromptSettings):
                 f"the environment variable {self.api_key_env} contains characters that are not "
                 "allowed in a key; set it again."
             )
+        remember_secret(key)
         return key
 
 

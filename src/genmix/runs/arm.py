@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genmix.core.masking import mask
 from genmix.core.text import quotable
 from genmix.data.samples import Request, Sample
 from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
@@ -165,9 +166,9 @@ def validated(outcome: Any) -> Outcome:
         )
     return replace(
         outcome,
-        text=_encodable(outcome.text),
-        prompt=_encodable(outcome.prompt),
-        source=_encodable(outcome.source),
+        text=_storable(outcome.text),
+        prompt=_storable(outcome.prompt),
+        source=_storable(outcome.source),
         input_tokens=_token_count(outcome.input_tokens),
         output_tokens=_token_count(outcome.output_tokens),
     )
@@ -198,9 +199,9 @@ def sanitized(error: GenerationError) -> GenerationError:
     )
 
 
-def _encodable(text: str | None) -> str | None:
-    """Replace lone surrogates, which UTF-8 cannot represent."""
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+def _storable(text: str | None) -> str | None:
+    """Mask secrets, and replace lone surrogates, which UTF-8 cannot represent."""
+    return None if text is None else mask(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_finite(value: Any) -> bool:

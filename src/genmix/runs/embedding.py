@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from genmix.core.masking import masked_error
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder
 from genmix.errors import GenmixError, InputError
@@ -90,7 +91,7 @@ class EmbeddingQueue:
             try:
                 return EmbeddedBatch(pairs, await asyncio.to_thread(self._encode, samples))
             except Exception as error:  # an encoder may be user code
-                failed = EmbeddedBatch(pairs, error=error)
+                failed = EmbeddedBatch(pairs, error=masked_error(error))
             if attempt + 1 < attempts:
                 await asyncio.sleep(self.retry_delay * 2**attempt)
         return failed

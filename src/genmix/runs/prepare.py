@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from genmix.core.masking import mask, remember_environment
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
@@ -69,13 +70,14 @@ class Parts:
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
+    remember_environment()
     found = {}
     for label, settings in study.arms.items():
         try:
             found[label] = settings.build(Context(folder, study.seed, label))
         except (InputError, StorageError) as error:
             kind = InputError if isinstance(error, InputError) else StorageError
-            raise kind(f"arm {label!r}: {error}") from error
+            raise kind(f"arm {label!r}: {mask(str(error))}") from error
     return found
 
 
@@ -165,7 +167,7 @@ async def ping_all(generators: Mapping[str, Generator]) -> None:
     )
     for label, outcome in zip(generators, outcomes, strict=True):
         if isinstance(outcome, GenerationError):
-            raise InputError(f"arm {label!r}: {outcome}") from outcome
+            raise InputError(f"arm {label!r}: {mask(str(outcome))}") from None
         if isinstance(outcome, BaseException):
             raise outcome
 
