@@ -627,7 +627,7 @@ def test_without_altair_one_sentence_says_what_to_do(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(InputError, match=r"pip install altair .*'genmix\[paper\]'\.$"):
+    with pytest.raises(InputError, match=r"pip install altair .*'genmix\[paper\]'\)\.$"):
         ALL[name]()
 
 
@@ -636,7 +636,7 @@ def test_without_the_converter_one_sentence_says_what_to_do(
 ) -> None:
     chart = ALL["bars"]()
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(InputError, match=r"pip install vl-convert\S* .*'genmix\[paper\]'\.$"):
+    with pytest.raises(InputError, match=r"pip install vl-convert\S* .*'genmix\[paper\]'\)\.$"):
         charts.save(chart, tmp_path / "figure")
     assert not list(tmp_path.iterdir())
 

@@ -141,5 +141,5 @@ def test_missing_extra_names_the_fix(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "genmix: the dashboard needs the starlette package; install it with pip install starlette "
-        "or with the extra 'genmix[dashboard]'.\n"
+        "(the extra 'genmix[dashboard]').\n"
     )

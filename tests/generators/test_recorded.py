@@ -102,11 +102,11 @@ def test_notes_that_do_not_fit(extra: Any, said: str, tmp_path: Path) -> None:
 def test_features_files_that_are_none(tmp_path: Path) -> None:
     refused(tmp_path, "none.npy", "no file or folder found", "none.npy")
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}, None], object))
-    refused(tmp_path, "pickled.npy", "not an .npy file of plain numbers")
+    refused(tmp_path, "pickled.npy", "contains pickled objects")
     np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], object))
     refused(tmp_path, "pickled.npz", "contains pickled objects")
     (tmp_path / "torn.npy").write_bytes(b"\x93NUMPY\x01")
-    refused(tmp_path, "torn.npy", "plain numbers")
+    refused(tmp_path, "torn.npy", "not an .npy or .npz file of numbers")
     np.save(tmp_path / "flat.npy", np.ones(3))
     refused(tmp_path, "flat.npy", "(samples, dimensions)")
     np.save(tmp_path / "empty.npy", np.ones((0, 3)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import platform
 import shutil
@@ -21,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from genmix import __version__
-from genmix.core.optional import package_of
+from genmix.core.optional import is_installed, package_of
 from genmix.core.text import listed
 from genmix.encoders import encoder_kinds, encoder_plugins
 from genmix.generators import arm_kinds, arm_plugins
@@ -99,7 +98,7 @@ def _base() -> Iterator[Finding]:
 
 def _threads() -> str:
     """Describe the number of threads that linear algebra uses."""
-    if _is_installed("threadpoolctl"):
+    if is_installed("threadpoolctl"):
         pools = importlib.import_module("threadpoolctl").threadpool_info()
         counts = {pool["num_threads"] for pool in pools if pool.get("user_api") == "blas"}
         if counts:
@@ -128,7 +127,7 @@ def packages(kinds: Iterable[type[Any]], absent: State) -> list[Finding]:
         for module in kind.needs:
             users.setdefault(module, []).append(kind)
     found = [_package(module, using, absent) for module, using in sorted(users.items())]
-    if "torch" in users and _is_installed("torch"):
+    if "torch" in users and is_installed("torch"):
         found.append(_gpu(absent))
     return found
 
@@ -144,20 +143,13 @@ def _plugins() -> Iterator[Finding]:
             yield Finding(what, "broken", plugin.problem)
 
 
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
 def _package(module: str, users: list[type[Any]], absent: State) -> Finding:
     purpose = f"for {listed(dict.fromkeys(kind for user in users for kind in kinds_of(user)))}"
     return _finding(module, purpose, absent)
 
 
 def _finding(module: str, purpose: str, absent: State) -> Finding:
-    if not _is_installed(module):
+    if not is_installed(module):
         how = f"not installed; run: pip install {package_of(module)} ({purpose})"
         return Finding(module, absent, how)
     names = metadata.packages_distributions().get(module, [])
@@ -235,7 +227,7 @@ def _file(what: str, path: str, folder: Path) -> Finding:
 
 def _module(what: str, function: str, folder: Path) -> Finding:
     top = function.partition(":")[0].partition(".")[0]
-    if any(place.exists() for place in (folder / f"{top}.py", folder / top)) or _is_installed(top):
+    if any(place.exists() for place in (folder / f"{top}.py", folder / top)) or is_installed(top):
         return Finding(what, "ok", function)
     return Finding(what, "missing", f"the module {top} is neither in {folder} nor installed")
 

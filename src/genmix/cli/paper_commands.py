@@ -107,12 +107,11 @@ def choose(items: dict[str, Item], names: Sequence[str], every: bool) -> list[It
 
 def check(settings: Settings) -> None:
     """Raise an error if packages or files are missing, before anything is computed."""
-    from genmix.core.optional import require
+    from genmix.core.optional import require_all
     from genmix.paper.feature_files import check_folder
 
-    require("pyarrow.parquet", "paper", "a Parquet table")
-    require("altair", "paper", "drawing a figure")
-    require("vl_convert", "paper", "drawing a figure")
+    modules = ("altair", "pyarrow.parquet", "scipy.stats", "vl_convert")
+    require_all(modules, extra="paper", what="reproducing the paper")
     if settings.features is not None:
         check_folder(settings.features)
     make_folder(settings.out, "choose another folder with --out")

@@ -52,6 +52,7 @@ def plot(
     """Save one chart of a run's report to a file."""
     with plain_errors():
         from genmix.charts import save
+        from genmix.core.optional import require_all
         from genmix.report import run_chart
         from genmix.runs.export import check_target
 
@@ -61,6 +62,7 @@ def plot(
             raise InputError(
                 f"{target} is not a chart file; use a name that ends in .pdf, .png or .svg."
             )
+        require_all(("altair", "vl_convert"), extra="report", what="saving a chart")
         chart = run_chart(folder, name)
         check_target(folder, target)
         typer.echo(save(chart, target.with_suffix(""), (extension,))[0])

@@ -18,6 +18,7 @@ from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import World
 from genmix.core.arrays import as_matrix, to_numpy
+from genmix.core.optional import require
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective
 
@@ -138,6 +139,8 @@ def run_plan(
     """Run the trials that are not yet in ``out``, then read all trials."""
     if workers is not None:
         whole(workers, "workers", 1)
+    if plan.repeats > 1:
+        require("scipy.stats", extra="paper", what="a comparison")
     with TemporaryDirectory() as scratch:
         # The code of custom functions and classes can change while the key stays the same.
         store = TrialStore(

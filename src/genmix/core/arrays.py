@@ -21,6 +21,9 @@ Vector = NDArray[np.float64]
 LARGEST = 1e50
 """Largest entry allowed in an embedding, chosen so that a product of six entries does not overflow."""
 
+SMALLEST_SPREAD = 1e-140
+"""Smallest deviation from the mean whose square float64 represents with all its digits."""
+
 
 def namespace(array: Array) -> Any:
     """Return the array API namespace of ``array``; it always has the linalg extension."""
@@ -71,10 +74,19 @@ def as_matrix(value: Any, what: str) -> Array:
             f"{what} has shape {tuple(array.shape)}; pass shape (samples, dimensions)."
         )
     array = xp.astype(array, xp.float64)
-    if not float(xp.max(xp.abs(array))) <= LARGEST:  # also true for NaN
+    if not (float(xp.max(array)) <= LARGEST and float(xp.min(array)) >= -LARGEST):  # true for NaN
         _reject_rows(array, ~xp.isfinite(array), what, "NaN or infinity")
         _reject_rows(array, xp.abs(array) > LARGEST, what, f"a number larger than {LARGEST:g}")
     return array
+
+
+def check_spread(spread: float, what: str) -> None:
+    """Reject numbers that differ, but so little that their squared differences underflow."""
+    if 0 < spread < SMALLEST_SPREAD:
+        raise InputError(
+            f"{what} varies by only {spread:.1g}, and squares of such small numbers underflow; "
+            "multiply all embeddings, including those of the reference, by the same number."
+        )
 
 
 def _reject_rows(array: Array, bad: Array, what: str, fault: str) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.errors import StorageError
 
 ADVICE = "check the folder and its free space"
@@ -52,8 +52,8 @@ def write_json(target: Path, content: Any, advice: str = ADVICE) -> None:
 
 def write_parquet(target: Path, rows: list[dict[str, Any]]) -> None:
     """Write rows, which must all have the same keys, to a Parquet table."""
-    arrow = require("pyarrow", "paper", "a Parquet table")
-    parquet = require("pyarrow.parquet", "paper", "a Parquet table")
+    modules = ("pyarrow", "pyarrow.parquet")
+    arrow, parquet = require_all(modules, extra="paper", what="a Parquet table")
     with draft_of(target) as draft:
         parquet.write_table(arrow.Table.from_pylist(rows), draft)
 

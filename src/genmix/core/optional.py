@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
+from collections.abc import Iterable
 from typing import Any
 
+from genmix.core.text import describe_error, listed
 from genmix.errors import InputError
 
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
@@ -18,17 +21,46 @@ def package_of(module: str) -> str:
     return PACKAGES.get(top, top.replace("_", "-"))
 
 
+def is_installed(module: str) -> bool:
+    """Return whether a module can be found, without importing it."""
+    try:
+        return importlib.util.find_spec(module.split(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def require(module: str, extra: str, what: str) -> Any:
     """Import a module, or raise an InputError that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
-            raise  # the module is installed, but one of its dependencies is missing
-        raise InputError(
-            f"{what} needs the {package_of(module)} package; install it with "
-            f"pip install {package_of(module)} or with the extra 'genmix[{extra}]'."
-        ) from error
+    return require_all((module,), extra, what)[0]
+
+
+def require_all(modules: Iterable[str], extra: str, what: str) -> list[Any]:
+    """Import modules, or raise an InputError that names all missing packages and one command."""
+    found, missing = [], []
+    for module in modules:
+        try:
+            found.append(importlib.import_module(module))
+        except ModuleNotFoundError as error:  # the module, or one that it imports
+            missing.append(error.name or module)
+        except ImportError as error:
+            raise InputError(
+                f"{what} needs the {package_of(module)} package, which is installed but cannot be "
+                f"imported ({describe_error(error)}); install it again."
+            ) from error
+    if missing:
+        raise InputError(missing_packages(missing, what, extra))
+    return found
+
+
+def missing_packages(modules: Iterable[str], what: str, extra: str = "") -> str:
+    """Return a sentence that names all packages and one command that installs them."""
+    packages = list(dict.fromkeys(map(package_of, modules)))
+    noun, them = ("package", "it") if len(packages) == 1 else ("packages", "them")
+    part = f" (the extra 'genmix[{extra}]')" if extra else ""
+    return (
+        f"{what} needs the {listed(packages)} {noun}; install {them} with "
+        f"pip install {' '.join(packages)}{part}."
+    )
 
 
 def in_notebook() -> bool:

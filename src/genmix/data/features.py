@@ -1,6 +1,7 @@
 """Read embeddings and FID statistics from feature files, and write statistics.
 
 Nothing is ever unpickled: numpy reads with ``allow_pickle=False``, torch with ``weights_only=True``.
+Nothing is read before its declared size is checked; see :mod:`genmix.core.limits`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,11 @@ import numpy as np
 
 from genmix.core.arrays import Array, as_matrix, to_numpy
 from genmix.core.atomic import draft_of
-from genmix.core.optional import require
+from genmix.core.limits import check_size, size_of
+from genmix.core.numpy_files import FLOAT, NumpyArchive, check_archive, is_archive, read_array
+from genmix.core.optional import require, require_all
+from genmix.core.text import printable, quotable, shortened
+from genmix.data.text_files import numbered_lines
 from genmix.errors import InputError, whole
 
 SAMPLE_KEYS = ("reps", "feats", "features")
@@ -25,6 +30,9 @@ SAMPLE_KEYS = ("reps", "feats", "features")
 
 EMBEDDING = "embedding"
 """The Parquet column and the JSON Lines field that contain embeddings."""
+
+MAX_NAMES = 300
+"""Maximum number of characters for the names in a file, in a message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +54,11 @@ Content = Array | Statistics
 def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
     """Read a feature file; ``key`` selects the array, column or field if there are several."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # Path.is_dir raises an error if the name is too long
         is_run = (path / "journal.sqlite").exists()
         what = "a run folder (genmix report analyzes it)" if is_run else "a folder"
         raise InputError(f"{path} is {what}; pass a feature file.")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"no feature file found at {path}; check the path.")
     return READERS.get(path.suffix.lower(), _read_numpy)(path, key)
 
@@ -92,34 +100,10 @@ def write_statistics(
 
 
 def _read_numpy(path: Path, key: str | None) -> Content:
-    try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return as_matrix(content, str(path))
-        with content:
-            return _from_archive(content, path, key)
-    except InputError:
-        raise
-    except Exception as error:  # a corrupt file can raise anything
-        if _is_pickled(path, error):
-            raise InputError(
-                f"{path} contains pickled objects, which can run code when loaded; "
-                "save plain arrays of numbers instead."
-            ) from error
-        raise InputError(
-            f"{path} is not an .npy or .npz file of numbers; write it again."
-        ) from error
-
-
-def _is_pickled(path: Path, error: Exception) -> bool:
-    """Return whether the file is really a pickle; numpy reports every unknown format as one."""
-    with path.open("rb") as file:
-        return "pickle" in str(error) and file.read(2) in (
-            b"PK",
-            b"\x93N",
-            b"\x80\x04",
-            b"\x80\x05",
-        )
+    if not is_archive(path):
+        return as_matrix(read_array(path), str(path))
+    with NumpyArchive(path) as content:
+        return _from_archive(content, path, key)
 
 
 def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Content:
@@ -129,10 +113,10 @@ def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Co
             content["mu"],
             content["sigma"],
             content["n"] if "n" in names else None,
-            *(str(content[name]) if name in names else None for name in ("encoder", "dtype")),
+            *(quotable(content[name]) if name in names else None for name in ("encoder", "dtype")),
         )
     name = _chosen(names, key, path, f"store it as one of {', '.join(SAMPLE_KEYS)}")
-    return as_matrix(content[name], f"{path} ({name})")
+    return as_matrix(content[name], f"{path} ({printable(name)})")
 
 
 def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
@@ -140,10 +124,15 @@ def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> st
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
         raise InputError(
-            f"{path} contains {', '.join(names) or 'no arrays'}; choose the features with "
+            f"{path} contains {_listed(names) or 'no arrays'}; choose the features with "
             f"read_features(path, key=...) or --key, or {otherwise}."
         )
     return found[0]
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Join names from a file, which can contain anything."""
+    return shortened(", ".join(map(printable, names)), MAX_NAMES)
 
 
 def _holds_samples(name: str) -> bool:
@@ -154,22 +143,32 @@ def _holds_samples(name: str) -> bool:
 
 
 def _read_torch(path: Path, key: str | None) -> Content:
-    torch = require("torch", "torch", f"reading {path.name}")
+    torch = require("torch", extra="torch", what=f"reading {path.name}")
     try:
+        if is_archive(path):
+            check_archive(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the content is validated below
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a corrupt file can raise anything
+        return _from_torch(torch, content, path, key)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
         raise InputError(
             f"{path} is not a plain tensor; write it with torch.save(tensor, path), "
             "because genmix never unpickles objects."
         ) from error
+
+
+def _from_torch(torch: Any, content: Any, path: Path, key: str | None) -> Content:
     where = str(path)
     if isinstance(content, dict):
-        name = _chosen([str(n) for n in content], key, path, "save the tensor alone")
-        content, where = content[name], f"{path} ({name})"
+        named = {str(name): value for name, value in content.items()}
+        name = _chosen(list(named), key, path, "save the tensor alone")
+        content, where = named[name], f"{path} ({printable(name)})"
     if not isinstance(content, torch.Tensor) or content.layout != torch.strided:
         raise InputError(f"{where} is not a dense tensor; write one with torch.save(tensor, path).")
+    check_size(FLOAT * content.numel(), size_of(path), where)  # a stride of 0 repeats numbers
     return to_numpy(as_matrix(content, where))
 
 
@@ -177,17 +176,28 @@ def _read_torch(path: Path, key: str | None) -> Content:
 
 
 def _read_parquet(path: Path, key: str | None) -> Content:
-    arrow = require("pyarrow", "export", "reading Parquet")
-    parquet = require("pyarrow.parquet", "export", "reading Parquet")
+    modules = ("pyarrow", "pyarrow.parquet", "pyarrow.compute")
+    arrow, parquet, _ = require_all(modules, extra="export", what="reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
             column = _embedding_column(arrow, file.schema_arrow, path, key)
+            where = f"{path} ({printable(column)})"
+            _check_column(file.metadata, column, size_of(path), where)
             chunks = file.read(columns=[column]).column(column).chunks
+            return as_matrix(_stacked(chunks, where), where)
     except InputError:
         raise
-    except Exception as error:  # a corrupt file can raise anything
+    except Exception as error:  # a damaged file can raise anything
         raise InputError(f"{path} is not a readable Parquet file; write it again.") from error
-    return as_matrix(_stacked(chunks, f"{path} ({column})"), f"{path} ({column})")
+
+
+def _check_column(metadata: Any, column: str, on_disk: int, where: str) -> None:
+    """Check how many numbers the file says that a column contains."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
+    mine = [part for part in parts if f"{part.path_in_schema}.".startswith(f"{column}.")]
+    counts = [max(FLOAT * part.num_values, part.total_uncompressed_size) for part in mine]
+    check_size(sum(counts), on_disk, where)
 
 
 def _stacked(chunks: Sequence[Any], where: str) -> Any:
@@ -211,7 +221,7 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == EMBEDDING] or floats
     if len(found) != 1:
         raise InputError(
-            f"{path} has the columns {', '.join(schema.names) or '(none)'}; choose the embeddings "
+            f"{path} has the columns {_listed(schema.names) or '(none)'}; choose the embeddings "
             f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
         )
     return found[0]
@@ -224,7 +234,7 @@ def _is_list(arrow: Any, kind: Any) -> bool:
 
 def _matrix_of(chunk: Any, where: str, first: int) -> Any:
     """Convert a chunk of equal-length lists to ``(rows, d)``; ``first`` is its first row's index."""
-    compute = require("pyarrow.compute", "export", "reading Parquet")
+    compute = require("pyarrow.compute", extra="export", what="reading Parquet")
     if chunk.null_count:
         row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"{where}, row {row} is null; leave this row out.")
@@ -248,15 +258,9 @@ def _check_width(where: str, found: int, before: int) -> None:
 def _read_jsonl(path: Path, key: str | None) -> Content:
     field = key or EMBEDDING
     rows: list[Any] = []
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                rows.append(np.array(_embedding_in(line, field, path, number)))
-                _check_width(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not readable UTF-8 text; write it again.") from error
+    for number, line in numbered_lines(path):
+        rows.append(np.array(_embedding_in(line, field, path, number)))
+        _check_width(f"{path}, line {number}", len(rows[-1]), len(rows[0]))
     return as_matrix(np.array(rows), str(path))
 
 

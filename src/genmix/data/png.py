@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from genmix.core.arrays import is_torch, to_numpy
+from genmix.core.limits import VARIABLE, check_size
 from genmix.core.optional import require
 from genmix.data.samples import FieldError
+from genmix.errors import InputError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 FORMATS = ("PNG", "JPEG", "WEBP")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 PLAIN_MODES = ("L", "RGB")
+PIXEL_BYTES = 12
+"""Bytes per pixel while an image is converted: the original, the RGB copy and the encoded PNG."""
 
 
 def as_png(image: Any) -> bytes:
@@ -24,7 +29,7 @@ def as_png(image: Any) -> bytes:
         if not image.startswith(SIGNATURE):
             raise FieldError("has image bytes that are not a PNG; encode the image as PNG")
         return bytes(image)
-    pillow = _pillow()
+    pillow = require_pillow()
     if isinstance(image, pillow.Image):
         return _encode(image)
     array = to_numpy(image) if is_torch(image) else image
@@ -43,13 +48,38 @@ def as_png(image: Any) -> bytes:
 
 def read_as_png(path: Path) -> bytes:
     """Convert an image file to PNG; raise FieldError if it is unreadable."""
-    pillow = _pillow()
+    with open_image(path) as image:
+        return _encode(image)
+
+
+def open_image(source: Path | bytes) -> Any:
+    """Decode a PNG, JPEG or WebP image; raise FieldError if it is damaged or has too many pixels."""
+    pillow = require_pillow()
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
-        with pillow.open(path, formats=FORMATS) as image:
-            return _encode(image)
+        size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the number of pixels is checked here
+            image = pillow.open(file, formats=FORMATS)
+            _check_pixels(image, size)
+            image.load()
+        return image
+    except FieldError:
+        raise
     except Exception as error:  # Pillow raises many types of exceptions
         raise FieldError(
             f"is not a complete PNG, JPEG or WebP image ({type(error).__name__})"
+        ) from error
+
+
+def _check_pixels(image: Any, on_disk: int) -> None:
+    needed = PIXEL_BYTES * image.width * image.height
+    try:
+        check_size(needed, on_disk, "the image")
+    except InputError:
+        raise FieldError(
+            f"has {image.width} × {image.height} pixels, which need {needed} bytes of memory (to read "
+            f"it, set {VARIABLE}={needed})"
         ) from None
 
 
@@ -61,5 +91,6 @@ def _encode(image: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _pillow() -> Any:
-    return require("PIL.Image", extra="images", what="an arm that produces images")
+def require_pillow() -> Any:
+    """Import Pillow, or raise an InputError that says how to install it."""
+    return require("PIL.Image", extra="images", what="reading or writing an image")

@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import LARGEST, is_torch, to_numpy
+from genmix.core.text import quotable
+
+MAX_TOKENS = 10**15
+"""Largest token count of one sample. Sums of such counts fit into 64 bits."""
+
+MAX_COST = 1e12
+"""Largest cost of one sample. Sums of such costs are finite and exact to a fraction of a cent."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +97,13 @@ def _vector(value: Any, name: str) -> Any:
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool | str | bytes):
-        raise FieldError(f"has {name} {value!r}; pass a number")
+        raise FieldError(f"has {name} {_shown(value)}; pass a number")
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found):
-        raise FieldError(f"has {name} {value!r}; pass a finite number")
+        raise FieldError(f"has {name} {_shown(value)}; pass a finite number")
     return found
 
 
@@ -104,12 +111,24 @@ def _cost(value: Any, name: str) -> float:
     found = _number(value, name)
     if found < 0:
         raise FieldError(f"has {name} {found:g}; pass a number of at least 0")
+    if found > MAX_COST:
+        raise FieldError(f"has {name} {found:g}; pass a number of at most {MAX_COST:g}")
     return found
+
+
+def _shown(value: Any) -> str:
+    """Format a value on one line; it can be anything, e.g. an integer with a million digits."""
+    try:
+        return quotable(repr(value), most=60)
+    except ValueError:
+        return "a very large number"
 
 
 def _count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise FieldError(f"has {name} {value!r}; pass a whole number of at least 0")
+        raise FieldError(f"has {name} {_shown(value)}; pass a whole number of at least 0")
+    if value > MAX_TOKENS:
+        raise FieldError(f"has more than {MAX_TOKENS} {name}; pass a smaller number")
     return int(value)
 
 

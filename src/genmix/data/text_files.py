@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from genmix.core.limits import VARIABLE, max_bytes
 from genmix.errors import InputError
+
+LINE_SHARE = 32
+"""Parsed JSON can take this many times as much memory as its text."""
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the nonblank lines of a UTF-8 file with their line numbers."""
+    if not os.path.isfile(path):  # opening a named pipe would wait forever
+        raise InputError(f"{path} is not a file; correct the path.")
+    longest = max_bytes() // LINE_SHARE
     try:
-        with path.open(encoding="utf-8-sig") as lines:
-            yield from ((n, line.rstrip("\n")) for n, line in enumerate(lines, 1) if line.strip())
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(iter(lambda: file.readline(longest + 1), ""), 1):
+                if len(line) > longest:
+                    raise InputError(
+                        f"{path}, line {number} has more than {longest} characters; write one object "
+                        f"or text per line, or increase {VARIABLE}."
+                    )
+                if line.strip():
+                    yield number, line.rstrip("\n")
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{path} cannot be read as UTF-8 text; save it as UTF-8.") from None
 

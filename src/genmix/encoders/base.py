@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from genmix.core.optional import require
 from genmix.core.text import first_sentence
-from genmix.data.png import FORMATS
-from genmix.data.samples import Sample
+from genmix.data import png
+from genmix.data.samples import FieldError, Sample
 from genmix.errors import GenmixError
 
 Rows = NDArray[np.float32]
@@ -66,6 +64,16 @@ class EncoderSettings(BaseModel):
     """The genmix extra that installs these modules."""
 
     normalise: bool = Field(False, description="Scale every embedding to unit length.")
+    timeout: float = Field(
+        600.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds that embedding a batch of up to 256 samples may take.",
+    )
+
+    def time_limit(self, samples: int) -> float:
+        """Return how many seconds a run waits for the embeddings of this many samples."""
+        return self.timeout
 
     @abstractmethod
     def build(self, folder: Path) -> Encoder:
@@ -172,14 +180,11 @@ def _content(sample: Sample, modality: str, encoder: str) -> Any:
 
 def open_image(content: bytes) -> Any:
     """Decode a PNG, JPEG or WebP image into an RGB Pillow image; transparency is dropped."""
-    image_module = require("PIL.Image", extra="images", what="an image encoder")
     try:
-        image = image_module.open(io.BytesIO(content), formats=FORMATS)
-        image.load()
-    except Exception as error:  # Pillow raises many types of exceptions
+        image = png.open_image(content)
+    except FieldError as error:
         raise EncodingError(
-            f"an image of {len(content)} bytes cannot be read ({type(error).__name__}); "
-            "pass a complete PNG, JPEG or WebP image."
+            f"an image of {len(content)} bytes cannot be read: it {error}; replace or remove it."
         ) from error
     if image.mode.startswith(DEEP_MODES):
         raise EncodingError(f"an image has the mode {image.mode}; save it with 8 bits per channel.")

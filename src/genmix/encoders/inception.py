@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, EncoderSettings, Rows, images_of
 from genmix.encoders.local_models import file_hash, pick_device
@@ -58,8 +58,7 @@ class InceptionEncoder(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        self._torch = require("torch", extra=EXTRA, what=WHAT)
-        require("PIL.Image", extra=EXTRA, what=WHAT)
+        self._torch, _ = require_all(("torch", "PIL.Image"), extra=EXTRA, what=WHAT)
         device = pick_device(self._torch, self._device)
         try:
             self._model = self._torch.jit.load(str(self._path), map_location=device).eval()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.core.torch_lock import computing
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, texts_of
@@ -45,8 +45,8 @@ class SentenceTransformersEncoder(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        torch = require("torch", extra=EXTRA, what=WHAT)
-        library = require("sentence_transformers", extra=EXTRA, what=WHAT)
+        modules = ("torch", "sentence_transformers")
+        torch, library = require_all(modules, extra=EXTRA, what=WHAT)
         device = pick_device(torch, self._settings.device)
 
         def read(where: str, **options: Any) -> Any:

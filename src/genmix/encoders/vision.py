@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.core.torch_lock import computing
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, Rows, images_of, modality_of, texts_of
@@ -78,9 +78,8 @@ class VisionModel(BatchEncoder):
     def load(self) -> None:
         if self._model is not None:
             return
-        self._torch = require("torch", extra=EXTRA, what=self.what)
-        self._library = require("transformers", extra=EXTRA, what=self.what)
-        require("PIL.Image", extra=EXTRA, what=self.what)
+        modules = ("torch", "transformers", "PIL.Image")
+        self._torch, self._library, _ = require_all(modules, extra=EXTRA, what=self.what)
         device = pick_device(self._torch, self._settings.device)
         self._check_type()
         self._load_processors()

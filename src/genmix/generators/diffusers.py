@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.core.optional import require
+from genmix.core.optional import require, require_all
 from genmix.data.png import as_png
 from genmix.data.samples import Request, Sample
 from genmix.generators.base import Context, GenerationError
@@ -67,8 +67,7 @@ class DiffusersArm(LocalModelSettings):
         return self
 
     def build(self, context: Context) -> DiffusersGenerator:
-        for module in ("diffusers", "PIL.Image"):
-            require(module, extra="diffusers", what=WHAT)
+        require_all(("torch", "diffusers", "PIL.Image"), extra="diffusers", what=WHAT)
         model = self.find_model(context, "model_index.json")
         device = find_device(self.device, WHAT)
         key = (model, self.revision, device, self.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from genmix.core.arrays import as_matrix
+from genmix.core.numpy_files import NumpyArchive, is_archive, read_array
 from genmix.core.threads import iterate_in_thread
-from genmix.data.png import SUFFIXES, read_as_png
+from genmix.data.png import SUFFIXES, read_as_png, require_pillow
 from genmix.data.reference import Moments, read_features
-from genmix.data.samples import FieldError, Request, Sample, sample_from
+from genmix.data.samples import MAX_COST, FieldError, Request, Sample, sample_from
 from genmix.data.text_files import is_outside, json_object, numbered_lines
 from genmix.errors import InputError
 from genmix.generators.base import (
@@ -71,9 +73,9 @@ class RecordedArm(ArmSettings):
 
     def _open(self, path: Path) -> RecordedSamples:
         cost = self.cost or 0.0
-        if path.is_dir():
+        if os.path.isdir(path):  # Path.is_dir raises an error if the name is too long
             return ImageFolder(path, cost)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise InputError(f"no file or folder found at {path}; correct the path.")
         if path.suffix == ".jsonl":
             return TextFile(path, self.field, cost)
@@ -137,6 +139,8 @@ class FeatureFile:
         self._cost = metadata.get("cost", np.full(len(self._rows), cost))
         if self._cost.min() < 0:
             raise InputError(f"{path} contains a negative cost; correct it.")
+        if self._cost.max() > MAX_COST:
+            raise InputError(f"{path} contains a cost above {MAX_COST:g}; correct it.")
         self.most_cost = float(self._cost.max())
 
     def __len__(self) -> int:
@@ -149,11 +153,10 @@ class FeatureFile:
 
 def _map_rows(path: Path) -> Any:
     """Memory-map the rows of an ``.npy`` file and validate them in blocks."""
-    try:
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not an .npy file of plain numbers; save it again.") from error
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.size:
+    if is_archive(path):
+        raise InputError(f"{path} is an .npz file; rename it, so that its name ends in .npz.")
+    rows = read_array(path, mmap=True)
+    if rows.ndim != 2 or not rows.size:
         as_matrix(rows, str(path))  # raises the error
     step = max(BLOCK_SIZE // rows.shape[1], 1)
     for start in range(0, len(rows), step):
@@ -172,19 +175,26 @@ def _load_rows(path: Path, key: str | None) -> Any:
 
 def _metadata(path: Path, count: int) -> dict[str, Any]:
     """Return the ``quality`` and ``cost`` arrays in an ``.npz`` file, if it contains them."""
-    found = {}
-    with np.load(path, allow_pickle=False) as content:
-        for name in {"quality", "cost"} & set(content.files):
-            values = content[name]
-            if values.shape != (count,) or values.dtype.kind not in "fiu":
-                raise InputError(
-                    f"{path}: {name} has shape {values.shape} and dtype {values.dtype}; "
-                    f"save {count} numbers."
-                )
-            if not np.isfinite(values).all():
-                raise InputError(f"{path}: {name} contains NaN or infinity; correct it.")
-            found[name] = values
-    return found
+    if not is_archive(path):
+        return {}
+    with NumpyArchive(path) as content:
+        return {
+            name: _column(content[name], count, f"{path}: {name}")
+            for name in ("quality", "cost")
+            if name in content
+        }
+
+
+def _column(values: Any, count: int, where: str) -> Any:
+    if values.shape != (count,) or values.dtype.kind not in "fiu":
+        raise InputError(
+            f"{where} has shape {values.shape} and dtype {values.dtype}; save {count} numbers."
+        )
+    with np.errstate(over="ignore"):  # numbers too large for float64 become infinite
+        numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{where} contains NaN or infinity; correct it.")
+    return numbers
 
 
 class TextFile:
@@ -224,6 +234,7 @@ class ImageFolder:
     """Images in a folder and its subfolders, sorted by name. Nothing outside the folder is read."""
 
     def __init__(self, folder: Path, cost: float) -> None:
+        require_pillow()
         self._folder, self.most_cost = folder, cost
         entries = sorted(folder.rglob("*"))
         outside = next((entry for entry in entries if is_outside(entry, folder)), None)

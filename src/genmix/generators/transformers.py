@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from genmix.core.optional import require
+from genmix.core.optional import require, require_all
 from genmix.data.samples import Request, Sample, without_surrogates
 from genmix.generators.base import Context, GenerationError
 from genmix.generators.local_models import (
@@ -70,7 +70,7 @@ class TransformersArm(LocalModelSettings):
         return self
 
     def build(self, context: Context) -> TransformersGenerator:
-        require("transformers", extra="transformers", what=WHAT)
+        require_all(("torch", "transformers"), extra="transformers", what=WHAT)
         model = self.find_model(context, "config.json")
         device = find_device(self.device, WHAT)
         key = (model, self.revision, device, self.dtype)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.errors import InputError, StorageError
 from genmix.runs.journal_reader import JournalReader
 from genmix.runs.session import IMAGES, read_image
@@ -96,6 +96,8 @@ def export(
     """
     if to not in ("parquet", "jsonl", "hf"):
         raise InputError(f"{to!r} is not an export format; use parquet, jsonl or hf.")
+    if to != "jsonl":
+        _parquet()  # find out before any work that it is missing
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
     with JournalReader.open(folder) as journal:
@@ -154,8 +156,7 @@ def one_line(row: dict[str, Any]) -> str:
 
 def _write_parquet(journal: JournalReader, path: Path, images: Path | None = None) -> None:
     """Write a Parquet file; to include images as a column, pass the run folder as ``images``."""
-    arrow = require("pyarrow", "export", "exporting Parquet")
-    parquet = require("pyarrow.parquet", "export", "exporting Parquet")
+    arrow, parquet = _parquet()
     schema = _schema(arrow, images is not None)
     with parquet.ParquetWriter(path, schema) as writer:
         for batch in _batches(rows(journal)):
@@ -163,6 +164,10 @@ def _write_parquet(journal: JournalReader, path: Path, images: Path | None = Non
                 for row in batch:
                     row["image"] = _image(images, row["image_path"])
             writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+
+
+def _parquet() -> list[Any]:
+    return require_all(("pyarrow", "pyarrow.parquet"), extra="export", what="exporting Parquet")
 
 
 def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

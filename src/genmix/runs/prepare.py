@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from genmix.core.masking import mask, remember_environment
+from genmix.core.optional import is_installed, missing_packages
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
@@ -57,6 +58,7 @@ class Parts:
 
     @classmethod
     def build(cls, study: Study, folder: Path, note: Note) -> Parts:
+        check_packages(study)
         generators = make_generators(study, folder)
         encoder = make_encoder(study, folder, note)
         return cls(generators, encoder, make_selector(study, folder, encoder, note))
@@ -67,6 +69,15 @@ class Parts:
             return await work
         finally:
             await close_all(self.generators, self.encoder)
+
+
+def check_packages(study: Study) -> None:
+    """Raise an InputError that names all packages that the arms and the encoder need but are missing."""
+    parts = [*study.arms.values(), *([] if study.encoder is None else [study.encoder])]
+    needed = dict.fromkeys(module for part in parts for module in getattr(part, "needs", ()))
+    missing = [module for module in needed if not is_installed(module)]
+    if missing:
+        raise InputError(missing_packages(missing, "the study"))
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
