@@ -37,6 +37,7 @@ from genmix.dashboard.status import status_of
 from genmix.runs.journal import Journal
 from genmix.runs.journal_reader import JournalReader
 from genmix.runs.lock import FolderLock, Holder, holder, mark_stopping
+from tests.support import web
 from tests.support.dashboard_runs import HOSTILE, write_long_journal, write_study
 from tests.support.dashboard_server import serving, wait_until
 
@@ -73,9 +74,9 @@ def start(study: Path, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def test_the_list_has_every_run(url: str) -> None:
-    found = embedded(httpx.get(url).text)["runs"]
+    found = embedded(web.get(url).text)["runs"]
     assert {run["name"] for run in found} == {"one", "more/two"}
-    assert httpx.get(f"{url}/runs").json()["runs"] == found
+    assert web.get(f"{url}/runs").json()["runs"] == found
     for run in found:
         assert run["status"]["name"] == "finished"
         assert run["samples"] == 60
@@ -85,10 +86,10 @@ def test_the_list_has_every_run(url: str) -> None:
 
 def test_the_page_of_a_run_says_what_its_summary_says(url: str, runs: Path) -> None:
     def is_added_up() -> bool:
-        return httpx.get(f"{url}/state/one").json()["cost"] is not None
+        return web.get(f"{url}/state/one").json()["cost"] is not None
 
     wait_until(is_added_up)
-    state = embedded(httpx.get(f"{url}/run/one").text)
+    state = embedded(web.get(f"{url}/run/one").text)
     summary = json.loads((runs / "one" / "summary.json").read_text())
     assert state["status"]["name"] == "finished"
     assert state["status"]["reason"] == summary["reason"]
@@ -106,7 +107,7 @@ def test_the_page_of_a_run_says_what_its_summary_says(url: str, runs: Path) -> N
 
 
 def test_hostile_texts_cannot_leave_the_block_of_data(url: str) -> None:
-    page = httpx.get(f"{url}/run/one").text
+    page = web.get(f"{url}/run/one").text
     texts = [sample["text"] for sample in embedded(page)["newest"]]
     assert set(texts) & set(HOSTILE)
     assert "pwned" in page
@@ -116,27 +117,27 @@ def test_hostile_texts_cannot_leave_the_block_of_data(url: str) -> None:
 
 
 def test_comparing(url: str) -> None:
-    answer = httpx.get(f"{url}/compare", params={"run": ["one", "more/two", "one", "none"]})
+    answer = web.get(f"{url}/compare", params={"run": ["one", "more/two", "one", "none"]})
     found = embedded(answer.text)
     assert [run["name"] for run in found["runs"]] == ["one", "more/two"]
     assert set(found["colors"]) == {"left", "right", "<i>odd</i>", "flaky"}
     assert all(run["chart"]["pooled"]["vendi"][-1] for run in found["runs"])
-    assert httpx.get(f"{url}/curves?run=one").json()["runs"][0]["name"] == "one"
+    assert web.get(f"{url}/curves?run=one").json()["runs"][0]["name"] == "one"
 
 
 def test_a_run_that_is_not_there(url: str) -> None:
     for path in ("run/none", "state/none", "events/none", "image/1/none", "image/1/one"):
-        assert httpx.get(f"{url}/{path}").status_code == 404
-    page = httpx.get(f"{url}/run/<b>", headers={"accept": "text/html"})
+        assert web.get(f"{url}/{path}").status_code == 404
+    page = web.get(f"{url}/run/<b>", headers={"accept": "text/html"})
     assert page.status_code == 404
     assert "This run does not exist." in page.text
 
 
 def test_a_single_run_can_be_shown_by_itself(runs: Path) -> None:
     with serving(runs / "one") as address:
-        [run] = httpx.get(f"{address}/runs").json()["runs"]
+        [run] = web.get(f"{address}/runs").json()["runs"]
         assert run["name"] == "."
-        assert embedded(httpx.get(f"{address}/run/").text)["samples"] == 60
+        assert embedded(web.get(f"{address}/run/").text)["samples"] == 60
 
 
 def test_images_are_shown_and_only_images(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_images_are_shown_and_only_images(tmp_path: Path) -> None:
         for ticket, name in enumerate(names):
             database.execute("UPDATE samples SET image = ? WHERE ticket = ?", (name, ticket))
     with serving(tmp_path / "runs") as address:
-        answers = [httpx.get(f"{address}/image/{i}/pictures") for i in range(5)]
+        answers = [web.get(f"{address}/image/{i}/pictures") for i in range(5)]
     assert [answer.status_code for answer in answers] == [200, 404, 404, 404, 404]
     assert answers[0].content == png
     assert answers[0].headers["content-type"] == "image/png"
@@ -164,11 +165,11 @@ def test_images_are_shown_and_only_images(tmp_path: Path) -> None:
 def test_a_report_is_a_strangers_page(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "a", 5, dimension=2)
     with serving(tmp_path) as address:
-        assert not httpx.get(f"{address}/state/a").json()["report"]
-        assert httpx.get(f"{address}/report/a").status_code == 404
+        assert not web.get(f"{address}/state/a").json()["report"]
+        assert web.get(f"{address}/report/a").status_code == 404
         (tmp_path / "a" / "report.html").write_text("<h1>Report</h1>")
-        assert httpx.get(f"{address}/state/a").json()["report"]
-        answer = httpx.get(f"{address}/report/a")
+        assert web.get(f"{address}/state/a").json()["report"]
+        answer = web.get(f"{address}/report/a")
     assert answer.text == "<h1>Report</h1>"
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("sandbox ")
@@ -323,12 +324,12 @@ def test_a_journal_damaged_inside_is_told_in_words(tmp_path: Path) -> None:
     content = journal.read_bytes()
     with serving(tmp_path) as address:
         image = f"{address}/image/{10**22}/run"
-        assert httpx.get(image).status_code == 409
+        assert web.get(image).status_code == 409
         journal.write_bytes(content[: 3 * 4096] + b"\xa5" * (len(content) - 3 * 4096))
-        answer = httpx.get(f"{address}/state/run")
+        answer = web.get(f"{address}/state/run")
         assert answer.status_code == 409
         assert "is corrupt (" in answer.json()["error"]
-        with httpx.stream("GET", f"{address}/events/run", timeout=60) as stream:
+        with web.stream("GET", f"{address}/events/run", timeout=60) as stream:
             told = events_of(stream.iter_lines())
             assert [next(told)[0] for _ in range(2)] == ["trouble", "trouble"]
 
@@ -339,11 +340,11 @@ def test_a_damaged_journal_does_not_hide_the_others(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "journal.sqlite").write_bytes(content)
     with serving(tmp_path) as address:
-        found = {run["name"]: run for run in httpx.get(f"{address}/runs").json()["runs"]}
+        found = {run["name"]: run for run in web.get(f"{address}/runs").json()["runs"]}
         assert found["good"]["status"]["name"] == "unfinished"
         assert found["torn"]["status"]["name"] == found["empty"]["status"]["name"] == "unreadable"
-        assert httpx.get(f"{address}/run/torn").status_code == 409
-        curves = httpx.get(f"{address}/curves?run=torn&run=good").json()["runs"]
+        assert web.get(f"{address}/run/torn").status_code == 409
+        curves = web.get(f"{address}/curves?run=torn&run=good").json()["runs"]
         assert [curve["status"]["name"] for curve in curves] == ["unreadable", "unfinished"]
 
 
@@ -354,7 +355,7 @@ def test_a_hundred_runs(tmp_path: Path) -> None:
         (tmp_path / f"run {i}").mkdir()
         (tmp_path / f"run {i}" / "journal.sqlite").write_bytes(content)
     with serving(tmp_path) as address:
-        found = httpx.get(f"{address}/runs", timeout=60).json()["runs"]
+        found = web.get(f"{address}/runs", timeout=60).json()["runs"]
         assert {run["samples"] for run in found} == {300}
         assert len({run["name"] for run in found}) == 100
 
@@ -364,7 +365,7 @@ def test_a_run_of_a_hundred_thousand_samples_answers_within_200_ms(tmp_path: Pat
     write_long_journal(tmp_path / "long", 100_000)
     first, later = [], []
     for _ in range(5):
-        with serving(tmp_path) as address, httpx.Client() as browser:
+        with serving(tmp_path) as address, web.Client() as browser:
             browser.get(f"{address}/static/run.js")  # all is warm, the run was never looked at
             for times in (first, later):
                 begin = time.perf_counter()
@@ -672,7 +673,7 @@ def test_events_follow_a_run_of_another_process_to_its_end(tmp_path: Path) -> No
         wait_until(lambda: (tmp_path / "runs" / "live" / "journal.sqlite").exists())
         with (
             serving(tmp_path / "runs") as address,
-            httpx.stream("GET", f"{address}/events/live", timeout=60) as stream,
+            web.stream("GET", f"{address}/events/live", timeout=60) as stream,
         ):
             assert stream.headers["content-type"].startswith("text/event-stream")
             whole: dict[str, Any] = {}
@@ -698,7 +699,7 @@ def test_the_stream_says_when_the_run_is_gone(tmp_path: Path) -> None:
     write_long_journal(tmp_path / "run", 10, dimension=2)
     with (
         serving(tmp_path) as address,
-        httpx.stream("GET", f"{address}/events/run", timeout=60) as stream,
+        web.stream("GET", f"{address}/events/run", timeout=60) as stream,
     ):
         told = events_of(stream.iter_lines())
         assert next(told)[0] == "state"
@@ -721,10 +722,10 @@ def test_stop_and_resume(tmp_path: Path) -> None:
     with serving(tmp_path / "runs") as url:
 
         def state() -> Any:
-            return httpx.get(f"{url}/state/a run").json()
+            return web.get(f"{url}/state/a run").json()
 
         def post(action: str) -> httpx.Response:
-            return httpx.post(f"{url}/{action}/a run", headers=from_page(url))
+            return web.post(f"{url}/{action}/a run", headers=from_page(url))
 
         wait_until(lambda: (folder / "journal.sqlite").exists() and state()["samples"] > 5)
         assert state()["status"]["can_stop"]
@@ -771,15 +772,15 @@ def test_a_second_stop_stops_at_once(tmp_path: Path) -> None:
     with serving(tmp_path / "runs") as url:
 
         def state() -> Any:
-            return httpx.get(f"{url}/state/slow").json()
+            return web.get(f"{url}/state/slow").json()
 
         wait_until(lambda: (folder / "journal.sqlite").exists() and state()["status"]["can_stop"])
         address = f"{url}/stop/slow"
-        assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 409
-        assert httpx.post(address, headers=from_page(url)).json()["name"] == "stopping"
-        assert httpx.post(address, headers=from_page(url)).status_code == 409
+        assert web.post(f"{address}?now", headers=from_page(url)).status_code == 409
+        assert web.post(address, headers=from_page(url)).json()["name"] == "stopping"
+        assert web.post(address, headers=from_page(url)).status_code == 409
         assert state()["status"]["can_stop_now"]
-        assert httpx.post(f"{address}?now", headers=from_page(url)).status_code == 200
+        assert web.post(f"{address}?now", headers=from_page(url)).status_code == 200
         assert process.wait(20) == 130
         wait_until(lambda: state()["status"]["name"] == "unfinished")
 
@@ -795,10 +796,10 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path) -> None:
     process.wait(30)
     (tmp_path / "study" / "dashboard_arms.py").unlink()
     with serving(tmp_path / "runs") as url:
-        assert httpx.post(f"{url}/resume/a", headers=from_page(url)).status_code == 200
+        assert web.post(f"{url}/resume/a", headers=from_page(url)).status_code == 200
 
         def state() -> Any:
-            return httpx.get(f"{url}/state/a").json()
+            return web.get(f"{url}/state/a").json()
 
         wait_until(lambda: state()["status"]["name"] == "trouble")
         assert "genmix resume exited with code 2" in state()["status"]["reason"]
@@ -811,7 +812,7 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path) -> None:
 
 def test_every_answer_carries_a_strict_policy(url: str) -> None:
     for path in ("", "runs", "run/one", "compare", "static/run.js", "run/none", "state/one"):
-        headers = httpx.get(f"{url}/{path}").headers
+        headers = web.get(f"{url}/{path}").headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src 'self';" in policy
@@ -822,7 +823,7 @@ def test_every_answer_carries_a_strict_policy(url: str) -> None:
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
         assert "access-control-allow-origin" not in headers
-    page = httpx.get(url).text
+    page = web.get(url).text
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", page)
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"\s(on\w+|style)=", markup)
@@ -848,7 +849,7 @@ def test_every_answer_carries_a_strict_policy(url: str) -> None:
     ],
 )
 def test_only_our_own_names_are_answered(url: str, host: str, status: int) -> None:
-    assert httpx.get(f"{url}/runs", headers={"host": host}).status_code == status
+    assert web.get(f"{url}/runs", headers={"host": host}).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -870,8 +871,8 @@ def test_only_our_own_page_changes_something(
     url: str, headers: dict[str, str], status: int
 ) -> None:
     sent = {name: value.format(url=url) for name, value in headers.items()}
-    assert httpx.post(f"{url}/stop/one", headers=sent).status_code == status
-    assert httpx.get(f"{url}/stop/one", headers=sent).status_code == 405
+    assert web.post(f"{url}/stop/one", headers=sent).status_code == status
+    assert web.get(f"{url}/stop/one", headers=sent).status_code == 405
 
 
 TOKEN = "a token, hard to guess: äöü"
@@ -885,19 +886,19 @@ def guarded(runs: Path) -> Iterator[str]:
 
 def test_without_the_token_nothing_is_shown(guarded: str) -> None:
     for path in ("", "runs", "run/one", "state/one", "events/one", "compare?run=one", "nowhere"):
-        answer = httpx.get(f"{guarded}/{path}")
+        answer = web.get(f"{guarded}/{path}")
         assert answer.status_code == 401
         assert "vendi" not in answer.text
-    page = httpx.get(guarded, headers={"accept": "text/html"})
+    page = web.get(guarded, headers={"accept": "text/html"})
     assert page.status_code == 401
     assert 'type="password"' in page.text
-    assert httpx.get(f"{guarded}/static/style.css").status_code == 200
+    assert web.get(f"{guarded}/static/style.css").status_code == 200
     for headers in ({}, from_page(guarded)):
-        assert httpx.post(f"{guarded}/stop/one", headers=headers).status_code in (401, 403)
+        assert web.post(f"{guarded}/stop/one", headers=headers).status_code in (401, 403)
 
 
 def test_the_token_opens_the_door_once_and_leaves_the_address(guarded: str) -> None:
-    with httpx.Client() as browser:
+    with web.Client() as browser:
         answer = browser.get(f"{guarded}/compare", params={"token": TOKEN, "run": "one"})
         assert answer.status_code == 303
         assert answer.headers["location"] == "/compare?run=one"
@@ -911,24 +912,24 @@ def test_the_token_opens_the_door_once_and_leaves_the_address(guarded: str) -> N
         assert browser.post(f"{guarded}/stop/one", headers=foreign).status_code == 403
         assert browser.post(f"{guarded}/stop/one").status_code == 403
     for other in (TOKEN[:-1], TOKEN + "x", "", TOKEN.upper()):
-        assert httpx.get(f"{guarded}/runs", params={"token": other}).status_code == 401
+        assert web.get(f"{guarded}/runs", params={"token": other}).status_code == 401
     name = cookie.partition("=")[0]
     for value in ("", "0" * 64, TOKEN.encode().hex()):
         headers = {"cookie": f"{name}={value}"}
-        assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 401
+        assert web.get(f"{guarded}/runs", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize("other", ['x={"a":1}', "foo[bar]=1", "theme=a b", "k\xe9=1"])
 def test_cookies_of_others_do_not_lock_one_out(guarded: str, other: str) -> None:
-    answer = httpx.get(f"{guarded}/runs", params={"token": TOKEN})
+    answer = web.get(f"{guarded}/runs", params={"token": TOKEN})
     ours = answer.headers["set-cookie"].partition(";")[0]
     headers = {"cookie": f"{other}; {ours}".encode("latin-1")}
-    assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 200
+    assert web.get(f"{guarded}/runs", headers=headers).status_code == 200
 
 
 def test_a_forged_host_opens_nothing(guarded: str) -> None:
     for host in ("127.0.0.1:1/static/?", "[::1]/static/?"):
-        assert httpx.get(f"{guarded}/runs", headers={"host": host}).status_code == 421
+        assert web.get(f"{guarded}/runs", headers={"host": host}).status_code == 421
 
 
 def test_the_path_that_is_routed_by_counts(monkeypatch: pytest.MonkeyPatch, guarded: str) -> None:
@@ -936,24 +937,24 @@ def test_the_path_that_is_routed_by_counts(monkeypatch: pytest.MonkeyPatch, guar
     from starlette.requests import Request
 
     monkeypatch.setattr(Request, "url", URL("http://127.0.0.1/static/"))  # as a forged Host made it
-    assert httpx.get(f"{guarded}/runs").status_code == 401
-    answer = httpx.get(f"{guarded}/run/a%3Fb%20c", params={"token": TOKEN})
+    assert web.get(f"{guarded}/runs").status_code == 401
+    answer = web.get(f"{guarded}/run/a%3Fb%20c", params={"token": TOKEN})
     assert answer.headers["location"] == "/run/a%3Fb%20c"
 
 
 def test_a_program_sends_the_token_itself(guarded: str) -> None:
     headers = {"authorization": f"Bearer {TOKEN}".encode()}
-    assert httpx.get(f"{guarded}/runs", headers=headers).status_code == 200
+    assert web.get(f"{guarded}/runs", headers=headers).status_code == 200
     with serving(Path.cwd(), token="plain") as address:
         headers = {"authorization": b"Bearer plain"}
-        assert httpx.get(f"{address}/runs", headers=headers).status_code == 200
-        assert httpx.post(f"{address}/stop/x", headers=headers).status_code == 404
+        assert web.get(f"{address}/runs", headers=headers).status_code == 200
+        assert web.post(f"{address}/stop/x", headers=headers).status_code == 404
         wrong = {"authorization": "Bearer plaim"}
-        assert httpx.get(f"{address}/runs", headers=wrong).status_code == 401
+        assert web.get(f"{address}/runs", headers=wrong).status_code == 401
 
 
 def test_logging_in(guarded: str) -> None:
-    with httpx.Client() as browser:
+    with web.Client() as browser:
         address, headers = f"{guarded}/login", from_page(guarded)
         assert browser.post(address, data={"token": "no"}, headers=headers).status_code == 401
         assert browser.post(address, data={"token": TOKEN}).status_code == 403
@@ -1006,7 +1007,7 @@ def test_nothing_outside_the_folder_can_be_reached(tmp_path: Path, path: str) ->
         tmp_path / "outside" / "journal.sqlite"
     )
     with serving(tmp_path / "runs") as url:
-        assert [run["name"] for run in httpx.get(f"{url}/runs").json()["runs"]] == ["inside"]
+        assert [run["name"] for run in web.get(f"{url}/runs").json()["runs"]] == ["inside"]
         host, port = url.removeprefix("http://").split(":")
         answer = raw_get(host, int(port), path)  # as it is: httpx would tidy it up
     assert b" 404 " in answer.split(b"\r\n")[0] + b" "
@@ -1067,7 +1068,7 @@ def test_the_command_serves_until_ctrl_c(runs: Path) -> None:
     assert process.stdout is not None
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
-    with httpx.stream("GET", f"{url}events/one", timeout=30) as stream:  # does not keep it alive
+    with web.stream("GET", f"{url}events/one", timeout=30) as stream:  # does not keep it alive
         assert next(events_of(stream.iter_lines()))[0] == "state"
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
