@@ -94,7 +94,7 @@ def _layers(
     for sign, weight in (("==", "bold"), ("!=", "normal")):
         selected = base.transform_filter(f"datum.kind {sign} 'mixture'")
         marks = selected.mark_text(fontWeight=weight, **font)
-        layers.append(marks.encode(names, at("top"), text="value:N"))
+        layers.append(marks.encode(names, at("top"), altair().Text("value:N")))
     return layers
 
 

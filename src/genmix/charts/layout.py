@@ -51,9 +51,9 @@ def panel(layers: Iterable[Any], width: int, height: int, title: str) -> Any:
     name = (
         chart_of([{"title": lines}])
         .mark_text(align="left", baseline="alphabetic", **font)
-        .encode(x=alt.value(0), y=alt.value(-above), text="title:N")
+        .encode(alt.XValue(0), alt.YValue(-above), alt.Text("title:N"))
     )
-    return alt.layer(*layers, *([name] if title else [])).properties(width=width, height=height)
+    return alt.layer(*layers, *([name] if title else []), width=width, height=height)
 
 
 def page(
@@ -61,11 +61,14 @@ def page(
 ) -> VConcatChart:
     """Arrange panels in rows of ``columns``, each with its own axes; add a legend if there are entries."""
     alt = altair()
-    grid = alt.concat(*panels, columns=columns, spacing={"row": GAP, "column": GAP})
-    grid = grid.resolve_scale(x="independent", y="independent", color="independent")
+    apart = alt.Resolve(scale={"x": "independent", "y": "independent", "color": "independent"})
+    grid = alt.concat(*panels, columns=columns, spacing={"row": GAP, "column": GAP}, resolve=apart)
     width = PAGE if columns > 1 else PAGE / 2 - 8
     below = [legend(entries, shape, width)] if entries else []
-    chart: VConcatChart = alt.vconcat(grid, *below, center=True, spacing=10).configure(**theme())
+    # Everything is passed to the constructors, because each method of a chart copies all of it.
+    chart: VConcatChart = alt.vconcat(
+        grid, *below, center=True, spacing=10, config=alt.Config(**theme())
+    )
     return chart
 
 
@@ -110,11 +113,10 @@ def legend(entries: Mapping[str, Style], shape: Shape, width: float) -> Any:
     base = chart_of([_positions(entry, shape) for entry in placed])
     y = alt.Y("y:Q", scale=None, axis=None)
     labels = base.mark_text(align="left", baseline="middle", fontSize=MIDDLE, color=INK).encode(
-        alt.X("text:Q", scale=None, axis=None), y, text="label:N"
+        alt.X("text:Q", scale=None, axis=None), y, alt.Text("label:N")
     )
-    return alt.layer(*_symbols(base, y, shape), labels).properties(
-        width=round(widest), height=LEGEND_ROW * len(rows)
-    )
+    size = {"width": round(widest), "height": LEGEND_ROW * len(rows)}
+    return alt.layer(*_symbols(base, y, shape), labels, **size)
 
 
 def _symbols(base: Any, y: Any, shape: Shape) -> list[Any]:

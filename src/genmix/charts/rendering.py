@@ -51,28 +51,36 @@ def save(
             raise InputError(
                 f"{name!r} is not a chart format; choose from {', '.join(converters)}."
             )
-    content = {name: render_chart(chart, name) for name in formats}
+    drawing = _svg(chart)  # the slow step, shared by all formats
+    content = {name: converters[name](drawing) for name in formats}
     stem = Path(stem)
     make_folder(stem.parent)
     targets = [stem.with_name(f"{stem.name}.{name}") for name in content]
-    for target, drawing in zip(targets, content.values(), strict=True):
+    for target, data in zip(targets, content.values(), strict=True):
         with draft_of(target) as draft:
-            draft.write_bytes(drawing)
+            draft.write_bytes(data)
     return targets
 
 
 def render_chart(chart: Any, name: str) -> bytes:
     """Render the chart as ``pdf``, ``png`` or ``svg``."""
+    return _converters()[name](_svg(chart))
+
+
+def _svg(chart: Any) -> str:
     version = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    return _converters()[name](without_forbidden(chart.to_dict()), version)
+    spec = without_forbidden(chart.to_dict())
+    return str(_vl_convert().vegalite_to_svg(spec, vl_version=version))
 
 
-def _converters() -> dict[str, Callable[[Any, str], bytes]]:
-    convert = require("vl_convert", extra="paper", what="saving a chart")
+def _converters() -> dict[str, Callable[[str], bytes]]:
+    convert = _vl_convert()
     return {
-        "pdf": lambda spec, version: bytes(convert.vegalite_to_pdf(spec, vl_version=version)),
-        "png": lambda spec, version: bytes(
-            convert.vegalite_to_png(spec, vl_version=version, scale=PNG_SCALE)
-        ),
-        "svg": lambda spec, version: convert.vegalite_to_svg(spec, vl_version=version).encode(),
+        "pdf": lambda svg: bytes(convert.svg_to_pdf(svg)),
+        "png": lambda svg: bytes(convert.svg_to_png(svg, scale=PNG_SCALE)),
+        "svg": lambda svg: svg.encode(),
     }
+
+
+def _vl_convert() -> Any:
+    return require("vl_convert", extra="paper", what="saving a chart")
