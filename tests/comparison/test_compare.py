@@ -82,13 +82,13 @@ def test_the_oracle_has_no_regret_and_the_best_score(usual: Comparison) -> None:
 
 @pytest.mark.parametrize("policy", ["Mixture-Greedy", "Mixture-OGD"])
 def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds(policy: str) -> None:
-    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=4, rounds=400)
+    plan = plan_of(gx.RKE(gx.Cosine()), ["mixture-greedy", "mixture-ogd"], repeats=2, rounds=400)
     best = plan.best
     exact = []
-    for repeat in range(4):
+    for repeat in range(2):
         drawn = draws(plan, plan.variants[policy], repeat)
         exact.append(sum(best.function.value(draw.mixture) - best.loss for draw in drawn))
-    runs = [run_trial(plan, policy, repeat) for repeat in range(4)]
+    runs = [run_trial(plan, policy, repeat) for repeat in range(2)]
     found = Comparison(plan, runs).regret(policy)[:, -1]
     assert found.mean() == pytest.approx(np.mean(exact), rel=0.05)
 
@@ -141,9 +141,9 @@ def test_repeats_differ(usual: Comparison) -> None:
 def test_what_is_learnt_may_differ_from_what_is_scored() -> None:
     kernel = gx.Cosine()
     policies = {"plain": gx.Variant(), "other": gx.Variant(objective=gx.RKE(kernel, unbiased=True))}
-    found = small(policies=policies)
+    found = small(policies=policies, budget=60)
     assert not np.array_equal(found.pooled("plain"), found.pooled("other"))
-    again = small(policies={"other": policies["other"]})
+    again = small(policies={"other": policies["other"]}, budget=60)
     assert np.array_equal(again.pooled("other"), found.pooled("other"))
 
 
@@ -202,7 +202,7 @@ def vendi_alone() -> Comparison:
     return compare(WORLD, objective=gx.Vendi(), workers=1, **GREEDY_ONLY)
 
 
-@pytest.mark.parametrize("constant", [-3.0, 0.0, 3.0])
+@pytest.mark.parametrize("constant", [-3.0, 3.0, pytest.param(0.0, marks=pytest.mark.drill)])
 def test_how_near_a_sum_is_does_not_depend_on_where_its_loss_begins(
     constant: float, vendi_alone: Comparison
 ) -> None:
@@ -251,7 +251,7 @@ def test_an_arm_that_another_can_replace_is_not_locked_out() -> None:
     eye = np.eye(6)
     twins = World("twins", {"a": eye[:2], "b": eye[:2], "c": eye[2:]})
     found = compare(
-        twins, ["mixture-greedy"], 4, objective=gx.Vendi(), budget=200, warm_start=2, workers=1
+        twins, ["mixture-greedy"], 2, objective=gx.Vendi(), budget=120, warm_start=2, workers=1
     )
     assert found.plan.best.active == ("c",)
     assert found.outcomes["Mixture-Greedy"].locked_out == 0
@@ -302,7 +302,7 @@ def test_a_mixture_beats_its_arms_where_they_complement_each_other() -> None:
         ["mixture-greedy", "mixture-oracle", "one-arm-oracle", "one-arm-greedy"],
         5,
         objective=gx.FrechetDistance(world.reference),
-        budget=200,
+        budget=120,
         workers=1,
     )
     assert found.is_better("Mixture oracle", "One-arm oracle")
@@ -418,9 +418,9 @@ def write_study(folder: Path, **more: Any) -> Path:
 
 
 def test_a_study_file(tmp_path: Path) -> None:
-    found = compare(write_study(tmp_path), repeats=2, workers=1)
+    found = compare(write_study(tmp_path), ["uniform"], 2, workers=1)
     direct = compare(
-        WORLD, repeats=2, workers=1, budget=120, warm_start=4, objective=OBJECTIVES["KD"]
+        WORLD, ["uniform"], 2, workers=1, budget=120, warm_start=4, objective=OBJECTIVES["KD"]
     )
     assert found.best_score == pytest.approx(direct.best_score)
     assert found.plan.options.rounds == 120
@@ -442,7 +442,7 @@ def test_arrays_and_plain_data(tmp_path: Path) -> None:
     for arm in content["arms"].values():
         arm["path"] = str(tmp_path / arm["path"])
     content["reference"] = str(tmp_path / "reference.npy")
-    assert compare(content, repeats=2, workers=1).repeats == 2
+    assert compare(content, ["uniform"], 2, workers=1).repeats == 2
 
 
 @pytest.mark.parametrize(
@@ -548,19 +548,21 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_prints_and_leaves_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_study(tmp_path)
-    done = command("study.yaml", "--repeats", "2", "--workers", "2", folder=tmp_path)
+    write_study(tmp_path, budget={"samples": 40})
+    given = ["study.yaml", "--repeats", "2", "--workers", "2"]
+    done = command(*given, "--no-figures", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Mixture-Greedy − Mixture-UCB" in done.stdout
     assert "comparing 10/10" in done.stderr
     place = tmp_path / "comparisons" / "study"
-    for name in ("curves.parquet", "summary.json", "pooled.pdf", "overview.png", "shares.png"):
-        assert (place / name).stat().st_size > 0
+    tables = {"curves.parquet", "shares.parquet", "summary.json", "runs"}
+    assert {path.name for path in place.iterdir()} == tables
     monkeypatch.chdir(tmp_path)
-    arguments = ["compare", "study.yaml", "--repeats", "2", "--json", "--no-figures"]
-    again = CliRunner().invoke(app, arguments)
+    again = CliRunner().invoke(app, ["compare", *given, "--json"])
     assert json.loads(again.stdout)["repeats"] == 2
     assert "comparing 10/10" in again.stderr
+    for name in (*tables, "pooled.pdf", "overview.png", "shares.png"):
+        assert (place / name).stat().st_size > 0
 
 
 def test_the_command_refuses_in_one_sentence(

@@ -12,13 +12,16 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import genmix as gx
 from genmix.comparison import plan as plan_module
+from genmix.comparison import processes
 from genmix.comparison.compare import compare
 from genmix.comparison.plan import Plan
 from genmix.comparison.processes import run_jobs
@@ -34,16 +37,27 @@ from tests.support.small_comparisons import (
     stored_trials,
 )
 
+STOPPABLE = {"repeats": 3, "budget": 60}
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """All trials of this comparison, run in this process."""
+    folder = tmp_path_factory.mktemp("complete")
+    small(**STOPPABLE, out=folder)
+    return stored_trials(folder)
+
+
 # -- the same results --------------------------------------------------------------------------------
 
 
-def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
-    made = {}
-    for workers in (1, 2, 3):
-        small(workers=workers, out=tmp_path / str(workers))
-        made[workers] = stored_trials(tmp_path / str(workers))
-    assert len(made[1]) == 15
-    assert made[1] == made[2] == made[3]
+@pytest.mark.parametrize("workers", [3, pytest.param(2, marks=pytest.mark.drill)])
+def test_results_do_not_depend_on_the_number_of_processes(
+    tmp_path: Path, complete: dict[str, str], workers: int
+) -> None:
+    small(**STOPPABLE, workers=workers, out=tmp_path)
+    assert len(complete) == 15
+    assert stored_trials(tmp_path) == complete
 
 
 def test_a_plan_is_the_same_in_another_process() -> None:
@@ -58,7 +72,7 @@ def test_a_plan_is_the_same_in_another_process() -> None:
 
 
 def test_a_policy_of_ones_own_is_compared_in_other_processes() -> None:
-    found = small(policies={"greedy": gx.MixtureGreedy(), "own": FirstArm()}, workers=2)
+    found = small(policies={"uniform": gx.Uniform(), "own": FirstArm()}, repeats=2, workers=2)
     assert found.counts("own")[0, -1].tolist() == [108, 4, 4, 4]
 
 
@@ -66,8 +80,26 @@ def test_a_kernel_of_ones_own_too() -> None:
     def laplace(x: Any, y: Any) -> Any:
         return np.exp(-np.abs(x[:, None, :] - y[None, :, :]).sum(axis=2))
 
-    found = small(objective=gx.RKE(laplace), policies=["mixture-greedy"], repeats=2, workers=2)
+    found = small(
+        objective=gx.RKE(laplace), policies=["mixture-greedy"], repeats=2, budget=40, workers=2
+    )
     assert found.pooled("Mixture-Greedy").shape[0] == 2
+
+
+def test_thread_pools_are_looked_up_again_after_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = []
+
+    class Controller(ThreadpoolController):
+        def __init__(self) -> None:
+            lookups.append(self)
+            super().__init__()
+
+    monkeypatch.setattr(processes, "ThreadpoolController", Controller)
+    for late in ("imported late", "imported late", "imported later"):
+        monkeypatch.setitem(sys.modules, late, ModuleType(late))
+        with threadpool_limits(2), processes.one_thread():
+            assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert len(lookups) == 2
 
 
 SCRIPT = """
@@ -126,7 +158,7 @@ def progress(done, total):
     if done >= 4:
         os.kill(os.getpid(), int(sys.argv[2]))
 
-gx.compare(modes(3), repeats=5, objective=gx.RKE(gx.Cosine()), budget=120, warm_start=4, workers=2,
+gx.compare(modes(3), repeats=3, objective=gx.RKE(gx.Cosine()), budget=60, warm_start=4, workers=2,
            out=sys.argv[1], progress=progress)
 """
 
@@ -134,13 +166,6 @@ gx.compare(modes(3), repeats=5, objective=gx.RKE(gx.Cosine()), budget=120, warm_
 def reset_interrupts() -> None:
     """A shell starts background jobs with SIGINT ignored, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("complete")
-    small(repeats=5, out=folder)
-    return stored_trials(folder)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -155,7 +180,7 @@ def test_a_comparison_that_was_stopped_continues(
     assert stopped.returncode != 0
     done = stored_trials(tmp_path)
     assert 4 <= len(done) < len(complete)
-    small(repeats=5, out=tmp_path)
+    small(**STOPPABLE, out=tmp_path)
     assert stored_trials(tmp_path) == complete
     assert done.items() <= complete.items()
 
@@ -287,7 +312,8 @@ def die(shared: Any, job: Any) -> None:
 def test_a_killed_worker_ends_in_a_sentence() -> None:
     with pytest.raises(gx.GenmixError, match="a worker process was killed"):
         list(run_jobs(die, None, range(2), 2))
-    assert small(workers=2, repeats=1).repeats == 1  # new workers take its place
+    again = run_jobs(slow_square, None, range(2), 2)  # new workers take their place
+    assert sorted(again) == [(0, 0), (1, 1)]
 
 
 def test_files_in_the_way_end_in_a_sentence(tmp_path: Path) -> None:
@@ -362,7 +388,7 @@ def test_a_relative_folder_is_that_of_the_caller(
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        small(out="found", workers=2)
+        small(out="found", policies=["uniform"], repeats=2, workers=2)
         assert list((tmp_path / name / "found" / "runs").iterdir())
 
 

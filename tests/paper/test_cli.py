@@ -36,6 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+ONE = ("--workers", "1")
+"""Without other processes, which take a second each to start."""
+
+
 def invoke(*arguments: str) -> Result:
     return runner.invoke(app, ["paper", *arguments])
 
@@ -123,7 +127,7 @@ def test_what_is_made_is_kept(folder: Path) -> None:
     assert first.exit_code == 0, first.stderr
     parquet = folder / "paper" / TABLE / "innovation.parquet"
     before = parquet.stat().st_mtime_ns
-    again = invoke(TABLE, "--quick", "--workers", "1")
+    again = invoke(TABLE, "--quick", *ONE)
     assert "already exists" in again.stderr
     assert again.stdout == first.stdout
     assert parquet.stat().st_mtime_ns == before
@@ -177,7 +181,7 @@ def test_rows_may_lack_columns(folder: Path) -> None:
 
 
 def test_json_tells_of_every_item(folder: Path) -> None:
-    result = invoke(TABLE, TABLE, "--quick", "--json")
+    result = invoke(TABLE, TABLE, "--quick", "--json", *ONE)
     (told,) = json.loads(result.stdout)
     assert told["name"] == TABLE
     assert told["kept"] is False
@@ -188,7 +192,7 @@ def test_json_tells_of_every_item(folder: Path) -> None:
 
 
 def test_a_figure_is_drawn(folder: Path) -> None:
-    result = invoke("fig-fd-bars", "--quick", "--json")
+    result = invoke("fig-fd-bars", "--quick", "--json", *ONE)
     assert result.exit_code == 0, result.stderr
     (told,) = json.loads(result.stdout)
     assert told["files"][2:] == ["fd-bars.pdf", "fd-bars.png", "README.md"]
@@ -204,7 +208,7 @@ def test_features_are_taken_where_they_are(folder: Path) -> None:
         place = folder / "features" / "dogs" / f"reps_{breed}_dinov2_nimage-8_test.npz"
         place.parent.mkdir(parents=True, exist_ok=True)
         np.savez(place, reps=np.repeat(np.eye(2)[[i]], 8, 0), hparams={"a": 1})
-    result = invoke(TABLE, "--quick", "--features", "features")
+    result = invoke(TABLE, "--quick", "--features", "features", *ONE)
     assert result.exit_code == 0, result.stderr
     assert "The data are the same as above for Dogs" in result.stdout
     rows = pq.read_table(folder / "paper" / TABLE / "innovation.parquet").to_pylist()
@@ -218,9 +222,9 @@ def test_worlds_come_from_the_option_or_the_variable(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert "nowhere" in refused(TABLE, "--quick", "--worlds", "nowhere")
     monkeypatch.setenv("GENMIX_WORLDS", str(folder / "worlds"))
-    assert invoke(TABLE, "--quick").exit_code == 0
+    assert invoke(TABLE, "--quick", *ONE).exit_code == 0
     monkeypatch.delenv("GENMIX_WORLDS")
-    done = invoke(TABLE, "--quick", "--worlds", str(folder / "worlds"), "--out", "o")
+    done = invoke(TABLE, "--quick", "--worlds", str(folder / "worlds"), "--out", "o", *ONE)
     assert done.exit_code == 0
 
 
@@ -251,7 +255,7 @@ def test_one_item_that_cannot_be_made_does_not_stop_the_others(
 
     broken = Item("broken", "t", "n", "s", "", fail)
     monkeypatch.setitem(ITEMS, "broken", broken)
-    result = invoke("broken", TABLE, "--quick")
+    result = invoke("broken", TABLE, "--quick", *ONE)
     assert result.exit_code == 2
     assert "genmix: broken: there is no such thing: look elsewhere." in result.stderr
     assert (folder / "paper" / TABLE / "settings.json").is_file()
@@ -263,7 +267,7 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     monkeypatch.setitem(ITEMS, "long", Item("long", "t", "n", "s", "", stop))
-    result = invoke(TABLE, "long", "--quick")
+    result = invoke(TABLE, "long", "--quick", *ONE)
     assert result.exit_code == 130
     assert "continue with long" in result.stderr
     assert (folder / "paper" / TABLE / "settings.json").is_file()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from genmix.paper import (
 from genmix.paper.comparisons import RECORDED, gain_table, paired_gain, verdict_counts
 from genmix.paper.items import fingerprint, write_item
 
-ARMS = ("one", "two", "three")
+ARMS = ("one", "two")
 
 RENDERED = ("fig-birds", "fig-fd-bars", "fidelity", "beyond-draw")
 """One item for each kind of chart: curves, bars, sweeps, intervals."""
@@ -38,7 +39,7 @@ RENDERED = ("fig-birds", "fig-fd-bars", "fidelity", "beyond-draw")
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The names of the recorded worlds with three small clouds each."""
+    """The names of the recorded worlds with two small clouds each."""
     folder = tmp_path_factory.mktemp("worlds")
     rng = np.random.default_rng(0)
     for name in RECORDED:
@@ -55,7 +56,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file = {"file": f"{encoder}.npz", "name": f"the {encoder}", "dimension": 6}
             encoders[encoder] = file
         card = {"name": name, "note": "clouds", "arms": ARMS, "encoders": encoders}
-        card["costs"] = {"one": 1.0, "two": 2.0, "three": 5.0}
+        card["costs"] = {"one": 1.0, "two": 5.0}
         card["cost_unit"] = "pence"
         (folder / name / "world.json").write_text(json.dumps(card), "utf-8")
     return folder
@@ -64,11 +65,13 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def least(worlds: Path) -> Iterator[None]:
     """The smallest sizes at which every part of an item is still made."""
-    two_worlds = [load_world("fashion", worlds), modes(3, arms=2, d=6)]
+    cards = World("cards", modes(3, arms=2, d=6).arms)
+    two_worlds = [load_world("fashion", worlds), cards]  # with a reference and without
     sizes = [
-        (comparisons, "QUICK_ROUNDS", 20),
+        (comparisons, "QUICK_ROUNDS", 14),
         (comparisons, "QUICK_REPEATS", 2),
-        (beyond_paper, "QUICK_ROUNDS", 64),
+        (comparisons, "Options", partial(Options, points=6)),
+        (beyond_paper, "QUICK_ROUNDS", 43),
         (beyond_paper, "QUICK_REPEATS", 2),
         (beyond_paper, "PRICES", (0.0, 1.0)),
         (beyond_paper, "all_worlds", lambda settings: two_worlds),
@@ -76,7 +79,7 @@ def least(worlds: Path) -> Iterator[None]:
         (ablations, "FREQUENCIES", (8, 16)),
         (solver_ablation, "STEPS", (1, 4, 16)),
         (solver_ablation, "RATES", (0.1, 1.0)),
-        (solver_ablation, "QUICK_ROUNDS", 18),
+        (solver_ablation, "QUICK_ROUNDS", 14),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for module, name, value in sizes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from genmix.comparison.comparison import Comparison
+from genmix.comparison.plan import Options
 from genmix.paper import ITEMS, Settings, comparisons, fidelity, markdown
 from genmix.paper.comparisons import all_worlds, gain_table, paired_gain
 from tests.support.paper_worlds import write_worlds
@@ -15,7 +17,7 @@ from tests.support.small_comparisons import OBJECTIVES, small
 
 def test_tables_say_what_must_be_said_of_a_policy() -> None:
     policies = ["mixture-greedy", "mixture-ucb", "frechet-ucb"]
-    distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2)
+    distance = small(policies=policies, objective=OBJECTIVES["FD"], repeats=2, budget=40)
     assert distance.policies == ("Mixture-Greedy", "Mixture-UCB", "FD-UCB")
     for page in (str(distance), markdown.outcome_table(distance) + markdown.tests_table(distance)):
         assert "Mixture-Greedy − Mixture-UCB (extended)" in page
@@ -24,7 +26,7 @@ def test_tables_say_what_must_be_said_of_a_policy() -> None:
     assert "FD-UCB (as published)" in gain_table(
         [paired_gain(distance, "FD", *policies_of(distance))]
     )
-    assert "extended" not in str(small(policies=policies[:2]))
+    assert "extended" not in str(small(policies=policies[:2], budget=40))
 
 
 def policies_of(found: Comparison) -> tuple[str, str]:
@@ -62,6 +64,7 @@ def test_the_page_about_fidelity_has_every_policy(
 ) -> None:
     monkeypatch.setattr(comparisons, "QUICK_ROUNDS", 24)
     monkeypatch.setattr(comparisons, "QUICK_REPEATS", 2)
+    monkeypatch.setattr(comparisons, "Options", partial(Options, points=6))
     monkeypatch.setattr(fidelity, "QUICK_WEIGHTS", (1.0,))
     write_worlds(tmp_path / "worlds")
     settings = Settings(quick=True, worlds=tmp_path / "worlds", out=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,15 @@ REFERENCE = np.concatenate([rows[:30] for rows in CLOUDS])
 ARMS = {f"a{i}": rows for i, rows in enumerate(CLOUDS)}
 DATA = LoadedDataset(World("fashion", ARMS, REFERENCE, "x"), ("ffhq",), False)
 QUICK = Settings(quick=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rates() -> Iterator[tuple[float, ...]]:
+    """Three of the five rates; a drill measures all of them."""
+    every = solver.RATES
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "RATES", (0.001, 0.1, 10.0))
+        yield every
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +81,14 @@ def test_evaluations_are_counted() -> None:
         assert counted.count == 8  # and one for the certificate
         assert counted.value(uniform(3)) == loss.value(uniform(3))
         assert counted.count == 9
+
+
+@pytest.mark.drill
+def test_all_rates_of_the_item_are_measured(
+    rates: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solver, "RATES", rates)
+    test_gaps_are_measured_for_every_rate_and_start(solver.measure_gaps(QUICK, DATA))
 
 
 def test_gaps_are_measured_for_every_rate_and_start(gaps: Rows) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from genmix import __version__
+from genmix.comparison.processes import one_thread
 from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.comparison.worlds import World
 from genmix.core.description import Description, has_missing, to_plain
@@ -63,7 +63,7 @@ class Plan:
         for variant in variants.values():
             if variant.policy is not None:
                 variant.policy.check(arms, arms, variant.objective or objective)
-        with threadpool_limits(1):  # one thread, so that results are identical in every process
+        with one_thread():
             fixed = objective.fix_bandwidths(pools)
             variants = {label: _fix_bandwidths(each, pools) for label, each in variants.items()}
         plan = cls(world, fixed, variants, whole(repeats, "repeats", 1), options)
@@ -89,7 +89,7 @@ class Plan:
     def best(self) -> Mixture:
         """The best mixture of the population, which consists of the pools."""
         world, objective = self.world, _without_corrections(self.objective)
-        with threadpool_limits(1):
+        with one_thread():
             return optimal_mixture(world.arms, objective, world.qualities, world.costs)
 
     @cached_property

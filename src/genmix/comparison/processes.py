@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from genmix.errors import GenmixError, StorageError
 
@@ -143,5 +144,19 @@ def _load(file: str) -> tuple[Job, Any]:
 
 
 def _on_one_thread(function: Job, shared: Any, job: Any) -> Any:
-    with threadpool_limits(1):
+    with one_thread():
         return function(shared, job)
+
+
+# -- threads -----------------------------------------------------------------------------------------
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS and OpenMP to one thread, so that results are identical in every process."""
+    return _libraries(len(sys.modules)).limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Find the thread pools, which takes milliseconds; again only after something was imported."""
+    return ThreadpoolController()

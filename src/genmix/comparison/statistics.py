@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +52,11 @@ def bands(
     return mean, mean - half, mean + half
 
 
+@cache
 def student(degrees: int) -> float:
     """Return the two-sided 95% quantile of Student's t."""
-    stats = require("scipy.stats", "paper", "a confidence interval")
-    return float(stats.t.ppf(0.5 + LEVEL / 2, degrees))
+    special = require("scipy.special", "paper", "a confidence interval")
+    return float(special.stdtrit(degrees, 0.5 + LEVEL / 2))
 
 
 @dataclass(frozen=True)
