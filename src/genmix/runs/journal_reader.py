@@ -23,6 +23,8 @@ from genmix.runs.journal_schema import (
     Entry,
     JournalError,
     JournalStep,
+    Limit,
+    check_schema,
     explained_opening,
     read_error,
     reading_connection,
@@ -55,6 +57,11 @@ class JournalReader:
         return cls._open(folder, reading_connection)
 
     @classmethod
+    def open_limited(cls, folder: Path, limit: Limit) -> Self:
+        """Open a journal that may be hostile; reading raises JournalError when it exceeds a limit."""
+        return cls._open(folder, lambda path: reading_connection(path, limit))
+
+    @classmethod
     def _open(cls, folder: Path, connect: Any) -> Self:
         path = folder / JOURNAL
         if not path.exists():
@@ -65,6 +72,7 @@ class JournalReader:
             journal = cls(connect(path), path)
         try:
             journal._check_format()
+            check_schema(journal._query)
         except JournalError:
             journal.close()
             raise

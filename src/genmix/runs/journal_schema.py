@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from genmix.core.text import quotable
 from genmix.errors import StorageError
 
 JOURNAL = "journal.sqlite"
@@ -99,8 +101,16 @@ NOT_WRITABLE = (
 """SQLite's error codes for when it cannot create the shared-memory file that a reader needs."""
 
 
+OPERATIONS_PER_CHECK = 5000
+"""Steps of SQLite's virtual machine between checks of a time limit; they take less than a millisecond."""
+
+
 class JournalError(StorageError):
     """The journal could not be read or written. Everything committed earlier is safe."""
+
+
+class SlowJournalError(JournalError):
+    """Reading the journal exceeded its time limit."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +147,33 @@ class JournalStep:
 # -- connections -------------------------------------------------------------------------------------
 
 
-def reading_connection(path: Path) -> sqlite3.Connection:
+def reading_connection(path: Path, limit: Limit | None = None) -> sqlite3.Connection:
     """Open for reading; this also works on read-only media, unless a write-ahead log was left there."""
+    settings = ("trusted_schema = OFF", "cell_size_check = ON")
     try:
-        return connect(path, "ro")
+        return connect(path, "ro", *settings, limit=limit)
     except sqlite3.Error as error:
         log = path.with_name(f"{path.name}-wal")
         has_log = log.exists() and log.stat().st_size > 0
         if _code(error) not in NOT_WRITABLE or has_log:
             raise
-    return connect(path, "ro&immutable=1")
+    return connect(path, "ro&immutable=1", *settings, limit=limit)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Limits on reading a journal that may be hostile or corrupt."""
+
+    seconds: float
+    """Maximum time from opening the journal to the end of the last query."""
+    max_bytes: int
+    """Maximum size of one value."""
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        deadline = time.monotonic() + self.seconds
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, OPERATIONS_PER_CHECK)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self.max_bytes)
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * self.seconds)}").close()
 
 
 def writing_connection(path: Path) -> sqlite3.Connection:
@@ -154,16 +181,36 @@ def writing_connection(path: Path) -> sqlite3.Connection:
     return connect(path, "rw", *settings)
 
 
-def connect(path: Path, mode: str, *settings: str) -> sqlite3.Connection:
+def connect(
+    path: Path, mode: str, *settings: str, limit: Limit | None = None
+) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     try:
+        if limit is not None:
+            limit.apply(connection)
         for setting in (*settings, "user_version"):  # the last one makes SQLite read the file
             connection.execute(f"PRAGMA {setting}").fetchall()
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def check_schema(query: Callable[[str], list[Any]]) -> None:
+    """Refuse what can make SQLite compute on reading or writing; genmix writes only plain tables."""
+    found = query(
+        "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
+        " OR sql LIKE 'CREATE VIRTUAL%'"
+        " UNION ALL SELECT 'computed column', c.name FROM sqlite_master AS t,"
+        " pragma_table_xinfo(t.name) AS c WHERE t.type = 'table' AND c.hidden <> 0 LIMIT 1"
+    )
+    for kind, name in found:
+        kind = "virtual table" if kind == "table" else kind
+        raise JournalError(
+            f"The journal contains a {kind} ({quotable(name, most=40)}), which genmix does not write; "
+            "restore it from a backup."
+        )
 
 
 # -- errors ------------------------------------------------------------------------------------------
@@ -183,6 +230,10 @@ def explained_opening(path: Path) -> Iterator[None]:
 
 
 def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> JournalError:
+    if _code(error) == sqlite3.SQLITE_INTERRUPT:
+        return SlowJournalError(
+            f"reading {path} takes too long; it is very large or corrupt, or the disk is slow."
+        )
     if _code(error) in CORRUPT:
         where = _corrupt_page(connection) or error
         return JournalError(f"The journal {path} is corrupt ({where}); restore it from a backup.")
