@@ -10,14 +10,14 @@ import pytest
 
 from genmix.data.samples import Sample
 from genmix.generators import GenerationError
-from genmix.runs.arm import ArmState
+from genmix.runs.arm import ArmState, FinishedCall
 from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import Retries
 from genmix.study.study import Retries as RetrySettings
 
 
 def outcomes_of(generate: Callable[..., Any], count: int) -> list[Any]:
-    """What an arm makes of a batch."""
+    """What an arm makes of a batch, in the order of its requests, and then an extra error, if any."""
 
     class Generator:
         def generate(self, requests: Any) -> Any:
@@ -28,7 +28,12 @@ def outcomes_of(generate: Callable[..., Any], count: int) -> list[Any]:
 
     arm = ArmState("a", Generator(), 1, count, Retries(RetrySettings()))  # type: ignore[arg-type]
     entries = [Entry(i, "a", i, i, 1.0, 1.0) for i in range(count)]
-    return list(asyncio.run(arm.call(entries)).outcomes)
+    events: list[Any] = []
+    asyncio.run(arm.call(entries, events.append))
+    *replies, finished = events
+    assert isinstance(finished, FinishedCall)
+    found = [reply.outcome for reply in sorted(replies, key=lambda reply: reply.entry.id)]
+    return found if finished.extra is None else [*found, finished.extra.outcome]
 
 
 def test_replies_before_an_error_are_kept_and_its_cost_counts_once() -> None:
@@ -46,7 +51,7 @@ def test_the_cost_of_an_error_after_every_reply_is_not_lost() -> None:
         yield 1, Sample(text="b", cost=1.0)
         raise GenerationError("billed anyway.", cost=5.0)
 
-    assert [outcome.cost for outcome in outcomes_of(generate, 2)] == [1.0, 6.0]
+    assert [outcome.cost for outcome in outcomes_of(generate, 2)] == [1.0, 1.0, 5.0]
 
 
 @pytest.mark.parametrize("position", [0, 7, -1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -51,7 +52,9 @@ class OpenAISettings(EncoderSettings):
         None, ge=1, description="Dimension of the embeddings, if the model supports shorter ones."
     )
     batch: int = Field(64, ge=1, le=2048, description="Texts per request.")
-    timeout: float = Field(60.0, gt=0, description="Seconds to wait for a reply.")
+    timeout: float = Field(
+        60.0, gt=0, allow_inf_nan=False, description="Seconds to wait for a reply."
+    )
 
     @field_validator("api_key_env")
     @classmethod
@@ -66,6 +69,11 @@ class OpenAISettings(EncoderSettings):
     @classmethod
     def _check_url(cls, value: str) -> str:
         return checked_url(value).rstrip("/")
+
+    def time_limit(self, samples: int) -> float:
+        """Return the longest time that all requests, with their attempts and waits, can take."""
+        attempts = math.ceil(samples / self.batch) * (len(WAITS) + 1)
+        return attempts * (self.timeout + LONGEST_WAIT)
 
     def build(self, folder: Path) -> OpenAIEncoder:
         return OpenAIEncoder(self)

@@ -30,6 +30,9 @@ class GenerationError(Exception):
         Amount charged even though no usable sample was returned.
     input_tokens, output_tokens : int, optional
         Tokens used even though no usable sample was returned.
+    may_be_charged : bool, default False
+        Whether the request was sent but its answer was lost, e.g. because of a timeout. Without a
+        ``cost``, the run then counts the arm's maximum cost.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class GenerationError(Exception):
         cost: float | None = None,
         input_tokens: int | None = None,
         output_tokens: int | None = None,
+        may_be_charged: bool = False,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.cost = cost
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
+        self.may_be_charged = may_be_charged
 
 
 Outcome = Sample | GenerationError
@@ -67,6 +72,10 @@ class Generator(Protocol):
         be yielded in any order. A request whose position is never yielded counts as failed. Raising a
         GenerationError fails all requests that have no outcome yet.
         """
+
+    def may_be_charged(self, request: Request) -> bool:
+        """Return whether a request that was canceled before its answer arrived may cost something."""
+        return True
 
     async def ping(self) -> None:
         """Raise GenerationError if a free check shows that no request can succeed."""

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from genmix.core.text import quotable
 from genmix.data.samples import FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
 from genmix.generators.base import Context, GenerationError, Generator, Outcome, Outcomes
+from genmix.generators.process_tree import KILL, MARK, ProcessTree, new_mark
 from genmix.generators.prompts import PromptSettings, prompt_for
 
 LONGEST_REPLY = 1 << 27
@@ -90,8 +92,12 @@ class CommandGenerator(Generator):
         remember_variables(settings.env)
         self._lock = asyncio.Lock()
         self._process: _Process | None = None
+        self._killed: list[_Process] = []
+        self._cut_off: set[Request] = set()
+        """Requests that were sent to the program and canceled before it answered."""
 
     async def generate(self, requests: Sequence[Request]) -> Outcomes:
+        self._cut_off.difference_update(requests)
         for position, request in enumerate(requests):
             async with self._lock:
                 outcome = await self._answer(request)
@@ -112,6 +118,7 @@ class CommandGenerator(Generator):
         except (
             BaseException
         ):  # canceled: a late reply must not be taken as the answer to the next request
+            self._cut_off.add(request)
             self._kill()
             raise
 
@@ -172,6 +179,7 @@ class CommandGenerator(Generator):
     def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
+            self._killed.append(self._process)
             self._process = None
 
     async def ping(self) -> None:
@@ -183,10 +191,16 @@ class CommandGenerator(Generator):
     def most_cost(self) -> float | None:
         return self._settings.price
 
+    def may_be_charged(self, request: Request) -> bool:
+        return request in self._cut_off
+
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             await process.end()
+        for killed in self._killed:
+            await killed.end(at_once=True)
+        self._killed = []
 
 
 class _BrokenError(Exception):
@@ -196,8 +210,11 @@ class _BrokenError(Exception):
 class _Process:
     """A running program, in a separate session so that Ctrl-C does not interrupt it."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(
+        self, process: asyncio.subprocess.Process, pipes: asyncio.SubprocessTransport, mark: str
+    ) -> None:
+        self._process, self._pipes = process, pipes
+        self._tree = ProcessTree(process.pid, mark)
         self._stderr, self._is_cut = b"", False
         self._reader = asyncio.create_task(self._read_stderr())
 
@@ -205,19 +222,15 @@ class _Process:
     async def start(
         cls, command: Sequence[str], folder: str, environment: Mapping[str, str]
     ) -> _Process:
-        pipe = asyncio.subprocess.PIPE
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                cwd=folder,
-                env=environment,
-                limit=LONGEST_REPLY,
-                start_new_session=True,
-            )
+        loop, mark = asyncio.get_running_loop(), new_mark()
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(LONGEST_REPLY, loop),
+            *command,
+            cwd=folder,
+            env={**environment, MARK: mark},
+            start_new_session=True,
         )
+        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport, mark)
 
     async def ask(self, line: str) -> bytes:
         """Send one line to the program and return its reply."""
@@ -255,23 +268,25 @@ class _Process:
                 await asyncio.wait({self._reader}, timeout=0.2)
         finally:  # even if the wait is canceled
             self.kill()
-        await self._process.wait()
         await asyncio.wait({self._reader}, timeout=0.2)
         self._reader.cancel()
+        self._close_pipes()
+        await self._process.wait()
         return mask_end(self._stderr.decode(errors="replace"), STDERR_KEPT, self._is_cut)
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+        self._signal(KILL)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the program and all its child processes."""
-        if self._process.returncode is not None:
-            return  # another process may have its ID by now
-        with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, number)
-            else:
-                self._process.send_signal(number)
+        """Send a signal to the program and every process that it started."""
+        self._tree.signal(number, is_root_alive=self._process.returncode is None)
+
+    def _close_pipes(self) -> None:
+        """Close the pipes even if a surviving process holds their other ends open."""
+        for number in range(3):
+            pipe = self._pipes.get_pipe_transport(number)
+            if pipe is not None:
+                pipe.close()
 
 
 def _parse(line: bytes, index: int) -> dict[str, Any]:

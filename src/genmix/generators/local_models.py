@@ -214,6 +214,9 @@ class LocalGenerator(Generator, Generic[T]):
     def most_cost(self) -> float | None:
         return self.settings.price
 
+    def may_be_charged(self, request: Request) -> bool:
+        return False  # it is computed here, and nobody sends a bill
+
     async def close(self) -> None:
         shared, self._shared = self._shared, None
         if shared is not None:

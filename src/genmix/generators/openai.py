@@ -254,9 +254,13 @@ class OpenAIGenerator(Generator):
             )
             ending = choice.get("finish_reason")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return GenerationError(f"{self._where} sent a malformed reply (status 200).")
+            return GenerationError(
+                f"{self._where} sent a malformed reply (status 200).", may_be_charged=True
+            )
         if content is not None and not isinstance(content, str):
-            return GenerationError(f"{self._where} sent a reply whose content is not text.")
+            return GenerationError(
+                f"{self._where} sent a reply whose content is not text.", may_be_charged=True
+            )
         usage = self._usage(body.get("usage"))
         text = without_surrogates(content or "").strip()
         if ending in FILTERED:
@@ -290,11 +294,13 @@ class OpenAIGenerator(Generator):
             )
         if isinstance(error, package.APITimeoutError):
             return GenerationError(
-                f"{self._where} did not answer within {self._settings.timeout:g} seconds."
+                f"{self._where} did not answer within {self._settings.timeout:g} seconds.",
+                may_be_charged=cause != "PoolTimeout",
             )
         if isinstance(error, package.APIConnectionError):
             return GenerationError(
-                f"{self._where} closed the connection before its reply was complete ({cause})."
+                f"{self._where} closed the connection before its reply was complete ({cause}).",
+                may_be_charged=True,
             )
         detail = describe_error(error, self._secrets)
         return GenerationError(f"the request to {self._where} failed ({detail}).")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
+import sys
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genmix.core.masking import mask
 from genmix.core.text import quotable
-from genmix.data.samples import Request, Sample
+from genmix.data.samples import MAX_COST, Request, Sample
 from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
 from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import InvalidSampleError, Retries
@@ -24,13 +24,22 @@ MAX_MESSAGE = 1000
 
 
 @dataclass(frozen=True)
-class FinishedCall:
-    """A call to an arm's generator, with one outcome per ticket."""
+class Reply:
+    """What an arm's generator returned for one ticket."""
 
     arm: ArmState
-    entries: Sequence[Entry]
-    outcomes: Sequence[Outcome]
+    entry: Entry
+    outcome: Outcome
     started_at: float
+
+
+@dataclass(frozen=True)
+class FinishedCall:
+    """The end of a call to an arm's generator, after the replies to all its tickets."""
+
+    arm: ArmState
+    extra: Reply | None = None
+    """An error that cost something although every ticket had been answered."""
 
 
 @dataclass
@@ -70,40 +79,62 @@ class ArmState:
         available = self.generator.available()
         return available is not None and tickets >= available
 
-    async def call(self, entries: Sequence[Entry]) -> FinishedCall:
-        """Generate a batch and return one outcome per entry, whatever the generator does."""
+    async def call(
+        self, entries: Sequence[Entry], deliver: Callable[[Reply | FinishedCall], None]
+    ) -> None:
+        """Generate a batch; deliver one reply per entry as it arrives, whatever the generator does."""
         started_at = time.time()
-        return FinishedCall(self, entries, await self._outcomes(entries), started_at)
-
-    async def _outcomes(self, entries: Sequence[Entry]) -> list[Outcome]:
         requests = [
             Request(e.place, (e.seed + self.retries.reseeds[e.id]) % 2**31) for e in entries
         ]
-        found: dict[int, Outcome] = {}
-        timeout = self.retries.settings.timeout * len(entries)
+        waiting = dict(enumerate(entries))
+
+        def answer(position: int, outcome: Outcome) -> None:
+            if position not in waiting:
+                raise _wrong_position(position, outcome)
+            deliver(Reply(self, waiting.pop(position), outcome, started_at))
+
+        error = await self._receive(requests, answer)
+        extra = None
+        if not waiting and _is_cost(error.cost):
+            extra = Reply(self, entries[-1], sanitized(error), started_at)
+        for number, position in enumerate(list(waiting)):
+            answer(position, self._error_for(requests[position], error, is_first=number == 0))
+        deliver(FinishedCall(self, extra))
+
+    async def _receive(
+        self, requests: Sequence[Request], answer: Callable[[int, Outcome], None]
+    ) -> GenerationError:
+        """Pass on what the generator yields, and return the error for requests without an answer."""
+        timeout = self.retries.settings.timeout * len(requests)
         try:
             async with asyncio.timeout(timeout), aclosing(self._stream(requests)) as outcomes:
                 async for position, outcome in outcomes:
-                    _check_position(position, outcome, found, len(entries))
-                    found[position] = outcome
-            error = GenerationError("the generator returned no outcome for this request.")
+                    answer(position, outcome)
+            return GenerationError("the generator returned no outcome for this request.")
         except TimeoutError:
-            error = GenerationError(f"no answer within {timeout:g} seconds.")
+            return GenerationError(f"no answer within {timeout:g} seconds.", may_be_charged=True)
         except GenerationError as raised:
-            error = raised
+            return raised
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise  # the run is being stopped
-            error = GenerationError("the generator canceled its own call.")
+            return GenerationError("the generator canceled its own call.")
         except (Exception, SystemExit) as raised:  # a generator may be user code
-            error = GenerationError(f"{type(raised).__name__}: {raised}")
-        missing = [position for position in range(len(entries)) if position not in found]
-        found.update(zip(missing, _for_each(error, len(missing)), strict=True))
-        last = len(entries) - 1
-        if not missing and _is_cost(error.cost):  # every request was answered before the error
-            found[last] = _with_extra_cost(found[last], error.cost)
-        return [found[position] for position in range(len(entries))]
+            return GenerationError(f"{type(raised).__name__}: {raised}")
+
+    def _error_for(
+        self, request: Request, error: GenerationError, is_first: bool
+    ) -> GenerationError:
+        """Return an error of the whole call for one of its requests; its cost counts only once."""
+        found = sanitized(error)
+        if not is_first:
+            found.cost = found.input_tokens = found.output_tokens = None
+        if found.may_be_charged:
+            is_sent = getattr(self.generator, "may_be_charged", lambda request: True)
+            found.may_be_charged = is_sent(request)
+        return found
 
     async def _stream(self, requests: Sequence[Request]) -> Outcomes:
         outcomes = self.generator.generate(requests)
@@ -119,30 +150,25 @@ class ArmState:
                 yield position, validated(outcome)
 
 
-def _check_position(position: Any, outcome: Outcome, found: Collection[int], count: int) -> None:
-    """Reject an answer that matches no open request, but keep its cost."""
-    if position in found or position not in range(count):
-        raise GenerationError(
-            f"the generator yielded position {position!r}, which is a duplicate or out of range; "
-            "yield each position of the batch once.",
-            retryable=False,
-            cost=outcome.cost,
-        )
+def _wrong_position(position: Any, outcome: Outcome) -> GenerationError:
+    return GenerationError(
+        f"the generator yielded position {position!r}, which is a duplicate or out of range; "
+        "yield each position of the batch once.",
+        retryable=False,
+        cost=outcome.cost,
+    )
 
 
-def _with_extra_cost(outcome: Outcome, cost: Any) -> Outcome:
-    total = (outcome.cost or 0.0) + cost
-    if isinstance(outcome, Sample):
-        return replace(outcome, cost=total)
-    outcome.cost = total
-    return outcome
-
-
-def _for_each(error: GenerationError, count: int) -> list[GenerationError]:
-    """Repeat an error for several requests, but count its cost only once."""
-    first = sanitized(error)
-    others = GenerationError(str(first), retryable=error.retryable, retry_after=error.retry_after)
-    return [first, *[others] * (count - 1)][:count]
+def with_maximum_cost(error: GenerationError, cost: float | None) -> GenerationError:
+    """Count the maximum cost of a request whose answer was lost; the server may charge for it."""
+    if not error.may_be_charged or error.cost is not None or not cost:
+        return error
+    return GenerationError(
+        f"{str(error).rstrip('.')}; its maximum cost of {cost:g} is counted.",
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+        cost=cost,
+    )
 
 
 # -- checks on what a generator returned -------------------------------------------------------------
@@ -182,7 +208,7 @@ def _problem(sample: Sample) -> str | None:
     if sample.quality is not None and not _is_finite(sample.quality):
         return f"returned the quality {sample.quality!r}, which is not a finite number."
     if sample.cost is not None and not _is_cost(sample.cost):
-        return f"returned the cost {sample.cost!r}, which is not a nonnegative number."
+        return f"returned the cost {sample.cost!r}, which is not a number from 0 to {MAX_COST:g}."
     return None
 
 
@@ -196,6 +222,7 @@ def sanitized(error: GenerationError) -> GenerationError:
         cost=error.cost if _is_cost(error.cost) else None,
         input_tokens=_token_count(error.input_tokens),
         output_tokens=_token_count(error.output_tokens),
+        may_be_charged=bool(error.may_be_charged),
     )
 
 
@@ -205,11 +232,11 @@ def _storable(text: str | None) -> str | None:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _is_cost(value: Any) -> bool:
-    return _is_finite(value) and value >= 0
+    return isinstance(value, int | float) and 0 <= value <= MAX_COST
 
 
 def _token_count(value: Any) -> int | None:

@@ -40,15 +40,19 @@ class Money:
             return math.inf
         return max(self.limit - self.paid - math.fsum(self.reserved.values()), 0.0)
 
+    def bound(self, arm: str, most: float | None) -> float | None:
+        """Return an upper bound on a sample's cost: the arm's own, or its most expensive sample so far."""
+        return self.largest.get(arm) if most is None else most
+
     def reserve(self, ticket: int, arm: str, most: float | None) -> bool:
         """Reserve an upper bound on a sample's cost; return False if the budget does not cover it.
 
-        ``most`` is the arm's own bound. Without one, the arm's most expensive sample so far is used.
-        The first sample of unknown cost reserves the rest of the budget, so nothing else runs alongside it.
+        ``most`` is the arm's own bound. The first sample of unknown cost reserves the rest of the budget,
+        so nothing else runs alongside it.
         """
         if self.limit is None:
             return True
-        bound = self.largest.get(arm) if most is None else most
+        bound = self.bound(arm, most)
         if bound is None:
             bound = self.left
             if bound <= 0 and self.limit > 0:

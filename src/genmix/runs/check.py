@@ -15,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from genmix.core.text import describe_error, printable, quotable
+from genmix.core.threads import in_thread
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
-from genmix.runs.arm import ArmState
+from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.journal_schema import Entry
 from genmix.runs.references import FEATURES, read_reference
 from genmix.runs.retries import Retries
@@ -122,10 +123,10 @@ class _Check:
         try:
             built = [arm for arm in self.report.arms if arm.arm in self.generators]
             await asyncio.gather(*(self._try_arm(arm, draw) for arm in built))
-            if draw and await asyncio.to_thread(self._load_encoder):
+            if draw and await in_thread(self._load_encoder):
                 for arm in built:
                     if arm.arm in self.drawn:
-                        await asyncio.to_thread(self._embed, arm)
+                        await self._embed_in_time(arm)
             self._check_embeddings()
         finally:
             await prepare.close_all(self.generators, self.encoder)
@@ -148,7 +149,9 @@ class _Check:
         entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
         state = ArmState(arm.arm, generator, 1, 1, Retries(self.study.retries))
         started = time.perf_counter()
-        [outcome] = (await state.call([entry])).outcomes
+        events: list[Reply | FinishedCall] = []
+        await state.call([entry], events.append)
+        [outcome] = [event.outcome for event in events if isinstance(event, Reply)]
         arm.seconds = time.perf_counter() - started
         arm.cost = outcome.cost
         arm.input_tokens, arm.output_tokens = outcome.input_tokens, outcome.output_tokens
@@ -172,6 +175,14 @@ class _Check:
             self.report.others.append(_sentence(error, "the encoder"))
             return False
         return True
+
+    async def _embed_in_time(self, arm: ArmCheck) -> None:
+        limit = None if self.study.encoder is None else self.study.encoder.time_limit(1)
+        try:
+            async with asyncio.timeout(limit):
+                await in_thread(lambda: self._embed(arm))
+        except TimeoutError:
+            arm.problem = f"the encoder did not finish within {limit:g} seconds."
 
     def _embed(self, arm: ArmCheck) -> None:
         try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from genmix.core.masking import masked_error
+from genmix.core.threads import in_thread
 from genmix.data.samples import Sample
-from genmix.encoders.base import Encoder
+from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import GenmixError, InputError
 from genmix.runs.journal_schema import Entry
 
@@ -21,6 +24,10 @@ MAX_REJECTED = 3
 """Number of consecutive rejected samples after which the run stops, to avoid further costs."""
 
 Pair = tuple[Entry, Sample]
+
+
+class EncoderTimeoutError(EncodingError):
+    """The encoder did not finish in time. Its thread cannot be stopped and is abandoned."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,10 @@ class EmbeddedBatch:
         """Whether the study must be fixed because no other batch would succeed."""
         return isinstance(self.error, GenmixError)
 
+    @property
+    def is_late(self) -> bool:
+        return isinstance(self.error, EncoderTimeoutError)
+
 
 @dataclass
 class EmbeddingQueue:
@@ -44,6 +55,10 @@ class EmbeddingQueue:
     encoder: Encoder | None
     retry_delay: float = 1.0
     """Seconds before the second attempt at a single sample; doubled for the third."""
+    time_limit: Callable[[int], float] = lambda samples: math.inf
+    """Returns how many seconds the encoder may take for this number of samples."""
+    started_at: float = -math.inf
+    """When the last batch was started, on the monotonic clock."""
     rejected: list[Entry] = field(default_factory=list)
     """Open tickets whose samples the encoder or the selector rejected.
 
@@ -75,7 +90,7 @@ class EmbeddingQueue:
         else:
             while self._pending and len(pairs) < MAX_BATCH and self._joins(is_vector):
                 pairs.append(self._pending.popleft())
-        self._is_embedding = not is_vector
+        self._is_embedding, self.started_at = not is_vector, time.monotonic()
         return pairs
 
     def _joins(self, is_vector: bool) -> bool:
@@ -84,17 +99,28 @@ class EmbeddingQueue:
         return has_vector(following) == is_vector and following[0].id not in self._single
 
     async def embed(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
-        """Embed a batch in a thread. A single sample gets several attempts."""
-        samples = [sample for _, sample in pairs]
+        """Embed a batch in a thread. A single sample gets several attempts, unless one takes too long."""
         attempts = ATTEMPTS if len(pairs) == 1 else 1
         for attempt in range(attempts):
-            try:
-                return EmbeddedBatch(pairs, await asyncio.to_thread(self._encode, samples))
-            except Exception as error:  # an encoder may be user code
-                failed = EmbeddedBatch(pairs, error=masked_error(error))
-            if attempt + 1 < attempts:
-                await asyncio.sleep(self.retry_delay * 2**attempt)
-        return failed
+            found = await self._try(pairs)
+            if found.error is None or found.is_late or attempt + 1 == attempts:
+                break
+            await asyncio.sleep(self.retry_delay * 2**attempt)
+        return found
+
+    async def _try(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
+        samples = [sample for _, sample in pairs]
+        limit = self.time_limit(len(samples))
+        try:
+            async with asyncio.timeout(None if math.isinf(limit) else limit) as deadline:
+                return EmbeddedBatch(pairs, await in_thread(lambda: self._encode(samples)))
+        except Exception as error:  # an encoder may be user code
+            if not deadline.expired():
+                return EmbeddedBatch(pairs, error=masked_error(error))
+        late = (
+            f"the encoder did not finish within {limit:g} seconds; fix it, or increase its timeout"
+        )
+        return EmbeddedBatch(pairs, error=EncoderTimeoutError(late))
 
     def _encode(self, samples: Sequence[Sample]) -> Any:
         if self.encoder is None:

@@ -7,19 +7,22 @@ their results into its inbox. At any time, the journal contains every sample tha
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from genmix.core.inbox import Inbox
 from genmix.core.text import quotable
 from genmix.data.samples import Sample
-from genmix.errors import InputError
-from genmix.generators.base import GenerationError
-from genmix.runs.arm import ArmState, FinishedCall
+from genmix.errors import InputError, StorageError
+from genmix.generators.base import Outcome
+from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
 from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
 from genmix.runs.journal_schema import Entry
@@ -31,10 +34,11 @@ EXHAUSTED = "exhausted"
 """The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
 
 MAX_SLEEP = 60.0
+PATIENCE = 5.0
+"""Seconds that a stopped run waits for a batch of embeddings; a resumed run computes what is missing."""
 
-
-Event = FinishedCall | EmbeddedBatch | Entry | None
-"""A ticket becomes an event when its next attempt is due; None makes the loop check ``reason``."""
+Event = Reply | FinishedCall | EmbeddedBatch | Entry | Literal["stopped"]
+"""A ticket becomes an event when its next attempt is due; ``"stopped"`` makes the loop check ``reason``."""
 
 
 @dataclass
@@ -57,13 +61,14 @@ class Loop:
     """Number of failed attempts by arm in this session."""
     last_failure: str = ""
     """The arm that failed last, and its message."""
-    _inbox: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _inbox: Inbox[Event] = field(default_factory=Inbox)
     _held: Entry | None = None
     """A ticket waiting until money reserved for other tickets is released."""
     _backoff: dict[int, Entry] = field(default_factory=dict)
     """Tickets waiting for their next attempt."""
     _last_told: float = field(default_factory=time.monotonic)
+    _stopped_at: float = math.inf
+    """When the run was stopped from outside or by a problem, on the monotonic clock."""
 
     # -- before, during and after the run --------------------------------------------------------
 
@@ -102,24 +107,30 @@ class Loop:
                 self._start_calls()
                 self.report()
                 if self._has_work():
-                    await self._handle_events()
+                    for event in await self._inbox.wait(self._pause()):
+                        self._handle(event)
                 elif self.reason is None and self.embedding.rejected:
                     self._fail_rejected()  # no other sample will show whether the encoder works
                 else:
                     break
+            if self.embedding.busy and self.trouble is None:
+                self.reason = INTERRUPTED
             self.reason = self.reason or "every arm has run out of samples"
             if not self.can_resume:
                 self._withdraw_open_tickets()
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._inbox.cancel()
+            with suppress(StorageError):
+                for event in self._inbox.take_all():
+                    if isinstance(event, Reply):  # it arrived while the run was being stopped
+                        self._record(event)
 
     def stop(self, reason: str) -> None:
-        """Stop asking for samples; those in flight are still told."""
-        if self.reason is None:
-            self.reason = reason
-            self._inbox.put_nowait(None)
+        """Stop asking for samples; those in flight are still told, unless the encoder takes too long."""
+        if math.isinf(self._stopped_at):
+            self.reason = self.reason or reason
+            self._stopped_at = time.monotonic()
+            self._inbox.put("stopped")
 
     def complete_mixture(self) -> None:
         """Include every arm with a complete warm start in the final mixture, even an exhausted one."""
@@ -141,52 +152,38 @@ class Loop:
 
     def _has_work(self) -> bool:
         """Return whether anything is running or waiting, or more samples can be asked for."""
-        if self.embedding.busy or any(arm.calls for arm in self.arms.values()):
+        if any(arm.calls for arm in self.arms.values()):
             return True
+        if self.embedding.busy:
+            return self._patience > 0
         if self.reason is not None:
             return False
         waiting = any(arm.queue or arm.suspended for arm in self.arms.values())
         return bool(self._held or self._backoff or waiting or self._may_ask())
 
-    async def _handle_events(self) -> None:
-        pause = self._seconds_to_deadline() if self.reason is None else MAX_SLEEP
-        try:
-            async with asyncio.timeout(pause):
-                event = await self._inbox.get()
-        except TimeoutError:
-            return
-        self._handle(event)
-        while not self._inbox.empty():
-            self._handle(self._inbox.get_nowait())
+    @property
+    def _patience(self) -> float:
+        """How many more seconds to wait for the encoder."""
+        return max(self._stopped_at, self.embedding.started_at) + PATIENCE - time.monotonic()
 
-    def _seconds_to_deadline(self) -> float:
+    def _pause(self) -> float:
         """Return the seconds until the loop must act: probe an arm, end the run, or give up."""
-        now = time.monotonic()
-        probes = [arm.retries.probe_at for arm in self.arms.values()]
-        due = [probe_at - now for probe_at in probes if probe_at is not None]
-        until_giving_up = self._last_told + self.limits.give_up - now
-        if until_giving_up > 0:
-            due.append(until_giving_up)
+        if self.reason is not None:
+            return min(self._patience, MAX_SLEEP) if self._patience > 0 else MAX_SLEEP
+        now, give_up_at = time.monotonic(), self._last_told + self.limits.give_up
+        due = [arm.retries.probe_at - now for arm in self.arms.values() if arm.retries.probe_at]
+        due += [give_up_at - now] if give_up_at > now else []
         return max(min([*due, self.clock.left, MAX_SLEEP]), 0.0)
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, FinishedCall):
-            self._on_call(event)
+        if isinstance(event, Reply):
+            self._on_reply(event)
+        elif isinstance(event, FinishedCall):
+            self._on_finished_call(event)
         elif isinstance(event, EmbeddedBatch):
             self._on_embedded(event)
         elif isinstance(event, Entry):
             self._retry(event)
-
-    def _spawn(self, work: Coroutine[Any, Any, Event]) -> None:
-        """Run a coroutine concurrently; its result becomes an event."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._deliver)
-
-    def _deliver(self, task: asyncio.Task[Event]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            self._inbox.put_nowait(task.result())
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -203,14 +200,15 @@ class Loop:
 
     def _give_up(self, trouble: str) -> None:
         self.trouble = self.reason = trouble
+        self._stopped_at = min(self._stopped_at, time.monotonic())
 
     def _withdraw_open_tickets(self) -> None:
         """Withdraw the tickets whose samples are not being generated."""
         self._fail_rejected()
         queued = [entry for arm in self.arms.values() for entry in arm.queue]
-        held = [] if self._held is None else [self._held]
-        for entry in [*queued, *self._backoff.values(), *held]:
-            self.session.withdraw(entry)
+        for entry in [*queued, *self._backoff.values(), self._held]:
+            if entry is not None:
+                self.session.withdraw(entry)
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -269,31 +267,37 @@ class Loop:
             while arm.ready and self.reason is None:
                 entries = arm.take_batch()
                 arm.calls += 1
-                self._spawn(arm.call(entries))
+                self._inbox.spawn(arm.call(entries, self._inbox.put))
 
-    def _on_call(self, call: FinishedCall) -> None:
-        arm = call.arm
-        arm.calls -= 1
-        for entry, outcome in zip(call.entries, call.outcomes, strict=True):
-            self.money.pay(arm.label, outcome.cost)
-            if isinstance(outcome, Sample):
-                self.session.store(entry, outcome, call.started_at)
-                self.money.release(entry.id)
-                arm.retries.record_success(entry.id)
-                self.embedding.put(entry, outcome)
-            else:
-                self._on_failure(arm, entry, outcome)
+    def _on_finished_call(self, call: FinishedCall) -> None:
+        call.arm.calls -= 1
+        if call.extra is not None:
+            self._record(call.extra)
 
-    def _on_failure(self, arm: ArmState, entry: Entry, error: GenerationError) -> None:
-        self._record_failure(entry, "generate", error)
+    def _on_reply(self, reply: Reply) -> None:
+        arm, entry, outcome = reply.arm, reply.entry, self._record(reply)
         self.money.release(entry.id)
-        delay = arm.retries.record_failure(entry.id, error)
-        if delay is not None:
+        if isinstance(outcome, Sample):
+            arm.retries.record_success(entry.id)
+            self.embedding.put(entry, outcome)
+        elif (delay := arm.retries.record_failure(entry.id, outcome)) is not None:
             self._retry_later(entry, delay)
-            return
-        self._fail(entry)
-        if arm.retries.should_suspend and not arm.suspended:
-            self._suspend(arm, str(error))
+        else:
+            self._fail(entry)
+            if arm.retries.should_suspend and not arm.suspended:
+                self._suspend(arm, str(outcome))
+
+    def _record(self, reply: Reply) -> Outcome:
+        """Journal a reply, and return its outcome with the cost that counts."""
+        arm, outcome = reply.arm, reply.outcome
+        if isinstance(outcome, Sample):
+            self.session.store(reply.entry, outcome, reply.started_at)
+        else:
+            most = self.money.bound(arm.label, arm.generator.most_cost())
+            outcome = with_maximum_cost(outcome, most)
+            self._record_failure(reply.entry, "generate", outcome)
+        self.money.pay(arm.label, outcome.cost)
+        return outcome
 
     def _record_failure(self, entry: Entry, stage: str, error: Exception) -> None:
         self.session.journal.failure(entry, stage, error)
@@ -306,7 +310,7 @@ class Loop:
 
     def _retry_later(self, entry: Entry, delay: float) -> None:
         self._backoff[entry.id] = entry
-        self._spawn(asyncio.sleep(delay, entry))
+        self._inbox.spawn(asyncio.sleep(delay, entry))
 
     def _retry(self, entry: Entry) -> None:
         """Queue a ticket again if the budget still covers it; the last attempt may have cost money."""
@@ -335,9 +339,9 @@ class Loop:
         self._retire(arm, why=why, pause=pause)
 
     def _probe_suspended_arms(self) -> None:
-        due = (arm for arm in self.arms.values() if arm.retries.is_probe_due)
-        for arm in due if self.reason is None else ():
-            self._probe(arm)
+        for arm in self.arms.values():
+            if arm.retries.is_probe_due and self.reason is None:
+                self._probe(arm)
 
     def _probe(self, arm: ArmState) -> None:
         """Request one sample from a suspended arm; the arm is revived when the sample is told."""
@@ -377,13 +381,13 @@ class Loop:
             if has_vector(pairs[0]):
                 self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
             else:
-                self._spawn(self.embedding.embed(pairs))
+                self._inbox.spawn(self.embedding.embed(pairs))
 
     def _on_embedded(self, batch: EmbeddedBatch) -> None:
         self.embedding.finish(batch)
         if batch.error is None:
             self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
-        elif batch.is_fatal:
+        elif batch.is_fatal or (batch.is_late and self.reason is not None):
             self._give_up(str(batch.error).rstrip("."))
         elif len(batch.pairs) == 1:  # the samples of larger batches are embedded again one by one
             self._reject(batch.pairs[0][0], batch.error)

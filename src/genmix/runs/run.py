@@ -370,10 +370,13 @@ class _Execution:
         limits = Limits(budget.samples, study.in_flight, retries.give_up, study.warm_start)
         if stopping is not None:
             limits.early_stop = stopping.check
+        embedding = EmbeddingQueue(self.parts.encoder, retries.first_wait)
+        if study.encoder is not None:
+            embedding.time_limit = study.encoder.time_limit
         return Loop(
             session,
             arms,
-            EmbeddingQueue(self.parts.encoder, retries.first_wait),
+            embedding,
             Money.of(budget.cost, self.journal.costs(), self.journal.largest_costs()),
             Clock(budget.time, self.journal.running_time()),
             limits,
