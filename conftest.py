@@ -5,12 +5,25 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # A shell starts background jobs with SIGINT ignored, and child processes would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+TESTS = Path(__file__).parent / "tests"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Any:
+    """Look for examples in the docstrings of the package only, not in those of the tests."""
+    collectors = yield
+    if TESTS not in file_path.parents:
+        return collectors
+    return [each for each in collectors if type(each) is pytest.Module]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,20 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from bench.__main__ import listing, main
 from bench.child import ROOT, in_child
 from bench.clouds import clouds, reference, samples
 from bench.online import drive
-from bench.opponents import (
-    cvxpy_loop,
-    naive_kernels,
-    paper,
-    published_loop,
-    slsqp,
-    textbook_frechet,
-    vendi_package,
-)
+from bench.opponents import naive_kernels, paper, slsqp, textbook_frechet
 from bench.opponents.recompute import Recompute
 from bench.profile import shares
 from bench.registry import BENCHMARKS, benchmark
@@ -110,6 +101,8 @@ def test_slsqp_ends_at_our_optimum(objective: gx.Objective) -> None:
 
 @pytest.mark.parametrize("objective", [gx.KernelDistance(REAL, KERNEL), gx.RKE(KERNEL)])
 def test_cvxpy_ends_at_our_optimum(objective: gx.Objective) -> None:
+    from bench.opponents import cvxpy_loop
+
     loss = loss_of(objective)
     ours = gx.solve(loss)
     name, taken, solve = cvxpy_loop.fastest(loss.matrix, loss.linear, 1)
@@ -179,6 +172,8 @@ def test_statistics_anew_are_the_streaming_ones(objective: gx.Objective) -> None
 
 
 def test_scores_of_the_opponents_are_ours() -> None:
+    from bench.opponents import vendi_package
+
     rows = samples(WORLD, 30)["arm 0"]
     for part in (rows, rows[:6]):
         ours = gx.score({"all": part}, gx.Vendi()).pooled["vendi"]
@@ -282,7 +277,7 @@ def test_a_benchmark_runs_and_its_ratios_are_finite(name: str) -> None:
 
 
 def test_without_a_cuda_device_the_gpu_benchmark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     report = gpu.run("tiny")
     assert not report.tables
     assert "no CUDA device" in str(report)
@@ -312,6 +307,8 @@ def test_the_command_line_lists_and_runs(tmp_path: Path, capsys: Any) -> None:
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_plain_and_published_kernel_sums_are_ours(power: int) -> None:
+    from bench.opponents import published_loop
+
     x, y = list(samples(WORLD, 17).values())[:2]
     expected = float(np.sum(KERNEL(x, y) ** power))
     assert naive_kernels.PlainSum((3, 4), 2.5, power)(x, y) == pytest.approx(expected, rel=1e-12)
@@ -323,6 +320,8 @@ def test_plain_and_published_kernel_sums_are_ours(power: int) -> None:
     [(gx.RKE(KERNEL), 2, None), (gx.KernelDistance(REAL, KERNEL), 1, REAL)],
 )
 def test_the_published_loop_finds_our_mixture(objective: Any, power: int, real: Any) -> None:
+    from bench.opponents import published_loop
+
     drawn = list(samples(WORLD, 12).values())
     arms = [rows[:10] for rows in drawn]
     before: Any = helpers.loss_of(objective, arms)

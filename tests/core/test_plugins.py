@@ -17,6 +17,7 @@ import pytest
 import genmix as gx
 from genmix.core.plugins import find_plugins, plugin_classes
 from genmix.generators import ARM_KINDS, ArmSettings
+from genmix.study.template import write_example
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "extending.md"
 GROUPS = ("generators", "encoders", "objectives", "policies")
@@ -77,7 +78,8 @@ def test_a_study_uses_all_four_plugins(site: Path, tmp_path: Path) -> None:
 
 
 def test_doctor_lists_the_plugins(site: Path, tmp_path: Path) -> None:
-    done = run("-m", "genmix", "doctor", "--json", site=site, cwd=tmp_path)
+    (tmp_path / "study.yaml").write_text(example("study.yaml"), "utf-8")
+    done = run("-m", "genmix", "doctor", "study.yaml", "--json", site=site, cwd=tmp_path)
     found = {each["what"]: each for each in json.loads(done.stdout)}
     names = ("words", "letters", "length", "least-sampled")
     for group, name in zip(GROUPS, names, strict=True):
@@ -182,7 +184,9 @@ class Odd(gx.Policy):
 
 def test_a_policy_that_a_study_cannot_describe_is_skipped(tmp_path: Path) -> None:
     install(tmp_path, "odd-policy", ODD_POLICY, {"genmix.policies": {"odd": "odd_policy:Odd"}})
-    done = run("-W", "always", "-m", "genmix", "doctor", "--json", site=tmp_path, cwd=tmp_path)
+    write_example(tmp_path)
+    command = ("-W", "always", "-m", "genmix", "doctor", "study.yaml", "--json")
+    done = run(*command, site=tmp_path, cwd=tmp_path)
     found = {each["what"]: each for each in json.loads(done.stdout)}
     assert found["genmix.policies: odd"]["state"] != "ok"
     assert "the plugin 'odd' from odd-policy cannot be used" in done.stderr

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -121,88 +120,122 @@ def test_code_that_comes_with_a_model_is_never_run(models: Path, tmp_path: Path)
 # -- the hub -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def empty_hub() -> Iterator[str]:
-    """A hub that answers, and has no model."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def in_a_process_with(home: Path, code: str, **environment: str) -> list[str]:
-    """The library reads its environment when it is imported, so it is imported anew."""
-    settled = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**settled, "HF_HOME": str(home), **environment},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+NAMES = ["dinov2 org/tiny", "dinov2 org/tiny@main", "dinov2 facebook/dinov2-large"]
 LOAD = """
+import sys
 from pathlib import Path
 from genmix.encoders.vision import DinoV2Settings
 from genmix.errors import InputError
-for settings in ({"model": "org/tiny"}, {"model": "org/tiny", "revision": "main"}, {}):
-    encoder = DinoV2Settings(kind="dinov2", **settings).build(Path("/"))
-    print(encoder.name)
-    try:
-        encoder.load()
-        print("loaded")
-    except InputError as error:
-        print(error)
+for word in sys.stdin:
+    if word.strip() == "offline":
+        import huggingface_hub
+        huggingface_hub.constants.HF_HUB_OFFLINE = True
+    for settings in ({"model": "org/tiny"}, {"model": "org/tiny", "revision": "main"}, {}):
+        encoder = DinoV2Settings(kind="dinov2", **settings).build(Path("/"))
+        print(encoder.name)
+        try:
+            encoder.load()
+            print("loaded")
+        except InputError as error:
+            print(error)
+    sys.stdout.flush()
 """
-NAMES = ["dinov2 org/tiny", "dinov2 org/tiny@main", "dinov2 facebook/dinov2-large"]
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.fixture
-def home(models: Path, tmp_path: Path) -> Path:
+class Loader:
+    """Loads what is stored and what is not; the library reads its environment when it is imported."""
+
+    def __init__(self, home: Path, **environment: str) -> None:
+        settled = {
+            k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_"))
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", LOAD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**settled, "HF_HOME": str(home), **environment},
+        )
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def load(self, word: str = "") -> list[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        return [self._process.stdout.readline().rstrip("\n") for _ in range(2 * len(NAMES))]
+
+
+class EmptyHub(BaseHTTPRequestHandler):
+    """Answers, and has no model."""
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("X-Error-Code", "RepoNotFound")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def home(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the hub's files are kept, with org/tiny and nothing else."""
-    stored = tmp_path / "hub" / "models--org--tiny"
+    folder = tmp_path_factory.mktemp("home")
+    stored = folder / "hub" / "models--org--tiny"
     shutil.copytree(models / "dinov2", stored / "snapshots" / COMMIT)
     (stored / "refs").mkdir()
     (stored / "refs" / "main").write_text(COMMIT)
-    return tmp_path
+    return folder
 
 
-@pytest.mark.parametrize(
-    "environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}]
-)
-def test_without_the_hub_what_is_here_loads_and_the_rest_is_said_in_a_sentence(
-    home: Path, environment: dict[str, str]
-) -> None:
-    said = in_a_process_with(home, LOAD, **environment)
+@pytest.fixture(scope="module")
+def said(home: Path) -> dict[str, list[str]]:
+    """What one process says while the hub cannot be reached, then has no model, then is not asked."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyHub, bind_and_activate=False)
+    server.server_bind()  # nobody listens yet
+    with server, Loader(home, HF_ENDPOINT=f"http://127.0.0.1:{server.server_port}") as loader:
+        found = {"unreachable": loader.load()}
+        server.server_activate()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        found["empty"] = loader.load()
+        found["offline"] = loader.load("offline")
+        server.shutdown()
+    return found
+
+
+def loads_what_is_here_and_explains_the_rest(said: list[str]) -> None:
     assert said[::2] == NAMES
     assert said[1] == said[3] == "loaded"
     assert "the Hub cannot be reached" in one_sentence(InputError(said[5]))
 
 
-def test_a_model_that_the_hub_does_not_have(home: Path, empty_hub: str) -> None:
-    said = in_a_process_with(home, LOAD, HF_ENDPOINT=empty_hub)
-    assert said[1] == "loaded"
-    assert "the Hub has no model" in one_sentence(InputError(said[5]))
+@pytest.mark.parametrize("hub", ["unreachable", "offline"])
+def test_without_the_hub_what_is_here_loads_and_the_rest_is_said_in_a_sentence(
+    said: dict[str, list[str]], hub: str
+) -> None:
+    loads_what_is_here_and_explains_the_rest(said[hub])
+
+
+@pytest.mark.drill
+def test_the_environment_says_that_there_is_no_hub(home: Path) -> None:
+    with Loader(home, HF_HUB_OFFLINE="1") as loader:
+        loads_what_is_here_and_explains_the_rest(loader.load())
+
+
+def test_a_model_that_the_hub_does_not_have(said: dict[str, list[str]]) -> None:
+    assert said["empty"][1] == "loaded"
+    assert "the Hub has no model" in one_sentence(InputError(said["empty"][5]))
 
 
 def test_a_short_name_is_the_library_s_own(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
-from transformers import AutoTokenizer, CLIPModel, Dinov2Model
 
 from genmix.encoders.base import EncodingError
 from genmix.encoders.inception import InceptionSettings
@@ -20,6 +18,10 @@ from genmix.errors import InputError
 from tests.encoders.test_encoders import IMAGES, TEXTS, one_sentence
 from tests.support import tiny_encoders as tiny
 
+if TYPE_CHECKING:  # imported where they are used, because they take seconds to load
+    import torch
+    from PIL import Image
+
 IMAGENET = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 CLIPS = (
     np.array([0.48145466, 0.4578275, 0.40821073]),
@@ -27,13 +29,26 @@ CLIPS = (
 )
 
 
+@pytest.fixture
+def inference_mode() -> Iterator[None]:
+    import torch
+
+    with torch.inference_mode():
+        yield
+
+
 def picture(content: bytes | None) -> Image.Image:
+    from PIL import Image
+
     assert content is not None
     return Image.open(io.BytesIO(content)).convert("RGB")
 
 
 def pixels(image: Image.Image, shortest: int | None, side: int, scale: Any) -> torch.Tensor:
     """Shortest edge to a length, then the centre; or, without a length, all of it squeezed."""
+    import torch
+    from PIL import Image
+
     if shortest is None:
         image = image.resize((side, side), Image.Resampling.BICUBIC)
     else:
@@ -48,8 +63,10 @@ def pixels(image: Image.Image, shortest: int | None, side: int, scale: Any) -> t
 
 
 @pytest.mark.parametrize("crop", [True, False])
-@torch.inference_mode()
+@pytest.mark.usefixtures("inference_mode")
 def test_dinov2_is_the_class_token_after_the_last_norm(crop: bool, tmp_path: Path) -> None:
+    from transformers import Dinov2Model
+
     tiny.dinov2_model(tmp_path / "model")
     model = Dinov2Model.from_pretrained(tmp_path / "model").eval()
     rows = DinoV2Settings(kind="dinov2", model="model", crop=crop).build(tmp_path).encode(IMAGES)
@@ -60,8 +77,10 @@ def test_dinov2_is_the_class_token_after_the_last_norm(crop: bool, tmp_path: Pat
 
 
 @pytest.mark.parametrize("crop", [True, False])
-@torch.inference_mode()
+@pytest.mark.usefixtures("inference_mode")
 def test_clip_embeds_images_and_texts_into_one_space(crop: bool, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, CLIPModel
+
     tiny.clip_model(tmp_path / "model")
     # As the published models have it: sizes as numbers, an older name of the class.
     old = {
@@ -99,6 +118,8 @@ def test_clip_cuts_what_is_too_long(tmp_path: Path) -> None:
 
 def test_inception_is_called_as_stylegan_does(tmp_path: Path) -> None:
     """On uint8 images of their own size; an image twice as large with the same pixels is the same."""
+    import torch
+
     script = torch.jit.load(str(tiny.inception_script(tmp_path / "i.pt")))
     rows = InceptionSettings(kind="inception", path="i.pt").build(tmp_path).encode(IMAGES)
     for row, sample in zip(rows, IMAGES, strict=True):
@@ -108,6 +129,8 @@ def test_inception_is_called_as_stylegan_does(tmp_path: Path) -> None:
 
 
 def test_inception_files_that_are_not_there_or_something_else(tmp_path: Path) -> None:
+    import torch
+
     with pytest.raises(InputError, match="inception-2015-12-05") as caught:
         InceptionSettings(kind="inception", path="missing.pt").build(tmp_path)
     one_sentence(caught.value)
@@ -123,6 +146,8 @@ def test_inception_files_that_are_not_there_or_something_else(tmp_path: Path) ->
 def test_a_pickle_in_place_of_the_script_is_not_run(tmp_path: Path) -> None:
     import pickle
 
+    import torch
+
     class Evil:
         def __reduce__(self) -> Any:
             return open, (str(tmp_path / "evidence"), "w")
@@ -136,9 +161,11 @@ def test_a_pickle_in_place_of_the_script_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_model_that_fails_is_an_encoding_error(tmp_path: Path) -> None:
+    import torch
+
     class Picky(torch.nn.Module):
         def forward(self, img: torch.Tensor, return_features: bool = False) -> torch.Tensor:
-            return img.float().reshape(img.shape[0], 7)  # no image has seven numbers
+            return torch.reshape(img.float(), (img.shape[0], 7))  # no image has seven numbers
 
     torch.jit.script(Picky()).save(str(tmp_path / "picky.pt"))
     encoder = InceptionSettings(kind="inception", path="picky.pt").build(tmp_path)

@@ -152,9 +152,15 @@ def _finding(module: str, purpose: str, absent: State) -> Finding:
     if not is_installed(module):
         how = f"not installed; run: pip install {package_of(module)} ({purpose})"
         return Finding(module, absent, how)
-    names = metadata.packages_distributions().get(module, [])
-    version = metadata.version(names[0]) if names else "installed"
-    return Finding(module, "ok", f"{version} ({purpose})")
+    return Finding(module, "ok", f"{_version(module)} ({purpose})")
+
+
+def _version(module: str) -> str:
+    try:
+        return metadata.version(package_of(module))
+    except metadata.PackageNotFoundError:  # its package has another name; listing all takes long
+        names = metadata.packages_distributions().get(module.split(".")[0])
+        return metadata.version(names[0]) if names else "installed"
 
 
 def _gpu(absent: State) -> Finding:
