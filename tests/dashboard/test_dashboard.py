@@ -238,34 +238,33 @@ def test_an_unchanged_journal_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_long_journal(tmp_path / "run", 100, dimension=2)
-    run, queries = RunMonitor(tmp_path / "run"), []
-    each, each_row = JournalReader._each, JournalReader._each_row
-
-    def counted(journal: JournalReader, query: str, *parameters: Any) -> Iterator[Any]:
-        queries.append(query)
-        return each(journal, query, *parameters)
-
-    def counted_row(journal: JournalReader, query: str, *parameters: Any) -> Iterator[Any]:
-        queries.append(query)
-        return each_row(journal, query, *parameters)
-
-    monkeypatch.setattr(JournalReader, "_each", counted)
-    monkeypatch.setattr(JournalReader, "_each_row", counted_row)
+    run, opened = RunMonitor(tmp_path / "run"), count_openings(monkeypatch)
     time.sleep(0.1)  # a write just now could be followed by another with the same time
     first = run_data("run", run, Actions())
     wait_until(lambda: run.cost is not None)  # summed once, in the background
-    assert queries
-    queries.clear()
+    assert opened
+    opened.clear()
     again = run_data("run", run, Actions())
     assert first | {"cost": again["cost"]} == again
     list_entry("run", run, Actions())
     comparison_data({"run": run}, Actions())
-    assert queries == []
+    assert opened == []
     with Journal.open(tmp_path / "run") as journal:
         journal.event("start")
-    queries.clear()
     assert len(run_data("run", run, Actions())["events"]) == len(first["events"]) + 1
-    assert queries
+    assert opened
+
+
+def count_openings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders of the journals that the dashboard opens from now on."""
+    opened, open_journal = [], JournalReader.open_limited
+
+    def counted(folder: Path, limit: Any) -> JournalReader:
+        opened.append(folder)
+        return open_journal(folder, limit)
+
+    monkeypatch.setattr(JournalReader, "open_limited", counted)
+    return opened
 
 
 def test_a_corrupt_journal_is_not_read_again_either(
@@ -274,14 +273,7 @@ def test_a_corrupt_journal_is_not_read_again_either(
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "journal.sqlite").write_bytes(b"not a database" * 100)
-    run, opened = RunMonitor(folder), []
-    open_journal = JournalReader.open
-
-    def counted(folder: Path) -> JournalReader:
-        opened.append(folder)
-        return open_journal(folder)
-
-    monkeypatch.setattr(JournalReader, "open", counted)
+    run, opened = RunMonitor(folder), count_openings(monkeypatch)
     time.sleep(0.1)
     for _ in range(3):
         with pytest.raises(gx.StorageError, match="is not a journal"):
@@ -1046,7 +1038,8 @@ def test_files_are_read_without_following_links(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], "set a token"),
         (["--host", "::"], "set a token"),
         (["--host", "0.0.0.0", "--token", " "], "The token is empty"),
-        (["--host", "192.0.2.1", "--token", "x"], "could not listen on"),
+        (["--host", "192.0.2.1", "--token", "x" * 15], "fewer than 16 characters"),
+        (["--host", "192.0.2.1", "--token", "x" * 16], "could not listen on"),
     ],
 )
 def test_what_the_command_refuses(tmp_path: Path, options: list[str], words: str) -> None:
@@ -1079,7 +1072,7 @@ def test_the_command_serves_until_ctrl_c(runs: Path) -> None:
 def test_the_token_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GENMIX_DASHBOARD_TOKEN", "x")
+    monkeypatch.setenv("GENMIX_DASHBOARD_TOKEN", "x" * 16)
     result = CliRunner().invoke(app, ["dashboard", str(tmp_path), "--host", "192.0.2.1"])
     assert "could not listen on" in result.stderr
 

@@ -20,6 +20,15 @@ HOSTILE = (
     "javascript:window.pwned=1//\"'`--><iframe src=http://192.0.2.1/></iframe>",
 )
 
+TICKETS = (
+    "id, arm, place, seed, weight, propensity, asked_step, asked_at, probe, ended_step, ended_at,"
+    " told_with, outcome"
+)
+SAMPLES = (
+    "ticket, text, image, prompt, source, quality, cost, input_tokens, output_tokens, started_at,"
+    " made_at, embedding, dtype"
+)
+
 ARMS = f"""
 import os, random, re, time, zlib
 import numpy as np
@@ -134,8 +143,9 @@ def write_long_journal(
         text = f"sample {i} " + "word " * 20
         rows.append((i, text, None, None, None, None, 0.5, 3, 20, at, at, blob, "<f4"))
     with database:
-        database.executemany(f"INSERT INTO tickets VALUES ({','.join('?' * 13)})", tickets)
-        database.executemany(f"INSERT INTO samples VALUES ({','.join('?' * 13)})", rows)
+        for table, columns, content in (("tickets", TICKETS, tickets), ("samples", SAMPLES, rows)):
+            marks = ", ".join("?" * len(columns.split(",")))
+            database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", content)
         database.execute(
             "INSERT INTO events (at, kind, detail) VALUES (?, 'start', '{}')", (begin,)
         )

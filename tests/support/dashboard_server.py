@@ -8,11 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
-
-from genmix.dashboard.app import make_app
-from genmix.dashboard.security import Access
-from genmix.dashboard.server import listen
+from genmix.dashboard.server import listen, make_server
 
 
 @contextmanager
@@ -20,17 +16,15 @@ def serving(root: Path, token: str | None = None, host: str = "127.0.0.1") -> It
     """Yield its URL, without a trailing slash."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    servers: list[uvicorn.Server] = []
-    app = make_app(root, Access(host, port, token), lambda: servers[0].should_exit)
-    servers.append(uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)))
-    thread = threading.Thread(target=servers[0].run, kwargs={"sockets": [listening]}, daemon=True)
+    server = make_server(listening, root, host, token)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    while not servers[0].started:
+    while not server.started:
         time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        servers[0].should_exit = True
+        server.should_exit = True
         thread.join(10)
         listening.close()
         assert not thread.is_alive()

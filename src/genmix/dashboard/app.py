@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,17 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.event_stream import RunData, stream
+from genmix.dashboard.event_stream import MAX_STREAMS, RETRY_AFTER, EventStreams, RunData
 from genmix.dashboard.monitor import RunMonitor
-from genmix.dashboard.page_data import REPORT, comparison_data, list_entry, run_data
+from genmix.dashboard.page_data import REPORT, comparison_data, run_data
 from genmix.dashboard.pages import data_page, message_page
+from genmix.dashboard.run_list import RunList
 from genmix.dashboard.runs_folder import RunsFolder, read_inside
 from genmix.dashboard.security import REPORT_POLICY, Access, Guard
 from genmix.errors import GenmixError
@@ -36,12 +38,13 @@ class Dashboard:
 
     def __init__(self, root: Path, is_closing: Callable[[], bool] = lambda: False) -> None:
         self.runs, self.actions = RunsFolder(root), Actions()
-        self._is_closing = is_closing
+        self._list = RunList(self.runs, self.actions)
+        self._streams = EventStreams(self._current, is_closing)
 
     # -- pages -----------------------------------------------------------------------------------
 
     def list_page(self, request: Request) -> Response:
-        data = {"runs": self._entries(), "root": str(self.runs.root)}
+        data = {"runs": self._list.entries(), "root": str(self.runs.root)}
         return HTMLResponse(data_page("runs", "Runs", data))
 
     def run_page(self, request: Request) -> Response:
@@ -54,18 +57,10 @@ class Dashboard:
     # -- data ------------------------------------------------------------------------------------
 
     def entries(self, request: Request) -> Response:
-        return JSONResponse({"runs": self._entries()})
-
-    def _entries(self) -> list[dict[str, Any]]:
-        entries = [
-            list_entry(name, run, self.actions)
-            for name in self.runs.names()
-            if (run := self.runs.find(name)) is not None
-        ]
-        return sorted(entries, key=lambda entry: entry.get("started") or 0.0, reverse=True)
+        return PlainJSONResponse({"runs": self._list.entries()})
 
     def curves(self, request: Request) -> Response:
-        return JSONResponse(self._compared(request))
+        return PlainJSONResponse(self._compared(request))
 
     def _compared(self, request: Request) -> dict[str, Any]:
         names = list(dict.fromkeys(request.query_params.getlist("run")))[:MAX_COMPARED]
@@ -74,18 +69,24 @@ class Dashboard:
 
     def state(self, request: Request) -> Response:
         name, run = self._run(request)
-        return JSONResponse(run_data(name, run, self.actions))
+        return PlainJSONResponse(run_data(name, run, self.actions))
 
     async def events(self, request: Request) -> Response:
+        if self._streams.are_exhausted:
+            raise HTTPException(
+                503,
+                f"The dashboard has {MAX_STREAMS} open event streams, which is the maximum; try "
+                "again later, or read /state instead.",
+                headers={"Retry-After": str(RETRY_AFTER), "Connection": "close"},
+            )
         name, _ = await run_in_threadpool(self._run, request)
+        return self._streams.response(name)
 
-        def read() -> RunData:
-            run = self.runs.find(name)  # find it again, since another run may have replaced it
-            if run is None:
-                raise FileNotFoundError
-            return run_data(name, run, self.actions)
-
-        return StreamingResponse(stream(read, self._is_closing), media_type="text/event-stream")
+    def _current(self, name: str) -> RunData:
+        run = self.runs.find(name)  # find it again, since another run may have replaced it
+        if run is None:
+            raise FileNotFoundError
+        return run_data(name, run, self.actions)
 
     def image(self, request: Request) -> Response:
         _, run = self._run(request)
@@ -110,12 +111,12 @@ class Dashboard:
     def stop(self, request: Request) -> Response:
         name, run = self._run(request)
         self.actions.stop(run.folder, at_once="now" in request.query_params)
-        return JSONResponse(run_data(name, run, self.actions)["status"])
+        return PlainJSONResponse(run_data(name, run, self.actions)["status"])
 
     def resume(self, request: Request) -> Response:
         name, run = self._run(request)
         self.actions.resume(run.folder)
-        return JSONResponse(run_data(name, run, self.actions)["status"])
+        return PlainJSONResponse(run_data(name, run, self.actions)["status"])
 
     def _run(self, request: Request) -> tuple[str, RunMonitor]:
         name = request.path_params["name"] or "."
@@ -143,7 +144,9 @@ def make_app(root: Path, access: Access, is_closing: Callable[[], bool] = lambda
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers: Any = {
-        HTTPException: lambda request, e: _error_response(request, e.status_code, e.detail),
+        HTTPException: lambda request, e: _error_response(
+            request, e.status_code, e.detail, e.headers
+        ),
         GenmixError: lambda request, e: _error_response(request, 409, str(e)),
         FileNotFoundError: lambda request, e: _error_response(
             request, 404, "The run folder no longer exists."
@@ -152,7 +155,16 @@ def make_app(root: Path, access: Access, is_closing: Callable[[], bool] = lambda
     return Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
 
-def _error_response(request: Request, status: int, message: str) -> Response:
+def _error_response(
+    request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        return HTMLResponse(message_page(status, message), status)
-    return JSONResponse({"error": message}, status)
+        return HTMLResponse(message_page(status, message), status, headers)
+    return PlainJSONResponse({"error": message}, status, headers)
+
+
+class PlainJSONResponse(JSONResponse):
+    """JSON in ASCII, which can represent file names that are not valid UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()

@@ -1,4 +1,8 @@
-"""Follow one run's journal from another process; each refresh reads only what is new."""
+"""Follow one run's journal from another process; each refresh reads only what is new.
+
+Anybody may have written the journal. Reading it is limited in time and size, and its values are checked,
+so that a bad journal makes only its own run unreadable.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from genmix.dashboard.checked import (
+    MAX_ARMS,
+    checked,
+    checked_counts,
+    checked_events,
+    checked_failures,
+    checked_rows,
+    checked_samples,
+    checked_study,
+    checked_timeline,
+    is_count,
+    is_number,
+    is_text,
+    is_time,
+    or_none,
+)
+from genmix.errors import GenmixError
 from genmix.runs.journal_reader import JournalReader, Row, journal_version
-from genmix.runs.journal_schema import JournalError
+from genmix.runs.journal_schema import JournalError, Limit, SlowJournalError
 from genmix.runs.result import ENDS
 
 NEWEST_SAMPLES, NEWEST_FAILURES = 12, 20
@@ -34,6 +55,17 @@ GROWTH = 0.02
 
 RETRY_SECONDS = 5.0
 """Seconds before retrying a journal that could not be read, even if it has not changed."""
+
+LIST_SECONDS, PAGE_SECONDS = 0.5, 8.0
+"""Time limits for reading a journal. The list starts with the first and quadruples it, up to the second, if
+it is too short; the page of a run waits longer."""
+
+SLOW_RETRY = 10
+"""A journal that could not be read in time is read again after this multiple of the time limit."""
+
+COST_SECONDS = 60.0
+MAX_VALUE_BYTES = 16_000_000
+"""Maximum size of a text or any other value."""
 
 COST_DELAY = 0.2
 """Seconds before past costs are summed, so that the request that triggers this is answered first."""
@@ -59,6 +91,10 @@ class RunMonitor:
         self._version: tuple[int, ...] | None = None
         self._problem: str | None = None
         self._retry_at = 0.0
+        self.summary: tuple[float | None, dict[str, Any] | None] | None = None
+        """The time and content of ``summary.json`` when it was last read."""
+        self._list_seconds = LIST_SECONDS
+        self._is_slow = False
         self._reset()
 
     def _reset(self) -> None:
@@ -88,24 +124,46 @@ class RunMonitor:
         """The total cost; None if nothing has a price, or while past costs are being summed."""
         return self._cost.total
 
-    def refresh(self) -> None:
-        """Read what is new; do nothing if the journal has not changed since the last refresh."""
+    def refresh(self, for_list: bool = False) -> None:
+        """Read what is new; do nothing if the journal has not changed since the last refresh.
+
+        Raises
+        ------
+        JournalError
+            If the journal cannot be read in time or contains invalid values. Nothing is kept of it.
+        """
         version = journal_version(self.folder)
-        if version != self._version or self._may_retry():
-            self._problem = None
+        is_new = version != self._version and not self._is_slow
+        if is_new or (self._problem is not None and time.monotonic() >= self._retry_at):
+            self._problem, self._is_slow = None, False
             try:
-                with JournalReader.open(self.folder) as journal, journal.snapshot():
-                    self._read(journal)
-            except JournalError as error:
-                self._problem = str(error)
-                self._retry_at = time.monotonic() + RETRY_SECONDS
+                self._read_within(self._list_seconds if for_list else PAGE_SECONDS)
+            except FileNotFoundError:
+                raise
+            except Exception as error:  # whatever it contains, it must not affect other runs
+                self._note_problem(error)
             self._version = version
         if self._problem is not None:
             raise JournalError(self._problem)
 
-    def _may_retry(self) -> bool:
-        """Return whether an error may have cleared, even though the journal has not changed."""
-        return self._problem is not None and time.monotonic() >= self._retry_at
+    def _read_within(self, seconds: float) -> None:
+        try:
+            limit = Limit(seconds, MAX_VALUE_BYTES)
+            with JournalReader.open_limited(self.folder, limit) as journal, journal.snapshot():
+                self._read(journal)
+        except SlowJournalError:
+            self._is_slow = True
+            self._retry_at = time.monotonic() + SLOW_RETRY * seconds
+            self._list_seconds = min(4 * self._list_seconds, PAGE_SECONDS)
+            raise
+
+    def _note_problem(self, error: Exception) -> None:
+        if not self._is_slow:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+        is_explained = isinstance(error, GenmixError)
+        self._problem = str(error) if is_explained else invalid_data("journal", error)
+        self._run = None
+        self._reset()
 
     def _read(self, journal: JournalReader) -> None:
         run = journal.meta("run")
@@ -113,41 +171,47 @@ class RunMonitor:
             self._reset()
             self._run = run
         if not self.study:
-            self.study = journal.meta("study")
+            self.study = checked_study(journal.meta("study"))
         self._read_tickets(journal)
         self._read_failures(journal)
-        self.events += journal.events(after=self.events[-1]["id"] if self.events else -1)
+        after = self.events[-1]["id"] if self.events else -1
+        self.events += checked_events(journal.events(after=after))
         self._read_timeline(journal)
-        self._seconds = journal.running_time()
-        self.in_flight = journal.in_flight()
-        self.newest_samples = journal.newest_samples(NEWEST_SAMPLES, MAX_TEXT)
-        self.newest_failures = journal.newest_failures(NEWEST_FAILURES, MAX_MESSAGE)
+        self._seconds = checked(journal.running_time(), is_number, "seconds")
+        self.in_flight = checked_counts(journal.in_flight())
+        newest = journal.newest_samples(NEWEST_SAMPLES, MAX_TEXT)
+        self.newest_samples = checked_samples(newest)
+        failures = journal.newest_failures(NEWEST_FAILURES, MAX_MESSAGE)
+        self.newest_failures = checked_failures(failures)
 
     def _read_tickets(self, journal: JournalReader) -> None:
         last = journal.last_ended_step()
         if last is None or last == self._last_step:
             return
         if self._last_step < 0:
-            self.counts = Counter(journal.told_counts())
-            self.told_times.extend(journal.told_times(RECENT))
+            self.counts = Counter(checked_counts(journal.told_counts()))
+            times = [checked(at, is_time, "ended_at") for at in journal.told_times(RECENT)]
+            self.told_times.extend(times)
             self._cost.sum_later(last)
         else:
             for row in journal.ended_after(self._last_step):
-                self._cost.add(row["cost"])
+                self._cost.add(checked(row["cost"], or_none(is_number), "cost"))
                 if row["outcome"] == "told":
-                    self.counts[row["arm"]] += 1
-                    self.told_times.append(row["ended_at"])
+                    self.counts[checked(row["arm"], is_text, "arm")] += 1
+                    self.told_times.append(checked(row["ended_at"], is_time, "ended_at"))
         self._last_step = last
 
     def _read_failures(self, journal: JournalReader) -> None:
-        for row in journal.failures_by_arm(after=self._last_failure):
+        rows = journal.failures_by_arm(after=self._last_failure)
+        checks = {"arm": is_text, "count": is_count, "last": is_count, "cost": or_none(is_number)}
+        for row in checked_rows(rows, MAX_ARMS, **checks):
             self.failures[row["arm"]] += row["count"]
             self._last_failure = max(self._last_failure, row["last"])
             self._cost.add(row["cost"])
 
     def _read_timeline(self, journal: JournalReader) -> None:
         last = self.timeline[-1].samples if self.has_timeline else 0
-        rows = journal.timeline(since=last)
+        rows = checked_timeline(journal.timeline(since=last))
         if rows:
             kept = self.timeline[:-1] if self.has_timeline else []  # the last row may be rewritten
             keys = ("weights", "score", "pooled")
@@ -193,8 +257,10 @@ class RunMonitor:
 
     def image_of(self, ticket: int) -> str | None:
         """Return the file name of a sample's image."""
-        with JournalReader.open(self.folder) as journal:
-            return journal.image_of(ticket)
+        limit = Limit(PAGE_SECONDS, MAX_VALUE_BYTES)
+        with JournalReader.open_limited(self.folder, limit) as journal:
+            name = journal.image_of(ticket)
+        return name if isinstance(name, str) else None
 
 
 class CostTotal:
@@ -231,12 +297,21 @@ class CostTotal:
 
     def _sum_past(self, step: int) -> None:
         try:
-            with JournalReader.open(self._folder) as journal:
+            limit = Limit(COST_SECONDS, MAX_VALUE_BYTES)
+            with JournalReader.open_limited(self._folder, limit) as journal:
                 count, total = journal.sample_costs_until(step)
         except Exception:  # the page already reports an unreadable journal
             return
+        if not math.isfinite(total):
+            return
         self._has_price |= count > 0
         self._past = total
+
+
+def invalid_data(what: str, error: Exception) -> str:
+    """Say in a sentence that a file contains something that genmix did not write."""
+    kind = type(error).__name__
+    return f"The {what} contains data that genmix did not write ({kind}); restore it from a backup."
 
 
 def _finite(values: Mapping[str, float | None] | None) -> dict[str, float | None]:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from genmix.charts.style import arm_colors
+from genmix.core.text import quotable
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.monitor import RunMonitor, TimelinePoint
+from genmix.dashboard.checked import is_number
+from genmix.dashboard.monitor import RunMonitor, TimelinePoint, invalid_data
 from genmix.dashboard.runs_folder import read_inside
 from genmix.dashboard.status import safe_message, shown_reason, status_data
+from genmix.errors import GenmixError, StorageError
 from genmix.runs.budget import time_left
 from genmix.runs.journal_reader import Row
 from genmix.runs.result import SUMMARY
@@ -25,29 +28,41 @@ MAX_POINTS = 300
 
 MAX_SPARKLINE_POINTS = 48
 MAX_EVENTS = 20
+MAX_OBJECTIVE = 2000
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
 """The rate covers the last minute if it contains at least this many samples, otherwise a longer period."""
 
 REPORT = "report.html"
-MAX_SUMMARY_BYTES = 50_000_000
+MAX_SUMMARY_BYTES = 5_000_000
 
 
 # -- one run -----------------------------------------------------------------------------------------
 
 
 def run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
-    """Collect everything that a run's page shows."""
+    """Collect everything that a run's page shows; raise StorageError if its files are invalid."""
+    try:
+        found = _run_data(name, run, actions)
+        json.dumps(found, allow_nan=False)
+        return found
+    except (GenmixError, FileNotFoundError):
+        raise
+    except Exception as error:
+        raise StorageError(invalid_data("run folder", error)) from error
+
+
+def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     with run.lock:
         run.refresh()
         status = status_data(run, actions)
         is_active = status["is_active"]
         rate = sample_rate(run) if is_active else None
-        summary = None if is_active else read_summary(run.folder)
+        summary = None if is_active else read_summary(run)
         budget, seconds = run.study.get("budget", {}), run.seconds(is_active)
-        report_time = _report_time(run.folder)
+        report_time = _changed_at(run.folder / REPORT)
         return {
             "name": name,
-            "study": str(run.study.get("name", "")),
+            "study": quotable(run.study.get("name", "")),
             "objective": objective_text(run.study),
             "status": status,
             "samples": run.samples,
@@ -76,10 +91,10 @@ def _event(event: Row) -> dict[str, Any]:
     return {key: event[key] for key in ("id", "at", "kind", "arm")} | {"why": shown_reason(event)}
 
 
-def _report_time(folder: Path) -> float | None:
-    """Return when the report was written; None if there is no report."""
+def _changed_at(path: Path) -> float | None:
+    """Return when a file was written; None if there is no such file."""
     try:
-        found = os.stat(folder / REPORT, follow_symlinks=False)
+        found = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
     return found.st_mtime if stat.S_ISREG(found.st_mode) else None
@@ -88,7 +103,7 @@ def _report_time(folder: Path) -> float | None:
 def objective_text(study: Mapping[str, Any]) -> str:
     terms = study.get("objective", [])
     names = [next(iter(term), "") if isinstance(term, dict) else str(term) for term in terms]
-    return " + ".join(names)
+    return quotable(" + ".join(map(str, names)), most=MAX_OBJECTIVE)
 
 
 def sample_rate(run: RunMonitor) -> float | None:
@@ -124,7 +139,11 @@ def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[s
 
 
 def _values(scores: Any) -> dict[str, float | None]:
-    return {name: score.get("value") for name, score in (scores or {}).items()}
+    """Return the scores in a summary that are numbers; the file may contain anything."""
+    if not isinstance(scores, dict):
+        return {}
+    found = {k: score.get("value") for k, score in scores.items() if isinstance(score, dict)}
+    return {name: value for name, value in found.items() if value is None or is_number(value)}
 
 
 def is_maximised(name: str) -> bool:
@@ -137,7 +156,8 @@ def arms_of(
 ) -> list[dict[str, Any]]:
     weights = run.timeline[-1].weights if run.timeline and run.has_timeline else {}
     states = _inactive_arms(run)
-    single_scores = (summary or {}).get("single_scores") or {}
+    single_scores = (summary or {}).get("single_scores")
+    single_scores = single_scores if isinstance(single_scores, dict) else {}
     return [
         {
             "name": arm,
@@ -173,13 +193,17 @@ def _inactive_arms(run: RunMonitor) -> dict[str, str]:
     return found
 
 
-def read_summary(folder: Path) -> dict[str, Any] | None:
-    content = read_inside(folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
-    try:
-        found = None if content is None else json.loads(content)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+def read_summary(run: RunMonitor) -> dict[str, Any] | None:
+    """Return the summary of a run if it has a valid one; parse it only if it has changed."""
+    changed = _changed_at(run.folder / SUMMARY)
+    if run.summary is None or run.summary[0] != changed:
+        content = read_inside(run.folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
+        try:
+            found = None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        run.summary = changed, found if isinstance(found, dict) else None
+    return run.summary[1]
 
 
 # -- curves ------------------------------------------------------------------------------------------
@@ -235,27 +259,38 @@ def sparkline_of(run: RunMonitor) -> list[list[float]]:
 def list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     """Return a run's entry in the list of runs."""
     try:
-        with run.lock:
-            run.refresh()
-            status = status_data(run, actions)
-            needs_summary = not status["is_active"] and not run.has_timeline
-            summary = read_summary(run.folder) if needs_summary else None
-            return {
-                "name": name,
-                "study": str(run.study.get("name", "")),
-                "status": status,
-                "samples": run.samples,
-                "budget": run.study.get("budget", {}),
-                "objective": objective_text(run.study),
-                "score": next(iter(scores_of(run, summary)), None),
-                "sparkline": sparkline_of(run),
-                "weights": _weights(run),
-                "started": run.events[0]["at"] if run.events else None,
-                "last_write": run.last_write,
-            }
-    except Exception as error:  # one corrupt journal must not hide the other runs
-        status = {"name": "unreadable", "reason": str(error), "is_active": False}
-        return {"name": name, "status": status}
+        entry = _list_entry(name, run, actions)
+        json.dumps(entry, allow_nan=False)
+        return entry
+    except GenmixError as error:
+        return unreadable_entry(name, safe_message(error))
+    except Exception as error:  # one bad run must not hide the others
+        return unreadable_entry(name, invalid_data("run folder", error))
+
+
+def unreadable_entry(name: str, reason: str, status: str = "unreadable") -> dict[str, Any]:
+    return {"name": name, "status": {"name": status, "reason": reason, "is_active": False}}
+
+
+def _list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
+    with run.lock:
+        run.refresh(for_list=True)
+        status = status_data(run, actions)
+        needs_summary = not status["is_active"] and not run.has_timeline
+        summary = read_summary(run) if needs_summary else None
+        return {
+            "name": name,
+            "study": quotable(run.study.get("name", "")),
+            "status": status,
+            "samples": run.samples,
+            "budget": run.study.get("budget", {}),
+            "objective": objective_text(run.study),
+            "score": next(iter(scores_of(run, summary)), None),
+            "sparkline": sparkline_of(run),
+            "weights": _weights(run),
+            "started": run.events[0]["at"] if run.events else None,
+            "last_write": run.last_write,
+        }
 
 
 def _weights(run: RunMonitor) -> list[dict[str, Any]]:
@@ -277,15 +312,19 @@ def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[st
 def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
     entry = list_entry(name, run, actions)
     is_active = entry["status"]["is_active"]
-    if entry["status"]["name"] == "unreadable":
+    if "samples" not in entry:
         return entry
-    with run.lock:
-        summary = None if is_active else read_summary(run.folder)
-        return {
-            **entry,
-            "scores": scores_of(run, summary),
-            "cost": run.cost,
-            "seconds": round(run.seconds(is_active), 1),
-            "arms": arms_of(run, is_active, None),
-            "chart": chart_of(run),
-        }
+    try:
+        with run.lock:
+            summary = None if is_active else read_summary(run)
+            entry |= {
+                "scores": scores_of(run, summary),
+                "cost": run.cost,
+                "seconds": round(run.seconds(is_active), 1),
+                "arms": arms_of(run, is_active, None),
+                "chart": chart_of(run),
+            }
+        json.dumps(entry, allow_nan=False)
+        return entry
+    except Exception as error:
+        return unreadable_entry(name, invalid_data("run folder", error))

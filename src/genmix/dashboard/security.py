@@ -4,6 +4,9 @@ Every request must pass three checks. The Host header must name this machine, wh
 rebinding. If a token is set, a cookie or a header must prove that the client knows the token. A
 request that changes something must come from one of our own pages or contain the token in a header,
 because a cookie alone would allow cross-site request forgery.
+
+Whoever tries several wrong tokens has to wait. The cookie is random, so it cannot be guessed and is not
+affected: a page that is logged in keeps working while somebody else tries tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
+import secrets
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +28,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from genmix.dashboard.pages import login_page
+from genmix.dashboard.throttle import Throttle
 
 POLICY = "; ".join(
     [
@@ -100,12 +106,6 @@ class Access:
         """The cookie's name. It contains the port because all ports of a host share their cookies."""
         return f"genmix_{self.port}"
 
-    @property
-    def cookie_value(self) -> str:
-        """A value that proves knowledge of the token without containing it."""
-        assert self.token is not None
-        return hmac.new(self.token.encode(), b"genmix dashboard", hashlib.sha256).hexdigest()
-
 
 class Guard:
     """Passes requests that satisfy the access checks on to the application."""
@@ -113,6 +113,9 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
         self._names = host_names(access.host)
+        self._session = secrets.token_urlsafe(32)
+        """The cookie's value: random, so that it proves a login but reveals nothing about the token."""
+        self._throttle = Throttle()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -137,44 +140,62 @@ class Guard:
             return refused(
                 request, 421, "This host name does not belong to this machine; use its IP address."
             )
-        may_act = is_same_origin(request.headers) or self._has_bearer(request.headers)
-        if request.method not in SAFE_METHODS and not may_act:
+        sent = self._bearer(request.headers)
+        if sent is not None:
+            return self._refused_token(request, sent)
+        if request.method not in SAFE_METHODS and not is_same_origin(request.headers):
             return refused(
                 request,
                 403,
                 "Cross-site requests are not allowed; send the token in the Authorization header.",
             )
-        if self._access.token is None:
-            return None
+        return None if self._access.token is None else await self._refusal_of_page(request)
+
+    async def _refusal_of_page(self, request: Request) -> Response | None:
+        """Check the cookie, or the token in the address or in the login form."""
         path = request.scope["path"]  # the one used for routing; request.url depends on Host
         given = request.query_params.get("token")
-        if given is not None and request.method in SAFE_METHODS and same(given, self._access.token):
+        # Starlette ignores malformed cookies, which other sites on this host may have set.
+        is_logged_in = same(request.cookies.get(self._access.cookie, ""), self._session)
+        if given is not None and request.method in SAFE_METHODS:
             rest = [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
-            return self._redirect_with_cookie(quote(path) + (f"?{urlencode(rest)}" if rest else ""))
-        if self._has_access(request):
+            target = quote(path) + (f"?{urlencode(rest)}" if rest else "")
+            refusal = None if is_logged_in else self._refused_token(request, given)
+            return refusal or self._redirect_with_cookie(target)
+        if is_logged_in:
             return None
         if path == LOGIN and request.method == "POST":
             return await self._login(request)
         if path.startswith("/static/") and request.method in SAFE_METHODS:
             return None  # the login page needs its style sheet
-        return refused(request, 401, None if given is None else "The token is wrong.")
+        return refused(request, 401, None)
+
+    def _refused_token(self, request: Request, given: str) -> Response | None:
+        """Return the response to a wrong token, or to any token after too many wrong ones."""
+        assert self._access.token is not None
+        client = "" if request.client is None else request.client.host
+        wait = self._throttle.seconds_to_wait(client)
+        if wait > 0:
+            message = f"Too many wrong tokens; try again in {math.ceil(wait)} seconds."
+            response = refused(request, 429, message)
+            response.headers["Retry-After"] = str(math.ceil(wait))
+            return response
+        if same(given, self._access.token):
+            return None
+        self._throttle.record_failure(client, given)
+        return refused(request, 401, "The token is wrong.")
 
     def _has_our_host(self, headers: Headers) -> bool:
         given = headers.getlist("host")
         return len(given) == 1 and is_our_name(given[0], self._names)
 
-    def _has_bearer(self, headers: Headers) -> bool:
+    def _bearer(self, headers: Headers) -> str | None:
+        """Return the token in the Authorization header; None if there is none or none is required."""
+        if self._access.token is None:
+            return None
         sent = headers.get("authorization", "").encode("latin-1")  # the raw bytes
         kind, _, given = sent.decode("utf-8", "replace").partition(" ")
-        token = self._access.token
-        return token is not None and kind.lower() == "bearer" and same(given.strip(), token)
-
-    def _has_access(self, request: Request) -> bool:
-        if self._has_bearer(request.headers):
-            return True
-        # Starlette ignores malformed cookies, which other sites on this host may have set.
-        cookie = request.cookies.get(self._access.cookie)
-        return cookie is not None and same(cookie, self._access.cookie_value)
+        return given.strip() if kind.lower() == "bearer" else None
 
     async def _login(self, request: Request) -> Response:
         body = b""
@@ -183,17 +204,12 @@ class Guard:
             if len(body) > MAX_LOGIN_BYTES:
                 return refused(request, 413, "The token is too long.")
         given = parse_qs(body.decode(errors="replace")).get("token", [""])[0]
-        assert self._access.token is not None
-        if not same(given, self._access.token):
-            return refused(request, 401, "The token is wrong.")
-        return self._redirect_with_cookie("/")
+        return self._refused_token(request, given) or self._redirect_with_cookie("/")
 
     def _redirect_with_cookie(self, path: str) -> Response:
         """Set the cookie and redirect to the page, without the token in its URL."""
         response = RedirectResponse("/" + path.lstrip("/"), status_code=303)
-        response.set_cookie(
-            self._access.cookie, self._access.cookie_value, httponly=True, samesite="strict"
-        )
+        response.set_cookie(self._access.cookie, self._session, httponly=True, samesite="strict")
         return response
 
 
@@ -222,7 +238,7 @@ def is_same_origin(headers: Headers) -> bool:
 
 
 def refused(request: Request, status: int, reason: str | None) -> Response:
-    if status == 401 and "text/html" in request.headers.get("accept", ""):
+    if status in (401, 429) and "text/html" in request.headers.get("accept", ""):
         return Response(login_page(reason), status, media_type="text/html")
     message = reason or "This dashboard requires a token; send it in the Authorization header."
     return JSONResponse({"error": message}, status)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from genmix.core.optional import require
+from genmix.core.optional import require_all
 from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+SHORTEST_TOKEN = 16
+"""Minimum number of characters of a token that other machines can try to guess."""
 
 
 def serve(
@@ -20,19 +28,32 @@ def serve(
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until Ctrl-C. ``announce`` is called with the URL once the server accepts connections."""
-    for module in ("starlette", "uvicorn"):
-        require(module, extra="dashboard", what="the dashboard")
-    from genmix.dashboard.security import is_loopback
-
+    require_all(("starlette", "uvicorn"), extra="dashboard", what="the dashboard")
     if not root.is_dir():
         raise InputError(f"{root} is not a folder; pass the folder that contains the runs.")
+    _check_token(token, host)
+    listening = listen(host, port)
+    server = make_server(listening, root, host, token, announce)
+    with suppress(KeyboardInterrupt):  # the normal way to stop it
+        server.run(sockets=[listening])
+
+
+def _check_token(token: str | None, host: str) -> None:
+    from genmix.dashboard.security import is_loopback
+
     if token is not None and not token.strip():
         raise InputError("The token is empty; set one that is hard to guess.")
-    if token is None and not is_loopback(host):
+    if is_loopback(host):
+        return
+    if token is None:
         raise InputError(
             f"Other machines can reach {host}; set a token with --token or GENMIX_DASHBOARD_TOKEN."
         )
-    _serve_on(listen(host, port), root, host, token, announce)
+    if len(token.strip()) < SHORTEST_TOKEN:
+        raise InputError(
+            f"Other machines can reach {host}, and the token has fewer than {SHORTEST_TOKEN} "
+            "characters; make a longer one, e.g. with `openssl rand -hex 16`."
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -49,37 +70,53 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _serve_on(
+def make_server(
     listening: socket.socket,
     root: Path,
     host: str,
     token: str | None,
-    announce: Callable[[str], None],
-) -> None:
+    announce: Callable[[str], None] = lambda url: None,
+) -> uvicorn.Server:
+    """Build the server for a listening socket; pass the same socket to its ``run`` method."""
     import uvicorn
 
+    from genmix.dashboard import connections
     from genmix.dashboard.app import make_app
     from genmix.dashboard.security import Access
 
     port = listening.getsockname()[1]
     servers: list[Any] = []
-    app = make_app(root, Access(host, port, token), lambda: bool(servers[0].should_exit))
+
+    class Protocol(connections.LimitedProtocol):
+        most = connections.connection_limit()
+
     config = uvicorn.Config(
-        app,
+        make_app(root, Access(host, port, token), lambda: bool(servers[0].should_exit)),
+        http=Protocol,
+        loop="asyncio",
+        ws="none",
         log_level="warning",
         access_log=False,
-        ws="none",
         server_header=False,
         proxy_headers=False,
+        backlog=connections.ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=3,
     )
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            loop = asyncio.get_running_loop()
+            connections.log_exhaustion_once(loop)
             await super().startup(sockets)
+            listening.listen(connections.QUEUE_LENGTH)
+            self.sweeping = loop.create_task(connections.sweep(self.server_state.connections))
             shown = f"[{host}]" if ":" in host else host
             announce(f"http://{shown}:{port}/")
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            self.sweeping.cancel()
+            await super().shutdown(sockets)
+
     servers.append(Server(config))
-    with suppress(KeyboardInterrupt):  # the normal way to stop it
-        servers[0].run(sockets=[listening])
+    logging.getLogger("uvicorn.error").addFilter(connections.LOG_ONCE)
+    return servers[0]  # type: ignore[no-any-return]

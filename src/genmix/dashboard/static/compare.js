@@ -7,7 +7,7 @@ const REFRESH_INTERVAL = 2000;
 let found = data();
 let chart = null;
 
-const readable = () => found.runs.filter((run) => run.status.name !== "unreadable");
+const readable = () => found.runs.filter((run) => run.chart !== undefined);
 
 function scores() {
   const all = new Map();

@@ -114,6 +114,7 @@ export const STATUS = {
   trouble: "failed",
   unfinished: "unfinished",
   unreadable: "unreadable",
+  reading: "reading",
 };
 
 export function setBadge(node, status) {

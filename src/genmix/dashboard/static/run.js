@@ -1,4 +1,4 @@
-// The page of one run: drawn from the data in the page, then updated by the event stream.
+// The page of one run: drawn from the data in the page, then updated by the event stream, or by polling if the server has too many streams.
 
 import { Chart } from "./chart.js";
 import {
@@ -12,7 +12,10 @@ const charts = new Map();
 const ANNOUNCE_INTERVAL = 10_000;
 let announcedAt = 0;
 const EVENTS = { start: "started", retire: "retired", revive: "revived", suspend: "suspended", trouble: "failed" };
+const POLL_INTERVAL = 2000;
+const POLLS_PER_RETRY = 5;
 let stream = null;
+let timer = null;
 
 // -- facts ----------------------------------------------------------------------------------------
 
@@ -198,15 +201,38 @@ function connect() {
     stream.close();
     setText(byId("connection"), "The run folder no longer exists.");
   });
-  stream.addEventListener("error", () => setText(byId("connection"), "Connection lost. Reconnecting…"));
+  stream.addEventListener("error", () => {
+    setText(byId("connection"), "Connection lost. Reconnecting…");
+    if (stream.readyState === EventSource.CLOSED) poll(POLLS_PER_RETRY);  // refused; the browser does not retry
+  });
+}
+
+function disconnect() {
+  stream?.close();
+  clearTimeout(timer);
+}
+
+/** Ask for the data a few times, then try the stream again. */
+async function poll(times) {
+  try {
+    const response = await fetch(`/state/${path}`);
+    const content = await response.json();
+    if (!response.ok) throw new Error(content.error);
+    Object.assign(state, content);
+    show(content);
+    setText(byId("connection"), "");
+  } catch {
+    setText(byId("connection"), "Connection lost. Reconnecting…");
+  }
+  if (!document.hidden) timer = setTimeout(times > 1 ? () => poll(times - 1) : connect, POLL_INTERVAL);
 }
 
 // Browsers allow six connections per server, so a hidden page closes its connection.
 document.addEventListener("visibilitychange", () => {
-  stream?.close();
+  disconnect();
   if (!document.hidden) connect();
 });
-window.addEventListener("pagehide", () => stream?.close());
+window.addEventListener("pagehide", disconnect);
 
 async function act(button, address) {
   button.disabled = true;

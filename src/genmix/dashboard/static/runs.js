@@ -21,7 +21,7 @@ function update(row, run) {
   const [, name, status, samples, score, sparkline, weights, lastWrite] = row.cells;
   setBadge(status.firstChild, run.status.name);
   status.title = run.status.reason ?? "";
-  const isReadable = run.status.name !== "unreadable";
+  const isReadable = run.samples !== undefined;
   setText(name.querySelector(".objective"), isReadable ? run.objective : run.status.reason);
   setHidden(samples.lastChild, !run.budget?.samples);
   setText(lastWrite, ago(run.last_write));
