@@ -221,7 +221,7 @@ def test_other_files_are_refused_with_a_sentence(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / JOURNAL) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(
-        JournalError, match=r"has format 99, but this version of genmix reads format 1;"
+        JournalError, match=r"has format 99, but this version of genmix reads formats 1 to 2;"
     ):
         Journal.open(tmp_path)
 

@@ -105,6 +105,8 @@ def test_a_journal_from_before_has_an_empty_one_and_gets_one(
     gx.run(study(arms, 50), tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / JOURNAL) as database:
         database.execute("DROP TABLE timeline")
+        database.execute("DELETE FROM meta WHERE key = 'checksum'")
+        database.execute("PRAGMA user_version = 1")
     database.close()
     assert gx.Run(tmp_path / "run").timeline == []
     journal = Journal.open(tmp_path / "run")

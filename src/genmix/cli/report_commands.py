@@ -30,7 +30,7 @@ def report(
     with plain_errors():
         from genmix.report import write_report
 
-        typer.echo(write_report(folder, out))
+        typer.echo(write_report(folder, out, lambda line: typer.echo(f"genmix: {line}", err=True)))
 
 
 @app.command(epilog="Example: genmix plot runs/first weights --out weights.pdf")

@@ -17,6 +17,7 @@ from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
 from genmix.objectives import Objective
+from genmix.runs.integrity import verify
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.journal_schema import JOURNAL
@@ -68,7 +69,8 @@ def _options(study: Study) -> dict[str, Any]:
 
 def _of_run(folder: Path) -> StudyWorld:
     """Read the samples of a run, which become the whole population."""
-    with JournalReader.open(folder) as journal:
+    with JournalReader.open(folder) as journal, journal.snapshot():
+        verify(journal)
         study = study_from(journal.meta("study"))
         home = journal.study_folder()
         rows: dict[str, list[Any]] = {label: [] for label in study.arms}

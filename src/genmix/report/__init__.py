@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,15 @@ CHARTS = ("scores", "weights", "pooled", "map", "cost")
 """The names that :func:`run_chart` accepts."""
 
 
-def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report on a run, by default to ``report.html`` in its folder, and return the path."""
+def write_report(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    note: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Write the report on a run, by default to ``report.html`` in its folder, and return the path.
+
+    ``note`` is called with a sentence for each problem that did not prevent the report.
+    """
     from genmix.report.facts import Facts
     from genmix.report.page import render_page
     from genmix.runs.export import check_target
@@ -30,6 +38,8 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
         text = render_page(facts)
     make_folder(target.parent)
     write_text(target, text)
+    for line in facts.problems:
+        note(line)
     return target
 
 

@@ -26,6 +26,7 @@ from genmix.report.run_pool import load_pool
 from genmix.report.sampling import SampleSubset, draw_subset
 from genmix.report.sanitize import without_secrets
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
+from genmix.runs.integrity import verify
 from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.lock import holder
 from genmix.runs.loop import EXHAUSTED
@@ -89,7 +90,10 @@ class Facts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.problems: list[str] = []
+        """What went wrong while the samples were read, one sentence each."""
         with JournalReader.open(folder) as journal, journal.snapshot():
+            verify(journal)
             self.study: dict[str, Any] = journal.meta("study")
             self.told = journal.told_numbers()
             self.timeline = journal.timeline()
@@ -137,7 +141,7 @@ class Facts:
     @cached_property
     def pool(self) -> Pool | None:
         with JournalReader.open(self.folder) as journal:
-            return load_pool(self.folder, journal)
+            return load_pool(journal, self.problems.append)
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -341,7 +345,7 @@ class Facts:
             )
         if len(self._innovation_sample) < len(self.subset.rows):
             notes.append(f"Innovation uses {len(self._innovation_sample):,} samples.")
-        return notes
+        return [*self.problems, *notes]
 
     @property
     def versions(self) -> dict[str, str]:

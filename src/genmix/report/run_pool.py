@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from genmix.core import state
 from genmix.core.arrays import Vector
-from genmix.errors import GenmixError
+from genmix.errors import GenmixError, StorageError
 from genmix.objectives import Batch, FrechetDistance, Objective, QualityVendi, Sum, Vendi
 from genmix.objectives.pool import Pool
 from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.journal_schema import JournalStep
-from genmix.runs.references import read_reference
-from genmix.runs.session import SNAPSHOT
-from genmix.selector.selector import Selector
+from genmix.runs.references import Note, read_reference
+from genmix.runs.session import SNAPSHOT, read_snapshot
 from genmix.study.components import make_objective
 from genmix.study.study import study_from
 
@@ -27,9 +24,9 @@ LARGE_MATRIX = 1000
 """Number of matrix columns above which the eigendecomposition makes a solve slow."""
 
 
-def load_pool(folder: Path, journal: JournalReader) -> Pool | None:
+def load_pool(journal: JournalReader, note: Note) -> Pool | None:
     """Load all samples; return None during the warm start, or if the objective cannot be built."""
-    pool = _from_snapshot(folder, journal)
+    pool = _from_snapshot(journal, note)
     return _from_journal(journal) if pool is None else pool
 
 
@@ -47,18 +44,20 @@ def _columns(part: Objective, pool: Pool) -> int:
     return pool.tally.dimension if isinstance(part, FrechetDistance) else 0
 
 
-def _from_snapshot(folder: Path, journal: JournalReader) -> Pool | None:
-    """Load the last snapshot and add the samples told since."""
+def _from_snapshot(journal: JournalReader, note: Note) -> Pool | None:
+    """Load the last snapshot and add the samples told since; None if it cannot be used."""
     try:
-        saved = state.load(folder / SNAPSHOT)
-        run, step = saved["run"], int(saved["step"])
-        if run != journal.meta("run") or step > journal.last_step():
-            return None
-        pool = Selector.from_state_dict(saved["selector"]).pool()
-    except (GenmixError, KeyError, TypeError, ValueError):
-        return None  # corrupt or from another version; the caller reads the journal instead
-    if pool is not None:
-        _add(pool, [told for told in journal.steps(step) if told.kind == "told"])
+        saved = read_snapshot(journal)
+    except StorageError as error:
+        path = journal.path.with_name(SNAPSHOT)
+        note(
+            f"{path} cannot be used ({str(error).rstrip('.')}); the report was computed from the "
+            f"journal instead, and `genmix resume {path.parent}` writes the file again."
+        )
+        return None
+    pool = None if saved is None else saved.selector.pool()
+    if saved is not None and pool is not None:
+        _add(pool, [told for told in journal.steps(saved.step) if told.kind == "told"])
     return pool
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
 from genmix.core.optional import require_all
 from genmix.errors import InputError, StorageError
+from genmix.runs.integrity import verify
 from genmix.runs.journal_reader import JournalReader
 from genmix.runs.session import IMAGES, read_image
 
@@ -77,7 +78,7 @@ def export(
     InputError
         If the format is unknown, or ``out`` is one of the run's own files.
     StorageError
-        If the data set cannot be written.
+        If the journal is corrupt, or the data set cannot be written.
 
     Examples
     --------
@@ -101,6 +102,8 @@ def export(
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
     with JournalReader.open(folder) as journal:
+        with journal.snapshot():
+            verify(journal)
         if to == "hf":
             return _write_hf(journal, folder, Path(out or folder / "hf"))
         target = Path(out or folder / f"samples.{to}")

@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +21,22 @@ from numpy.typing import NDArray
 from genmix.data.samples import Sample
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError
+from genmix.runs.integrity import (
+    CHECKSUM,
+    EMBEDDINGS,
+    EVENTS,
+    FAILURES,
+    META,
+    OUTCOMES,
+    SAMPLES,
+    SECONDS,
+    TICKETS,
+    TIMELINE_ROWS,
+    Checksum,
+    Part,
+    latest,
+    row_hash,
+)
 from genmix.runs.journal_reader import JournalReader
 from genmix.runs.journal_schema import (
     FORMAT,
@@ -36,6 +51,8 @@ from genmix.runs.journal_schema import (
     writing_connection,
 )
 
+SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+
 
 class Journal(JournalReader):
     """Read and write one run's journal.
@@ -49,6 +66,11 @@ class Journal(JournalReader):
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(connection, path)
         self._elapsed: Callable[[], float] | None = None
+        self._seconds: float | None = None
+        """The running time at the last write."""
+        self._checksum = Checksum()
+        self._vectors: dict[int, int] = {}
+        """Hashes of the embeddings of open tickets, which are replaced when their samples are told."""
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Journal:
@@ -66,7 +88,7 @@ class Journal(JournalReader):
             # the checkpoint on close would fail, which SQLite does not report.
             connection = connect(draft, "rwc")
         with cls(connection, draft) as journal, journal.transaction():
-            for statement in TABLES.split(";\n"):
+            for statement in (*TABLES.split(";\n"), TIMELINE):
                 journal._db.execute(statement)
             journal._db.execute(f"PRAGMA user_version = {FORMAT}")
             for key, value in meta.items():
@@ -78,25 +100,52 @@ class Journal(JournalReader):
     def open(cls, folder: Path) -> Self:
         journal = cls._open(folder, writing_connection)
         try:
-            with journal.transaction():
-                journal._db.execute(TIMELINE)
+            if journal.has_checksum:
+                journal._load_checksum()
+            else:
+                with journal.transaction(seal=False):
+                    journal._db.execute(TIMELINE)
         except JournalError:
             journal.close()
             raise
         return journal
 
+    def _load_checksum(self) -> None:
+        self._checksum, self._seconds = latest(self), self.meta(SECONDS)
+        vectors = self.each(
+            "SELECT ticket, embedding, dtype FROM samples JOIN tickets ON ticket = id"
+            " WHERE outcome IS NULL AND embedding IS NOT NULL"
+        )
+        self._vectors = {row[0]: row_hash(EMBEDDINGS, row) for row in vectors}
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit everything written inside, or nothing."""
+    def transaction(self, seal: bool = True) -> Iterator[None]:
+        """Commit everything written inside, or nothing.
+
+        With ``seal``, also write the running time and the checksum. Otherwise, the rows must contain it.
+        """
+        before = self._checksum.writes, self._checksum.total
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
+            if seal:
+                self._seal()
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise write_error(self.path, error) from error
         finally:
             if self._db.in_transaction:
                 self._db.rollback()
+                self._checksum = Checksum(*before)
+
+    def _seal(self) -> None:
+        rows = []
+        if self._elapsed is not None:
+            self._seconds = self._elapsed()
+            rows.append((SECONDS, json.dumps(self._seconds)))
+        if self.has_checksum:
+            rows.append((CHECKSUM, self._checksum.to_json(self._seconds)))
+        self._db.executemany(SET_META, rows)
 
     # -- metadata --------------------------------------------------------------------------------
 
@@ -105,98 +154,111 @@ class Journal(JournalReader):
             self._set_meta(key, value)
 
     def _set_meta(self, key: str, value: Any) -> None:
-        self._db.execute(
-            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (key, json.dumps(value)),
-        )
+        row = (key, json.dumps(value))
+        if key == SECONDS:
+            self._seconds = value
+        else:
+            self._replace(META, row)
+        self._db.execute(SET_META, row)
+
+    def _replace(self, part: Part, row: tuple[Any, ...]) -> None:
+        """Update the checksum for a row that may replace another one with the same key."""
+        key, columns = part.columns[0], ", ".join(part.columns)
+        query = f"SELECT {columns} FROM {part.table} WHERE {key} = ?"
+        for old in self._db.execute(query, row[:1]).fetchall():
+            self._checksum.remove(row_hash(part, old))
+        self._checksum.add(part, row)
 
     def record_time(self, elapsed: Callable[[], float]) -> None:
-        """Store the running time with every outcome and event from now on.
+        """Store the running time with every outcome, failure and event from now on.
 
         ``elapsed`` returns the running time of all sessions. The wall clock is unsuitable: it can be
         changed, and it keeps running while a laptop sleeps.
         """
         self._elapsed = elapsed
 
-    def _write_time(self) -> None:
-        if self._elapsed is not None:
-            self._set_meta("seconds", self._elapsed())
-
     # -- tickets and samples ---------------------------------------------------------------------
 
     def asked(self, entries: Sequence[Entry], first_step: int) -> None:
         now = time.time()
-        with self.transaction():
-            self._db.executemany(
-                "INSERT INTO tickets (id, arm, place, seed, weight, propensity, probe, asked_step,"
-                " asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(*astuple(e), first_step + i, now) for i, e in enumerate(entries)],
-            )
+        with self.transaction(seal=False):
+            for step, e in enumerate(entries, first_step):
+                numbers = (e.place, e.seed, float(e.weight), float(e.propensity), int(e.probe))
+                self._insert(TICKETS, (e.id, e.arm, *numbers, step, now))
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
         """Record a generated sample, which has been paid for and is never generated again."""
-        vector = None if sample.vector is None else _encoded(sample.vector)
-        with self.transaction():
-            self._db.execute(
-                "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    ticket,
-                    sample.text,
-                    image,
-                    sample.prompt,
-                    sample.source,
-                    sample.quality,
-                    sample.cost,
-                    sample.input_tokens,
-                    sample.output_tokens,
-                    started_at,
-                    time.time(),
-                    None if vector is None else vector.tobytes(),
-                    None if vector is None else vector.dtype.str,
-                ),
-            )
+        row = (
+            ticket,
+            sample.text,
+            image,
+            sample.prompt,
+            sample.source,
+            _real(sample.quality),
+            _real(sample.cost),
+            sample.input_tokens,
+            sample.output_tokens,
+            float(started_at),
+            time.time(),
+        )
+        with self.transaction(seal=False):
+            if sample.vector is None:
+                self._insert(SAMPLES, row)
+                return
+            blob, dtype = _encoded(sample.vector)
+            self._vectors[ticket] = self._checksum.add(EMBEDDINGS, (ticket, blob, dtype))
+            self._insert(SAMPLES, row, embedding=blob, dtype=dtype)
+
+    def _insert(self, part: Part, row: tuple[Any, ...], **more: Any) -> None:
+        """Insert a row with the checksum that includes it."""
+        self._checksum.add(part, row)
+        if self.has_checksum:
+            more["checksum"] = self._checksum.to_bytes()
+        self._db.execute(part.insert(0, *more), (*row, *more.values()))
 
     def told(self, ticket: int, embedding: NDArray[Any], step: int, group: int) -> None:
         """Record that the selector was told a sample; ``group`` is the first step of its batch."""
-        row = _encoded(embedding)
+        blob, dtype = _encoded(embedding)
         with self.transaction():
-            self._db.execute(
+            stored = self._db.execute(
                 "UPDATE samples SET embedding = ?, dtype = ? WHERE ticket = ?",
-                (row.tobytes(), row.dtype.str, ticket),
+                (blob, dtype, ticket),
             )
-            self._db.execute("UPDATE tickets SET told_with = ? WHERE id = ?", (group, ticket))
-            self._end(ticket, "told", step)
+            if stored.rowcount:
+                self._checksum.remove(self._vectors.get(ticket, 0))
+                self._checksum.add(EMBEDDINGS, (ticket, blob, dtype))
+            self._end(ticket, "told", step, group)
+        self._vectors.pop(ticket, None)
 
     def failure(self, entry: Entry, stage: str, error: Exception) -> None:
         """Record a failed attempt; a retry of the ticket may still succeed."""
         paid = error if isinstance(error, GenerationError) else GenerationError("")
+        values = (
+            entry.id,
+            entry.arm,
+            time.time(),
+            stage,
+            str(error),
+            _real(paid.cost),
+            paid.input_tokens,
+            paid.output_tokens,
+        )
         with self.transaction():
-            self._db.execute(
-                "INSERT INTO failures (ticket, arm, at, stage, message, cost, input_tokens,"
-                " output_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    entry.id,
-                    entry.arm,
-                    time.time(),
-                    stage,
-                    str(error),
-                    paid.cost,
-                    paid.input_tokens,
-                    paid.output_tokens,
-                ),
-            )
+            self._append(FAILURES, values)
 
     def ended(self, ticket: int, outcome: str, step: int) -> None:
         """Record that a ticket failed permanently or was withdrawn."""
         with self.transaction():
             self._end(ticket, outcome, step)
 
-    def _end(self, ticket: int, outcome: str, step: int) -> None:
-        self._db.execute(
-            "UPDATE tickets SET outcome = ?, ended_step = ?, ended_at = ? WHERE id = ?",
-            (outcome, step, time.time(), ticket),
+    def _end(self, ticket: int, outcome: str, step: int, group: int | None = None) -> None:
+        row = (outcome, step, time.time(), group)
+        stored = self._db.execute(
+            "UPDATE tickets SET outcome = ?, ended_step = ?, ended_at = ?, told_with = ? WHERE id = ?",
+            (*row, ticket),
         )
-        self._write_time()
+        if stored.rowcount:
+            self._checksum.add(OUTCOMES, (ticket, *row))
 
     # -- events and timeline ---------------------------------------------------------------------
 
@@ -204,11 +266,12 @@ class Journal(JournalReader):
         self, kind: str, arm: str | None = None, step: int | None = None, **detail: Any
     ) -> None:
         with self.transaction():
-            self._db.execute(
-                "INSERT INTO events (at, kind, arm, step, detail) VALUES (?, ?, ?, ?, ?)",
-                (time.time(), kind, arm, step, json.dumps(detail)),
-            )
-            self._write_time()
+            self._append(EVENTS, (time.time(), kind, arm, step, json.dumps(detail)))
+
+    def _append(self, part: Part, values: tuple[Any, ...]) -> None:
+        """Insert a row with the next id."""
+        stored = self._db.execute(part.insert(1), values)
+        self._checksum.add(part, (stored.lastrowid, *values))
 
     def write_timeline(
         self,
@@ -219,15 +282,19 @@ class Journal(JournalReader):
     ) -> None:
         """Record weights and scores at this number of samples."""
         scores = [None if found is None else json.dumps(found) for found in (score, pooled)]
+        row = (samples, time.time(), json.dumps(weights), *scores)
         with self.transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO timeline VALUES (?, ?, ?, ?, ?)",
-                (samples, time.time(), json.dumps(weights), *scores),
-            )
+            self._replace(TIMELINE_ROWS, row)
+            self._db.execute("INSERT OR REPLACE INTO timeline VALUES (?, ?, ?, ?, ?)", row)
 
 
-def _encoded(embedding: Any) -> NDArray[Any]:
-    """Convert to little-endian float32 or float64 without losing precision."""
+def _real(value: float | None) -> float | None:
+    """Convert to what SQLite returns for a number: it has no NaN and no negative zero."""
+    return None if value is None or value != value else float(value) + 0.0
+
+
+def _encoded(embedding: Any) -> tuple[bytes, str]:
+    """Convert to the bytes and dtype of little-endian float32 or float64 without losing precision."""
     row = np.ascontiguousarray(embedding)
     kind = "<f4" if row.dtype in (np.float16, np.float32) else "<f8"
-    return row.astype(kind)
+    return row.astype(kind).tobytes(), kind

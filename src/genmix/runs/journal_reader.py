@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from genmix.errors import InputError
 from genmix.runs.journal_schema import (
     DTYPES,
-    FORMAT,
+    FORMATS,
     JOURNAL,
     Entry,
     JournalError,
     JournalStep,
     Limit,
     check_schema,
+    corrupt,
     explained_opening,
     read_error,
     reading_connection,
@@ -51,6 +52,8 @@ class JournalReader:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db, self.path = connection, path
+        self.has_checksum = True
+        """False for journals from older versions."""
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -72,19 +75,20 @@ class JournalReader:
             journal = cls(connect(path), path)
         try:
             journal._check_format()
-            check_schema(journal._query)
+            check_schema(journal.query)
         except JournalError:
             journal.close()
             raise
         return journal
 
     def _check_format(self) -> None:
-        [(found,)] = self._query("PRAGMA user_version")
-        if found != FORMAT:
+        [(found,)] = self.query("PRAGMA user_version")
+        if found not in FORMATS:
             raise JournalError(
-                f"{self.path} has format {found}, but this version of genmix reads format {FORMAT}; "
-                "use the version that wrote it, or start a new run."
+                f"{self.path} has format {found}, but this version of genmix reads formats "
+                f"{FORMATS[0]} to {FORMATS[-1]}; use the version that wrote it, or start a new run."
             )
+        self.has_checksum = found > 1
 
     def close(self) -> None:
         self._db.close()
@@ -98,7 +102,7 @@ class JournalReader:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Make all reads inside the context see one consistent state, even while the run is writing."""
-        self._query("BEGIN")
+        self.query("BEGIN")
         try:
             yield
         finally:
@@ -108,8 +112,8 @@ class JournalReader:
     # -- metadata --------------------------------------------------------------------------------
 
     def meta(self, key: str) -> Any:
-        rows = self._query("SELECT value FROM meta WHERE key = ?", key)
-        return json.loads(rows[0][0]) if rows else None
+        rows = self.query("SELECT value FROM meta WHERE key = ?", key)
+        return self._json(rows[0][0]) if rows else None
 
     def study_folder(self) -> Path:
         """Return the folder that the study's paths are relative to.
@@ -132,7 +136,7 @@ class JournalReader:
 
     def _time_from_timestamps(self) -> float:
         """Return the running time of a journal from an older version, which did not record it."""
-        stamps = self._query(
+        stamps = self.query(
             "SELECT asked_at, 0 FROM tickets UNION ALL SELECT ended_at, 0 FROM tickets"
             " WHERE ended_at IS NOT NULL UNION ALL SELECT made_at, 0 FROM samples"
             " UNION ALL SELECT at, kind = 'start' FROM events ORDER BY 1, 2"
@@ -148,7 +152,7 @@ class JournalReader:
 
     def steps(self, after: int = -1) -> Iterator[JournalStep]:
         """Iterate over the changes to the selector after this step, in order."""
-        rows = self._each(
+        rows = self.each(
             """
             SELECT asked_step, iif(probe, 'probe', 'ask'), id, arm, NULL, NULL, NULL, NULL, NULL
                 FROM tickets WHERE asked_step > ?1
@@ -166,7 +170,7 @@ class JournalReader:
             yield JournalStep(number, kind, ticket, arm, embedding, quality, cost, group)
 
     def last_step(self) -> int:
-        [(found,)] = self._query(
+        [(found,)] = self.query(
             "SELECT max(coalesce((SELECT max(asked_step) FROM tickets), -1),"
             " coalesce((SELECT max(ended_step) FROM tickets), -1),"
             " coalesce((SELECT max(step) FROM events), -1))"
@@ -175,7 +179,7 @@ class JournalReader:
 
     def last_ended_step(self) -> int | None:
         """Return the step of the last ticket that was told, failed or withdrawn."""
-        [(found,)] = self._query("SELECT max(ended_step) FROM tickets")
+        [(found,)] = self.query("SELECT max(ended_step) FROM tickets")
         return None if found is None else int(found)
 
     # -- tickets ---------------------------------------------------------------------------------
@@ -197,25 +201,25 @@ class JournalReader:
 
     def ticket_counts(self) -> dict[str, int]:
         """Count the tickets of each arm, regardless of outcome."""
-        return dict(self._query("SELECT arm, max(place) + 1 FROM tickets GROUP BY arm"))
+        return dict(self.query("SELECT arm, max(place) + 1 FROM tickets GROUP BY arm"))
 
     def told_counts(self) -> dict[str, int]:
         """Count the told samples by arm."""
         # The first query uses an index, and the second finds few rows; counting told tickets is slower.
-        found = dict(self._query("SELECT arm, count(*) FROM tickets GROUP BY arm"))
+        found = dict(self.query("SELECT arm, count(*) FROM tickets GROUP BY arm"))
         others = "SELECT arm, count(*) FROM tickets WHERE outcome IS NOT 'told' GROUP BY +arm"
-        for arm, count in self._query(others):
+        for arm, count in self.query(others):
             found[arm] -= count
         return found
 
     def in_flight(self) -> dict[str, int]:
         """Count the tickets without an outcome by arm."""
         query = "SELECT arm, count(*) FROM tickets WHERE outcome IS NULL GROUP BY +arm"
-        return dict(self._query(query))
+        return dict(self.query(query))
 
     def told_times(self, limit: int) -> list[float]:
         """Return the times when the last ``limit`` samples were told, oldest first."""
-        rows = self._query(
+        rows = self.query(
             "SELECT ended_at FROM tickets WHERE ended_step IS NOT NULL AND outcome = 'told'"
             " ORDER BY ended_step DESC LIMIT ?",
             limit,
@@ -234,7 +238,7 @@ class JournalReader:
 
     def told_numbers(self) -> list[tuple[int, str, float | None, float | None]]:
         """Return ticket, arm, quality and cost of every told sample, in order."""
-        return self._query(
+        return self.query(
             "SELECT id, arm, quality, cost FROM tickets JOIN samples ON ticket = id"
             " WHERE outcome = 'told' ORDER BY ended_step"
         )
@@ -268,14 +272,14 @@ class JournalReader:
 
     def image_of(self, ticket: int) -> str | None:
         """Return the file name of a sample's image."""
-        found = self._query("SELECT image FROM samples WHERE ticket = ?", ticket)
+        found = self.query("SELECT image FROM samples WHERE ticket = ?", ticket)
         return found[0][0] if found else None
 
     # -- costs and tokens ------------------------------------------------------------------------
 
     def costs(self) -> list[float]:
         """Return the costs of all samples and failures."""
-        rows = self._query(
+        rows = self.query(
             "SELECT cost FROM samples WHERE cost IS NOT NULL"
             " UNION ALL SELECT cost FROM failures WHERE cost IS NOT NULL"
         )
@@ -284,7 +288,7 @@ class JournalReader:
     def cost_by_arm(self) -> dict[str, float]:
         """Return the total cost by arm, including failures and rejected samples."""
         found: dict[str, list[float]] = {}
-        for arm, cost in self._query(
+        for arm, cost in self.query(
             "SELECT arm, cost FROM samples JOIN tickets ON ticket = id WHERE cost IS NOT NULL"
             " UNION ALL SELECT arm, cost FROM failures WHERE cost IS NOT NULL"
         ):
@@ -293,7 +297,7 @@ class JournalReader:
 
     def largest_costs(self) -> dict[str, float]:
         """Return the cost of the most expensive sample or failure of each arm that has costs."""
-        rows = self._query(
+        rows = self.query(
             "SELECT arm, max(cost) FROM ("
             " SELECT arm, cost FROM samples JOIN tickets ON ticket = id"
             " UNION ALL SELECT arm, cost FROM failures"
@@ -303,7 +307,7 @@ class JournalReader:
 
     def sample_costs_until(self, step: int) -> tuple[int, float]:
         """Return how many samples up to this step have a cost, and the sum of these costs."""
-        [(count, total)] = self._query(
+        [(count, total)] = self.query(
             "SELECT count(cost), total(cost) FROM samples JOIN tickets ON id = ticket"
             " WHERE +ended_step <= ?",
             step,
@@ -312,7 +316,7 @@ class JournalReader:
 
     def tokens(self) -> tuple[int, int]:
         """Return the total input and output tokens of samples and failures."""
-        [(inputs, outputs)] = self._query(
+        [(inputs, outputs)] = self.query(
             "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) FROM ("
             " SELECT input_tokens, output_tokens FROM samples"
             " UNION ALL SELECT input_tokens, output_tokens FROM failures)"
@@ -345,24 +349,24 @@ class JournalReader:
     def events(self, after: int = -1) -> list[Row]:
         """Return the events after this id, in order: starts, ends, and retired and revived arms."""
         found = self._rows("SELECT * FROM events WHERE id > ? ORDER BY id", after)
-        return [row | {"detail": json.loads(row["detail"])} for row in found]
+        return [row | {"detail": self._json(row["detail"])} for row in found]
 
     def timeline(self, since: int = 0) -> list[Row]:
         """Return the samples, time, weights and scores of the run, starting at the given sample count.
 
         The list is empty if the run has not written any rows, as in journals from older versions.
         """
-        if not self._query("SELECT 1 FROM sqlite_master WHERE name = 'timeline'"):
+        if not self.has_table("timeline"):
             return []
         found = self._rows("SELECT * FROM timeline WHERE samples >= ? ORDER BY samples", since)
         return [
-            row | {key: json.loads(row[key] or "null") for key in ("weights", "score", "pooled")}
+            row | {key: self._json(row[key] or "null") for key in ("weights", "score", "pooled")}
             for row in found
         ]
 
     def told_histogram(self, bins: int) -> list[dict[str, int]]:
         """Count the told samples by arm in each of ``bins`` equal parts of the run; omit empty parts."""
-        rows = self._query(
+        rows = self.query(
             "SELECT id * ? / (SELECT max(id) + 1 FROM tickets) AS bin, arm, count(*)"
             " FROM tickets WHERE outcome = 'told' GROUP BY bin, arm ORDER BY bin",
             bins,
@@ -374,13 +378,16 @@ class JournalReader:
 
     # -- queries ---------------------------------------------------------------------------------
 
-    def _query(self, query: str, *parameters: Any) -> list[Any]:
-        return list(self._each(query, *parameters))
+    def has_table(self, name: str) -> bool:
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE name = ?", name))
+
+    def query(self, query: str, *parameters: Any) -> list[Any]:
+        return list(self.each(query, *parameters))
 
     def _rows(self, query: str, *parameters: Any) -> list[Row]:
         return list(self._each_row(query, *parameters))
 
-    def _each(self, query: str, *parameters: Any) -> Iterator[Any]:
+    def each(self, query: str, *parameters: Any) -> Iterator[Any]:
         with self._explained():
             yield from self._db.execute(query, parameters)
 
@@ -395,8 +402,15 @@ class JournalReader:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OverflowError) as error:  # corrupt, or an integer beyond 64 bits
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            # It is corrupt, an integer has more than 64 bits, or a value declares an absurd length.
             raise read_error(self._db, self.path, error) from error
+
+    def _json(self, text: Any) -> Any:
+        try:
+            return json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise corrupt(self.path, "a value is not valid JSON") from error
 
 
 def journal_version(folder: Path) -> tuple[int, ...]:

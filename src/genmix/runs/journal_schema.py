@@ -21,7 +21,9 @@ from genmix.core.text import quotable
 from genmix.errors import StorageError
 
 JOURNAL = "journal.sqlite"
-FORMAT = 1
+FORMAT = 2
+"""Format 1 has no checksums; it is still read, and runs in it can be resumed."""
+FORMATS = (1, FORMAT)
 DTYPES = ("<f4", "<f8")
 """Data types in which embeddings are stored."""
 
@@ -41,6 +43,7 @@ CREATE TABLE tickets (
     ended_at REAL,
     told_with INTEGER,              -- first step of the batch it was told in
     outcome TEXT CHECK (outcome IN ('told', 'failed', 'withdrawn')),
+    checksum BLOB,                  -- of the whole journal when the ticket was written
     UNIQUE (arm, place)
 ) STRICT;
 CREATE TABLE samples (
@@ -56,7 +59,8 @@ CREATE TABLE samples (
     started_at REAL NOT NULL,
     made_at REAL NOT NULL,
     embedding BLOB,
-    dtype TEXT
+    dtype TEXT,
+    checksum BLOB                   -- of the whole journal when the sample was written
 ) STRICT;
 CREATE TABLE failures (
     id INTEGER PRIMARY KEY,
@@ -235,11 +239,14 @@ def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> 
             f"reading {path} takes too long; it is very large or corrupt, or the disk is slow."
         )
     if _code(error) in CORRUPT:
-        where = _corrupt_page(connection) or error
-        return JournalError(f"The journal {path} is corrupt ({where}); restore it from a backup.")
+        return corrupt(path, _corrupt_page(connection) or error)
     return JournalError(
         f"could not read {path} ({error}); check the disk, or restore the journal from a backup."
     )
+
+
+def corrupt(path: Path, where: object) -> JournalError:
+    return JournalError(f"The journal {path} is corrupt ({where}); restore it from a backup.")
 
 
 def write_error(path: Path, error: Exception) -> JournalError:
@@ -249,11 +256,15 @@ def write_error(path: Path, error: Exception) -> JournalError:
 
 
 def _corrupt_page(connection: sqlite3.Connection) -> str | None:
-    """Return ``page N`` if SQLite can locate the corrupt page."""
     try:
         [(report,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     except (sqlite3.Error, ValueError):
         return None
+    return page_in(report)
+
+
+def page_in(report: str) -> str | None:
+    """Return ``page N`` if SQLite's report on a corrupt file names the page."""
     found = re.search(r"page \d+", report, re.IGNORECASE)
     return found[0].lower() if found else None
 

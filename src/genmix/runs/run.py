@@ -14,6 +14,7 @@ from typing import Any
 from genmix import __version__
 from genmix.core.atomic import make_folder, sweep, write_text
 from genmix.core.optional import in_notebook
+from genmix.core.streams import VERSION, streams_of_version
 from genmix.core.text import quotable
 from genmix.encoders.base import Encoder
 from genmix.errors import GenmixError, InputError
@@ -21,6 +22,7 @@ from genmix.runs import prepare
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, EarlyStopping, Limits, Money
 from genmix.runs.embedding import EmbeddingQueue
+from genmix.runs.integrity import verify
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.journal import Journal
 from genmix.runs.journal_reader import JournalReader
@@ -242,6 +244,7 @@ def _meta(plan: prepare.Plan, folder: Path, encoder: Encoder | None) -> dict[str
         "home": str(folder.resolve()),
         "file": plan.file,
         "encoder": None if encoder is None else encoder.name,
+        "streams": VERSION,
     }
 
 
@@ -262,7 +265,8 @@ def _check_empty(folder: Path) -> None:
 
 
 def continue_run(folder: Path, options: Options) -> Run:
-    JournalReader.open(folder).close()  # fail before anything is changed
+    with JournalReader.open(folder) as found, found.snapshot():
+        verify(found)  # fail before anything is changed
     interrupts = Interrupts()
     with FolderLock(folder, interrupts.are_received):
         for place in (folder, folder / IMAGES):
@@ -270,9 +274,11 @@ def continue_run(folder: Path, options: Options) -> Run:
         with Journal.open(folder) as journal:
             study, base = study_from(journal.meta("study")), _study_folder(journal, options)
             if _is_finished(journal):
-                run = _rewrite_results(journal, study, base, options)
+                with streams_of_version(journal.meta("streams")):
+                    run = _rewrite_results(journal, study, base, options)
             else:
-                parts = prepare.Parts.build(study, base, options.note)
+                with streams_of_version(journal.meta("streams")):
+                    parts = prepare.Parts.build(study, base, options.note)
                 _check_encoder(journal, parts.encoder, options)
                 execution = _Execution(journal, study, parts, options, interrupts)
                 run = interrupts.run(parts.closing(execution.run()))
@@ -316,7 +322,7 @@ def _rewrite_results(journal: Journal, study: Study, base: Path, options: Option
             return prepare.make_selector(study, base, encoder, options.note)
 
     _copy_study(journal)
-    return write_results(study, Session.at_end(journal, study.seed, make_selector))
+    return write_results(study, Session.at_end(journal, study.seed, make_selector, options.note))
 
 
 # -- executing ---------------------------------------------------------------------------------------
@@ -334,7 +340,7 @@ class _Execution:
 
     async def run(self) -> Run:
         _copy_study(self.journal)
-        session = Session(self.parts.selector, self.journal, self.study.seed)
+        session = Session(self.parts.selector, self.journal, self.study.seed, self.options.note)
         rule = self.study.stop_when
         stopping = None if rule is None else EarlyStopping(rule, session)
         session.restore(None if stopping is None else stopping.check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from threadpoolctl import ThreadpoolController
 from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
 from genmix.data.samples import Sample
-from genmix.errors import GenmixError
+from genmix.errors import GenmixError, StorageError
 from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import embedding_of
+from genmix.runs.journal_reader import JournalReader, embedding_of
 from genmix.runs.journal_schema import Entry, JournalError, JournalStep
+from genmix.runs.references import Note
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
 
@@ -43,8 +45,15 @@ def seed_of(study_seed: int, arm: str, place: int) -> int:
 class Session:
     """Journals every change to a selector before the run acts on it."""
 
-    def __init__(self, selector: Selector, journal: Journal, study_seed: int) -> None:
+    def __init__(
+        self,
+        selector: Selector,
+        journal: Journal,
+        study_seed: int,
+        note: Note = lambda line: None,
+    ) -> None:
         self.selector, self.journal, self._seed = selector, journal, study_seed
+        self._note = note
         self._step = -1
         self._saved_at = 0
         self._places: dict[str, int] = {}
@@ -53,14 +62,25 @@ class Session:
         self._is_small = False
 
     @classmethod
-    def at_end(cls, journal: Journal, study_seed: int, make: Callable[[], Selector]) -> Session:
+    def at_end(
+        cls,
+        journal: Journal,
+        study_seed: int,
+        make: Callable[[], Selector],
+        note: Note = lambda line: None,
+    ) -> Session:
         """Restore the state at the end of a journal; call ``make`` only if no snapshot contains it."""
-        saved = _read_snapshot(journal)
-        if saved is not None and saved[1] == journal.last_step():
-            session = cls(saved[0], journal, study_seed)
-        else:
-            session = cls(make(), journal, study_seed)
+        try:
+            saved = read_snapshot(journal)
+        except StorageError:
+            saved = None  # restore says why
+        is_complete = saved is not None and saved.step == journal.last_step()
+        session = cls(
+            saved.selector if saved and is_complete else make(), journal, study_seed, note
+        )
         session.restore()
+        if saved is None:
+            session.save_snapshot(at_once=True)
         return session
 
     @property
@@ -191,8 +211,8 @@ class Session:
             try:
                 self._replay(None)
                 return
-            except GenmixError:  # the snapshot does not belong to this journal
-                self._snapshot.unlink()
+            except GenmixError:
+                self._discard_snapshot("it does not belong to this journal")
                 self.selector, self._step = Selector.from_state_dict(fresh), -1
         self._replay(observe)
 
@@ -241,13 +261,23 @@ class Session:
 
     def _load_snapshot(self) -> bool:
         """Load the snapshot and return True, or remove it and return False if it cannot be used."""
-        saved = _read_snapshot(self.journal)
-        if saved is None:
-            self._snapshot.unlink(missing_ok=True)
+        try:
+            saved = read_snapshot(self.journal)
+        except StorageError as error:
+            self._discard_snapshot(str(error))
             return False
-        self.selector, self._step, self._is_small = saved
+        if saved is None:
+            return False
+        self.selector, self._step, self._is_small = saved.selector, saved.step, saved.is_small
         self._saved_at = self._step
         return True
+
+    def _discard_snapshot(self, problem: str) -> None:
+        self._snapshot.unlink(missing_ok=True)
+        self._note(
+            f"{self._snapshot} cannot be used ({problem.rstrip('.')}); the state of the selector was "
+            "computed from the journal instead"
+        )
 
 
 def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
@@ -258,25 +288,50 @@ def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
         )
 
 
-def _read_snapshot(journal: Journal) -> tuple[Selector, int, bool] | None:
-    """Return the selector, its step, and whether its matrices are small.
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a selector at one step of its run."""
 
-    Return None if the snapshot is missing, corrupt, from another version or from another run.
+    selector: Selector
+    step: int
+    is_small: bool
+    """Whether its matrices are small."""
+
+
+def read_snapshot(journal: JournalReader) -> Snapshot | None:
+    """Read the snapshot next to a journal; return None if there is none.
+
+    Raises
+    ------
+    StorageError
+        If the snapshot is damaged, from another version or from another run. The journal suffices.
     """
-    try:
-        saved = state.load(journal.path.with_name(SNAPSHOT))
-        run, step = saved["run"], int(saved["step"])
-        if run != journal.meta("run") or step > journal.last_step():
-            return None
-        is_small = 0 < (saved["selector"]["dimension"] or 0) <= SMALL_DIMENSION
-        return Selector.from_state_dict(saved["selector"]), step, is_small
-    except (GenmixError, KeyError, TypeError, ValueError):
+    path = journal.path.with_name(SNAPSHOT)
+    if not path.exists():
         return None
+    try:
+        saved = state.load(path)
+        run, step = saved["run"], saved["step"]
+        selector = Selector.from_state_dict(saved["selector"])
+        dimension = saved["selector"]["dimension"] or 0
+    except GenmixError as error:
+        raise StorageError(str(error)) from error
+    except (KeyError, TypeError) as error:
+        raise StorageError("it is not the snapshot of a run") from error
+    if run != journal.meta("run") or not isinstance(step, int) or step > journal.last_step():
+        raise StorageError("it does not belong to this journal")
+    return Snapshot(selector, step, 0 < dimension <= SMALL_DIMENSION)
 
 
 def read_image(folder: Path, name: str) -> bytes:
     """Return the bytes of one of a run's images; any folders in ``name`` are ignored."""
-    return (folder / IMAGES / Path(name).name).read_bytes()
+    path = folder / IMAGES / Path(name).name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"could not read {path} ({error.strerror or error}); restore it from a backup."
+        ) from error
 
 
 def _sample_of(row: dict[str, Any], folder: Path) -> Sample:
