@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,6 +94,8 @@ class PublishedLoop:
 
 def minimizer(quadratic: Array, linear: Array | None) -> Array:
     """``argmin αᵀ quadratic α − linear·α`` over the simplex, with one expression per term."""
+    import cvxpy as cp  # imported here, for the same reason
+
     size = len(quadratic)
     alpha, bonus = cp.Variable(size, nonneg=True), np.zeros(size)
     weights: Any = sum(alpha[arm] * corner for arm, corner in enumerate(np.eye(size)))

@@ -28,6 +28,7 @@ from genmix.comparison.processes import run_jobs
 from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import modes
+from tests.support.jobs import die, slow_square, with_lock
 from tests.support.small_comparisons import (
     WORLD,
     FirstArm,
@@ -305,10 +306,6 @@ def test_a_failing_trial_ends_in_a_sentence(workers: int) -> None:
         small(policies={"own": FirstArm(fails=True)}, workers=workers)
 
 
-def die(shared: Any, job: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_killed_worker_ends_in_a_sentence() -> None:
     with pytest.raises(gx.GenmixError, match="a worker process was killed"):
         list(run_jobs(die, None, range(2), 2))
@@ -354,14 +351,8 @@ def test_stopping_early_stops_the_workers(recwarn: pytest.WarningsRecorder) -> N
     assert not recwarn.list
 
 
-def add_lock(shared: Any, job: int) -> int:
-    assert shared.acquire(blocking=False)
-    shared.release()
-    return job
-
-
 def test_what_cannot_be_pickled_runs_in_this_process() -> None:
-    assert sorted(run_jobs(add_lock, threading.Lock(), [5, 6], 2)) == [(0, 5), (1, 6)]
+    assert sorted(run_jobs(with_lock, threading.Lock(), [5, 6], 2)) == [(0, 5), (1, 6)]
 
 
 def test_workers_do_not_outlive_the_call_and_know_the_code_of_today(tmp_path: Path) -> None:
@@ -399,8 +390,3 @@ def test_one_comparison_does_not_end_another() -> None:
     next(other)
     other.close()
     assert len(list(running)) == 5
-
-
-def slow_square(shared: Any, job: int) -> int:
-    time.sleep(0.05)
-    return job**2

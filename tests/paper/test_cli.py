@@ -123,11 +123,11 @@ def test_a_table_is_made_as_a_process(folder: Path) -> None:
 
 
 def test_what_is_made_is_kept(folder: Path) -> None:
-    first = invoke(TABLE, "--quick")
+    first = invoke(TABLE, "--quick", *ONE)
     assert first.exit_code == 0, first.stderr
     parquet = folder / "paper" / TABLE / "innovation.parquet"
     before = parquet.stat().st_mtime_ns
-    again = invoke(TABLE, "--quick", *ONE)
+    again = invoke(TABLE, "--quick", "--workers", "2")
     assert "already exists" in again.stderr
     assert again.stdout == first.stdout
     assert parquet.stat().st_mtime_ns == before
@@ -192,7 +192,7 @@ def test_json_tells_of_every_item(folder: Path) -> None:
 
 
 def test_a_figure_is_drawn(folder: Path) -> None:
-    result = invoke("fig-fd-bars", "--quick", "--json", *ONE)
+    result = invoke("fig-fd-bars", "--quick", "--json")
     assert result.exit_code == 0, result.stderr
     (told,) = json.loads(result.stdout)
     assert told["files"][2:] == ["fd-bars.pdf", "fd-bars.png", "README.md"]

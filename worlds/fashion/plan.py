@@ -91,9 +91,9 @@ class Effort:
 
 FULL = Effort()
 QUICK = Effort(
-    train=64,
+    train=32,
     held=160,
-    batch=32,
+    batch=16,
     vae_epochs=1,
     gan_epochs=1,
     diffusion_epochs=1,
