@@ -136,7 +136,7 @@ class Evaluation:
         if self.found.score_name != "loss":
             return abs(self.found.best_score)
         best = self.plan.best
-        excess = best.function.value(uniform(len(best.weights))) - best.loss
+        excess = best.function.reported(uniform(len(best.weights))) - best.loss
         worst = max(best.single_losses.values()) - best.loss
         return float(excess if excess > best.gap else worst)
 

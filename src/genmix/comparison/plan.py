@@ -17,6 +17,7 @@ from genmix.comparison.processes import one_thread
 from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.comparison.worlds import World
 from genmix.core.description import Description, has_missing, to_plain
+from genmix.core.streams import VERSION
 from genmix.errors import InputError, whole
 from genmix.objectives import Objective, Sum
 from genmix.offline.mixture import Mixture, optimal_mixture
@@ -128,6 +129,7 @@ class Plan:
                 "repeats": None,
                 "options": vars(self.options),
                 "genmix": __version__,
+                "streams": VERSION,
             }
         )
 

@@ -20,6 +20,7 @@ from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.core.arrays import Vector
 from genmix.core.atomic import make_folder, write_text
 from genmix.core.plain import by_name
+from genmix.core.streams import private_stream
 from genmix.errors import StorageError
 from genmix.objectives import Batch, Objective
 from genmix.policies import MixtureOracle, OneArmOracle, Policy
@@ -78,9 +79,9 @@ def draws(plan: Plan, variant: Variant, repeat: int) -> Iterator[Draw]:
     """Yield the samples of a trial, one at a time."""
     policy = _policy(plan, variant)
     rounds, seed = plan.options.rounds, plan.options.seed
-    rng = np.random.default_rng([seed, repeat, 0])
+    rng = private_stream(seed, "comparison", repeat, 0)
     streams = [
-        np.random.default_rng([seed, repeat, 1 + i]).integers(len(pool), size=rounds)
+        private_stream(seed, "comparison", repeat, 1 + i).integers(len(pool), size=rounds)
         for i, pool in enumerate(plan.world.arms.values())
     ]
     if has_fixed_weights(variant):
@@ -204,7 +205,7 @@ def _append(curves: Curves, values: dict[str, float]) -> None:
 
 def _scores(objective: Objective, loss: Loss, alpha: Vector) -> dict[str, float]:
     scores = by_name(objective.scores(loss, alpha, {}))
-    return {"loss": loss.value(alpha)} | {name: float(score) for name, score in scores.items()}
+    return {"loss": loss.reported(alpha)} | {name: float(score) for name, score in scores.items()}
 
 
 # -- on disk -----------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, as_matrix, is_torch, namespace, to_numpy
+from genmix.core.arrays import Array, as_matrix, check_spread, is_torch, namespace, to_numpy
 from genmix.core.description import Description
 from genmix.data.features import Content, Statistics, read_file
 from genmix.errors import InputError, whole
@@ -67,11 +68,14 @@ def moments_of(reference: object) -> Moments:
     """Return the reference as mean and 1/n covariance, as needed for the Fréchet distance."""
     found = _read(reference)
     if isinstance(found, Moments):
+        variances = np.diagonal(to_numpy(found.covariance))
+        check_spread(math.sqrt(max(float(variances.max()), 0.0)), "the reference")
         return found
     points = found.points
     xp = namespace(points)
     mean = xp.mean(points, axis=0)
     centered = points - mean
+    check_spread(float(xp.max(xp.abs(centered))), "the reference")
     return Moments(mean, centered.mT @ centered / points.shape[0], int(points.shape[0]))
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genmix.core.arrays import like
+from genmix.core.streams import private_stream
 from genmix.diagnosis.innovation import held_out_innovation
 from genmix.diagnosis.resampling import Spread, half_rows, random_rows, take_rows
 from genmix.objectives import Batch, Objective
@@ -113,7 +114,7 @@ def _split(
     innovations = held_out_innovation(first, second)
     half = _HalfStatistics(first, objective)
     for i, (name, batch) in enumerate(first.items()):
-        rng = np.random.default_rng([seed, index, zlib.crc32(name.encode()), 1])
+        rng = private_stream(seed, "diagnosis", index, zlib.crc32(name.encode()), 1)
         half.add_substitutes(i, batch, _substitutes(second, shares[name], len(batch), rng), rng)
     best = half.solve(range(len(arms)))
     return {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.streams import private_stream
 from genmix.diagnosis.thresholds import CHANCE_SIGMAS
 from genmix.objectives import Batch
 
@@ -47,7 +48,8 @@ def half_rows(
 
 
 def shuffled_rows(count: int, name: str, seed: int, index: int) -> NDArray[np.int64]:
-    return np.random.default_rng([seed, index, zlib.crc32(name.encode())]).permutation(count)
+    path = (index, zlib.crc32(name.encode()))
+    return private_stream(seed, "diagnosis", *path).permutation(count)
 
 
 def random_rows(batch: Batch, count: int, rng: np.random.Generator) -> Batch:

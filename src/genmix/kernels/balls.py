@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genmix.core.arrays import Array, kth_smallest, namespace, to_numpy
+from genmix.core.arrays import (
+    SMALLEST_SPREAD,
+    Array,
+    check_spread,
+    kth_smallest,
+    namespace,
+    to_numpy,
+)
 from genmix.errors import InputError, whole
 from genmix.kernels.blocks import BLOCK_BYTES
 from genmix.kernels.distances import squared_distances
@@ -32,6 +39,7 @@ class Balls:
     def around(cls, points: Array, k: int, what: str = "the reference") -> Balls:
         check_neighbors(points.shape[0], k, what)
         xp = namespace(points)
+        check_spread(float(xp.max(xp.abs(points - xp.mean(points, axis=0)))), what)
         radii = []
         for rows in _blocks(points.shape[0], points.shape[0]):
             near = squared_distances(points[rows, :], points)
@@ -114,6 +122,10 @@ def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
     column = kth_smallest(near, k)
     own = xp.arange(start, start + near.shape[0], device=near.device)
     exact = _pair_distances(points, own, points, column)
+    if bool(xp.any(exact < SMALLEST_SPREAD**2)):  # identical points, or squares that underflow
+        check_spread(
+            float(xp.max(xp.abs(_close_differences(points, own, column)))), "a neighborhood"
+        )
     kth = xp.take_along_axis(near, column[:, None], axis=1)
     margin = _margin(points[start : start + near.shape[0], :], points)
     candidates = to_numpy(xp.sum(xp.astype(xp.abs(near - kth) <= margin, xp.int64), axis=1))
@@ -123,6 +135,14 @@ def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
         distances = _pair_distances(points, xp.full_like(candidate, start + i), points, candidate)
         exact[i] = xp.sort(distances)[k - below]
     return exact
+
+
+def _close_differences(points: Array, rows: Array, columns: Array) -> Array:
+    """Return differences between listed pairs of points; those far apart count as identical."""
+    xp = namespace(points)
+    difference = points[rows, :] - points[columns, :]
+    is_close = xp.all(xp.abs(difference) < SMALLEST_SPREAD, axis=1)
+    return xp.where(is_close[:, None], difference, xp.zeros_like(difference))
 
 
 def _blocks(rows: int, columns: int) -> list[slice]:

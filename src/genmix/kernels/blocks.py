@@ -14,12 +14,18 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, is_torch, namespace
+from genmix.errors import InputError
+
+EPS = float(np.finfo(float).eps)
 
 BLOCK_BYTES = 32 * 2**20
 """Default memory for one block of a kernel matrix. It fits in the cache of a large GPU."""
 
 PRODUCT_ERROR = 1e-15
 """Relative error of an exponent that is computed as the sum of a product and two squares."""
+
+MAX_ERROR = 1e-9
+"""Error of an exponent above which it is computed from explicit differences."""
 
 MIN_EXPONENT = -750.0
 """The exponential of any smaller number is zero."""
@@ -110,9 +116,21 @@ class GaussianBlocks(Blocks):
     def has_cancellation(self, x: Array, y: Array) -> bool:
         if 0 in (x.shape[0], y.shape[0]):
             return False
-        xp = namespace(x)
-        largest = max(-float(xp.min(side[:, -2])) for side in (x, y))
-        return PRODUCT_ERROR * largest * self.scale > 1e-9
+        return max(self._exponent_error(side) for side in (x, y)) > MAX_ERROR
+
+    def _exponent_error(self, rows: Array) -> float:
+        error = -float(namespace(rows).min(rows[:, -2])) * PRODUCT_ERROR * self.scale
+        if not math.isfinite(error):
+            raise InputError(
+                "the bandwidth is too small for samples this far apart, so the kernel overflows; "
+                "pass a larger bandwidth."
+            )
+        return error
+
+    def rounding(self, x: Array) -> float:
+        """Bound the error of the kernel's values that is due to the rounding of exponents."""
+        error = self._exponent_error(self.rows(x, self.center(x)))
+        return 2 * error if error <= MAX_ERROR else 4 * EPS
 
     def accurate_block(self, left: Array, right: Array) -> Array:
         """Compute the block from explicit differences, wherever the kernel is not provably zero."""

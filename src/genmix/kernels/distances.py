@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genmix.core.arrays import Array, namespace, to_numpy
+from genmix.core.arrays import Array, check_spread, namespace, to_numpy
+from genmix.core.streams import private_stream
 from genmix.errors import InputError
 
 BANDWIDTH_POINTS = 2000
@@ -37,14 +38,16 @@ def median_distance(groups: Sequence[Array], seed: int) -> float:
 
     If it is zero, return the median of the nonzero distances instead.
     """
-    rng = np.random.default_rng(seed)
+    rng = private_stream(seed, "bandwidth")
     share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)
     share = max(share, 1)
     picked = [to_numpy(g)[np.sort(rng.permutation(g.shape[0])[:share]), :] for g in groups]
     points = np.concatenate(picked)
+    centered = points - points.mean(0)
+    check_spread(float(np.max(np.abs(centered))), "the set of points for the median bandwidth")
     upper = np.triu_indices(len(points), 1)
     distances = np.sqrt(squared_distances(points, points)[upper])
-    noise = 1e-7 * math.sqrt(float(np.max(np.sum((points - points.mean(0)) ** 2, axis=1))))
+    noise = 1e-7 * math.sqrt(float(np.max(np.sum(centered**2, axis=1))))
     distances = np.where(distances > noise, distances, 0.0)
     median = float(np.median(distances)) if distances.size else 0.0
     if median == 0 and (distances > 0).any():

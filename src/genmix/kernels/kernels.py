@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genmix.core.arrays import Array, like, namespace, to_numpy
+from genmix.core.arrays import SMALLEST_SPREAD, Array, like, namespace, to_numpy
 from genmix.core.description import Description, Missing, function_name
+from genmix.core.streams import private_stream
 from genmix.errors import InputError, number, positive, whole
-from genmix.kernels.blocks import Blocks, GaussianBlocks, NormalizedBlocks, PolynomialBlocks
+from genmix.kernels.blocks import EPS, Blocks, GaussianBlocks, NormalizedBlocks, PolynomialBlocks
 from genmix.kernels.distances import median_distance, norms
 
 
@@ -83,6 +84,10 @@ class Kernel(Description):
     def blocks(self, power: int) -> Blocks:
         """Return the object that computes blocks of ``k(x, y)^power``."""
         return Blocks(self, power)
+
+    def rounding(self, x: Array) -> float:
+        """Return a bound on the rounding error of the kernel's values on these rows."""
+        return 4 * EPS
 
     def check(self, x: Array, where: str) -> None:
         """Raise an error for embeddings on which the kernel is not defined."""
@@ -164,6 +169,11 @@ class Gaussian(Kernel):
             raise InputError(f'bandwidth is {self.bandwidth!r}; pass a number or "median".')
         if self.bandwidth != "median":
             object.__setattr__(self, "bandwidth", positive(self.bandwidth, "bandwidth"))
+            if not SMALLEST_SPREAD <= float(self.bandwidth) <= 1 / SMALLEST_SPREAD:
+                raise InputError(
+                    f"bandwidth is {self.bandwidth:g}; pass a number between {SMALLEST_SPREAD:g} and "
+                    f"{1 / SMALLEST_SPREAD:g}."
+                )
         if self.features is not None:
             object.__setattr__(self, "features", whole(self.features, "features", 1))
         object.__setattr__(self, "seed", whole(self.seed, "the kernel's seed", 0))
@@ -173,7 +183,7 @@ class Gaussian(Kernel):
         omega = self.frequencies
         if self.features is not None and omega is None:
             shape = (int(groups[0].shape[1]), self.features)
-            omega = np.random.default_rng(self.seed).standard_normal(shape)
+            omega = private_stream(self.seed, "frequencies").standard_normal(shape)
         return replace(self, bandwidth=float(sigma), frequencies=omega)
 
     def check(self, x: Array, where: str) -> None:
@@ -192,6 +202,11 @@ class Gaussian(Kernel):
         if self.features is not None or type(self).__call__ is not Gaussian.__call__:
             return super().blocks(power)
         return GaussianBlocks(self._sigma, power)
+
+    def rounding(self, x: Array) -> float:
+        if self.features is not None:
+            return super().rounding(x)
+        return super().rounding(x) + GaussianBlocks(self._sigma, 1).rounding(x)
 
     def columns(self, dimension: int) -> int | None:
         return None if self.features is None else 2 * self.features

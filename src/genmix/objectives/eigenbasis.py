@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -48,7 +49,9 @@ class Eigenbasis(ABC):
     means: Array | None = None
     """``y_i`` in the eigenbasis, ``(m, r)``, if centered."""
     dropped: Vector
-    """Magnitudes of the eigenvalues that were set to zero because they are at rounding level."""
+    """Bounds on the eigenvalues that were set to zero because they are at rounding level."""
+    moment_error: float = 0.0
+    """Bound on the error of each eigenvalue that is due to errors of the moments themselves."""
 
     def rounding(self, arm: int, slope: Vector) -> float:
         """Return a bound on the rounding error of ``weigh(slope)`` for an arm."""
@@ -86,6 +89,20 @@ class MixtureMoments(ABC):
         """Return the mixture's eigenbasis."""
 
 
+@dataclass(frozen=True)
+class Omitted:
+    """What a factor leaves out of the moments that it represents."""
+
+    error: float = 0.0
+    """Bound on the change of each eigenvalue of a mixture."""
+    values: Vector = field(default_factory=lambda: np.empty(0))
+    """Eigenvalues whose sum bounds, for every mixture, the sum of those in the omitted directions."""
+
+    def and_directions(self, count: int, total: float) -> Omitted:
+        """Add ``count`` directions whose eigenvalues sum to at most ``total`` for every mixture."""
+        return Omitted(self.error, np.append(self.values, np.full(count, total / max(count, 1))))
+
+
 class FactorMoments(MixtureMoments):
     """Moments stored as the samples themselves, for fewer samples than dimensions.
 
@@ -93,7 +110,13 @@ class FactorMoments(MixtureMoments):
     precision. In that case, the more accurate singular values of the weighted rows are used.
     """
 
-    def __init__(self, groups: Sequence[Array], centered: bool, spanned: bool = False) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Array],
+        centered: bool,
+        omitted: Omitted | None = None,
+        spanned: bool = False,
+    ) -> None:
         """Set ``spanned`` if the rows are known to span all columns."""
         xp = namespace(groups[0])
         counts = [int(g.shape[0]) for g in groups]
@@ -103,6 +126,7 @@ class FactorMoments(MixtureMoments):
         self.counts = np.array(counts)
         self.slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, counts, strict=True)]
         self.on_gpu = is_on_gpu(groups[0])
+        self.omitted = Omitted() if omitted is None else omitted
         rows = xp.concat(list(groups), axis=0)
         self._rows = rows if spanned else self._spanned(rows)
         owners = np.repeat(np.arange(self.size), self.counts)
@@ -118,7 +142,7 @@ class FactorMoments(MixtureMoments):
             rows = rows - rows[:1, :]
         others = rows[1:, :] if self.centered else rows  # if centered, the first row is the origin
         tall = others.shape[0] > others.shape[1]
-        if others.shape[0] == 0:
+        if 0 in others.shape:
             return rows[:, :0]
         triangle = triangle_of(others if tall else others.mT)
         if _has_no_null_direction(triangle):
@@ -126,11 +150,15 @@ class FactorMoments(MixtureMoments):
                 rows if tall else xp.concat([xp.zeros_like(triangle[: self.centered]), triangle.mT])
             )
         _, roots, basis = xp.linalg.svd(rows, full_matrices=False)
-        held = xp.nonzero(roots > max(max(rows.shape) * EPS * float(xp.max(roots)), TINY))[0]
+        noise = max(max(rows.shape) * EPS * float(xp.max(roots)), TINY)
+        held = xp.nonzero(roots > noise)[0]
+        lost = max(min(others.shape) - int(held.shape[0]), 0)
+        self.omitted = self.omitted.and_directions(lost, (2 * noise) ** 2)
         return rows @ basis[held, :].mT
 
     def of(self, arms: Sequence[int]) -> FactorMoments:
-        return FactorMoments([self._rows[self.slices[i], :] for i in arms], self.centered)
+        groups = [self._rows[self.slices[i], :] for i in arms]
+        return FactorMoments(groups, self.centered, self.omitted)
 
     def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
         xp = namespace(self._rows)
@@ -167,7 +195,7 @@ class FactorEigenbasis(Eigenbasis):
             self.values, self.noise = _squares(roots, len(weighted))
             self.errors = 4 * EPS * float(roots.max()) * roots if len(roots) else roots
         self._turned = rows @ basis
-        self.dropped = values[:0]
+        self.dropped, self.moment_error = moments.omitted.values, moments.omitted.error
         if moments.centered:
             self.means = self._averages @ self._turned
 
@@ -212,16 +240,20 @@ class DenseMoments(MixtureMoments):
 
     def _reduce(self) -> None:
         """Remove the directions in which no arm varies."""
+        self._is_reduced = True
+        if 0 in self.sums.shape:
+            return
         xp = namespace(self.sums)
         middle = self.mixture(np.full(self.size, 1 / self.size))[0]
         values, basis = xp.linalg.eigh(middle)
         held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
-        self.dropped = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
+        lost: Vector = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
+        self.dropped = np.append(self.dropped, lost)
         basis = basis[:, xp.nonzero(held)[0]]
         scaled = self.scaled(basis)
         self.sums = scaled.mT @ self.sums @ scaled
         self.means = None if self.means is None else self.means @ basis
-        self.roots, self._is_reduced = None, True
+        self.roots = None
 
     def scaled(self, basis: Array) -> Array:
         """Convert vectors in scaled coordinates to the coordinates of the sums."""
@@ -231,7 +263,9 @@ class DenseMoments(MixtureMoments):
         xp = namespace(self.sums)
         means = None if self.means is None else xp.stack([self.means[i, :] for i in arms])
         sums = xp.stack([self.sums[i, :, :] for i in arms])
-        return DenseMoments(sums, self.counts[list(arms)], means, self.roots)
+        face = DenseMoments(sums, self.counts[list(arms)], means, self.roots)
+        face.dropped = self.dropped
+        return face
 
     def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
         """Return the mixture's moment (only the lower triangle is valid) and the arms' mean offsets."""

@@ -9,7 +9,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
+from genmix.core.arrays import (
+    Array,
+    Vector,
+    check_spread,
+    like,
+    namespace,
+    symmetric,
+    to_numpy,
+    triangle_of,
+)
 from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
 from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
@@ -19,6 +28,9 @@ from genmix.objectives.tally import Batch, added
 from genmix.objectives.trace_functions import Root
 from genmix.objectives.trace_loss import TraceLoss
 from genmix.solvers.loss import EPS
+
+ORDINARY_EXPONENT = 100
+"""Variances between 2^−100 and 2^100 are used as they are; others are scaled by a power of two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +92,13 @@ class FrechetDistance(Objective):
     def dimension(self) -> int:
         return self.moments.dimension
 
+    def check(self, batch: Batch, where: str) -> None:
+        super().check(batch, where)
+        rows = batch.embeddings
+        xp = namespace(rows)
+        if not np.any(to_numpy(self.moments.covariance)):  # the distances alone set the scale
+            check_spread(float(xp.max(xp.abs(rows - like(self.moments.mean, rows)))), where)
+
     @property
     def moments(self) -> Moments:
         """Mean and covariance of the reference."""
@@ -123,6 +142,8 @@ class FrechetTally(MomentTally):
         """``Tr Σ_0``."""
         self.root_trace = float(xp.sum(self.variances**0.5))
         """``Tr Σ_0^½``."""
+        self.unit = _unit(self.trace)
+        """A power of two; in these units, products of four coordinates neither underflow nor overflow."""
         self.squares: list[float] = [0.0] * arms
         self.turned = False
         """Whether the moments are stored in the eigenbasis of the reference."""
@@ -176,29 +197,49 @@ class FrechetTally(MomentTally):
         return self.basis @ found if self.turned else found
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:
-        """Return the moments of ``rows @ F`` with ``F Fᵀ = Σ_0``."""
+        """Return the moments of ``rows @ F`` with ``F Fᵀ = Σ_0``, both divided by the unit."""
+        roots = self.roots / self.unit
         if self.keeps_rows or not self.turned:
-            return self._multiplied(arms, self.basis[:, self.held] * self.roots)
+            return self._multiplied(arms, self.basis[:, self.held] * roots)
         xp = namespace(self.sample)
-        sums, means = xp.stack([self.second[arm] for arm in arms]), self.means_of(arms)
+        sums, means = self._sums_of(arms), self._offsets(arms) / self.unit
         if self.held.shape[0] < len(self.variances):
             sums = xp.take(xp.take(sums, self.held, axis=1), self.held, axis=2)
             means = xp.take(means, self.held, axis=1)
-        return DenseMoments(sums, self.counts_of(arms), means * self.roots, self.roots)
+        return DenseMoments(sums, self.counts_of(arms), means * roots, roots)
+
+    def _sums_of(self, arms: Sequence[int]) -> Array:
+        sums = namespace(self.sample).stack([self.second[arm] for arm in arms])
+        return sums if self.unit == 1 else sums / self.unit / self.unit
+
+    def _offsets(self, arms: Sequence[int]) -> Array:
+        """Return the means of these arms minus the reference mean, ``(m, d)``."""
+        means = self.means_of(arms)
+        assert means is not None
+        return means
 
     def _multiplied(self, arms: Sequence[int], factor: Array) -> MixtureMoments:
         if self.keeps_rows:
+            factor = factor / self.unit
             return FactorMoments([self.kept[arm].array @ factor for arm in arms], centered=True)
-        sums = namespace(self.sample).stack([self.second[arm] for arm in arms])
-        sums, means, factor = _varying(sums, self.means_of(arms), factor)
+        sums, means, factor = _varying(self._sums_of(arms), self._offsets(arms) / self.unit, factor)
         return DenseMoments(factor.mT @ sums @ factor, self.counts_of(arms), means @ factor)
 
     def loss(self, arms: Sequence[int]) -> FrechetLoss:
         counts = self.counts_of(arms)
         squares = np.array([self.squares[arm] for arm in arms]) / counts
         moments = self.mixture_moments(arms)
-        offsets = self.means_of(arms)
-        return FrechetLoss(moments, squares, self.trace, offsets, counts, self.objective)
+        offsets = self._offsets(arms)
+        return FrechetLoss(self, moments, squares, offsets, counts)
+
+
+def _unit(trace: float) -> float:
+    """Return 1 for ordinary variances, else a power of two close to the standard deviation.
+
+    Multiplying by a power of two is exact, so the unit does not change any result.
+    """
+    exponent = math.frexp(trace)[1]
+    return 1.0 if trace == 0 or abs(exponent) <= ORDINARY_EXPONENT else 2.0 ** (exponent // 2)
 
 
 def _eigenbasis(covariance: Array) -> tuple[Array, Array]:
@@ -231,16 +272,16 @@ class FrechetLoss(TraceLoss):
 
     def __init__(
         self,
+        tally: FrechetTally,
         moments: MixtureMoments,
         squares: Vector,
-        trace: float,
         offsets: Array,
         counts: Any,
-        objective: FrechetDistance,
     ) -> None:
-        super().__init__(moments, Root(), squares, trace, scale=max(trace, float(squares.max())))
+        trace, root = tally.trace, Root(tally.unit**2)
+        super().__init__(moments, root, squares, trace, scale=max(trace, float(squares.max())))
         self.weight_dependent = trace
-        self.offsets, self.counts, self.objective = offsets, counts, objective
+        self.offsets, self.counts, self.objective = offsets, counts, tally.objective
 
     def face(self, arms: Sequence[int]) -> Self:
         face = super().face(arms)

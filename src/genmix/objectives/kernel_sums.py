@@ -52,7 +52,7 @@ class PairSums:
 
 
 def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
-    """Return ``αᵀKα − 2 b·α + c``; an unbiased K is projected onto the positive semidefinite cone."""
+    """Return ``αᵀKα − 2 b·α + c``; an unbiased K is split into its positive and its negative part."""
     matrix = sums.means(unbiased)
     own = None if unbiased else sums.own / sums.counts  # unbiased: no inflation
     values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
@@ -64,20 +64,8 @@ def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -
             "use a positive semidefinite kernel."
         )
     convex = (basis * np.maximum(values, 0.0)) @ basis.T
-    return ProjectedLoss(convex, matrix, linear, constant, own)
-
-
-class ProjectedLoss(QuadraticLoss):
-    """A quadratic loss made convex by projection; its score uses the unprojected matrix."""
-
-    def __init__(
-        self, convex: Matrix, measured: Matrix, linear: Vector, constant: float, own: Vector | None
-    ) -> None:
-        super().__init__(convex, linear, constant, own)
-        self._measured = QuadraticLoss(measured, linear, constant)
-
-    def score(self, alpha: Vector) -> float:
-        return self._measured.value(alpha)
+    convex = (convex + convex.T) / 2
+    return QuadraticLoss(convex, linear, constant, own, convex - (matrix + matrix.T) / 2)
 
 
 class PairTally(Tally):

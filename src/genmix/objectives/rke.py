@@ -92,9 +92,8 @@ class InverseLoss(QuadraticLoss):
     """A quadratic loss whose score is the reciprocal of its value."""
 
     def __init__(self, form: QuadraticLoss) -> None:
-        super().__init__(form.matrix, form.linear, form.constant, form.own)
-        self._form = form
+        super().__init__(form.matrix, form.linear, form.constant, form.own, form.concave_part)
 
     def score(self, alpha: Vector) -> float:
-        value = self._form.score(alpha)
+        value = self.reported(alpha)
         return 1 / value if value > 0 else math.inf

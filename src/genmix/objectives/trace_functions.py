@@ -96,19 +96,22 @@ class NearEntropy(Power):
 
 
 class Root(TraceFunction):
-    """The function ``−2 √λ``."""
+    """The function ``−2 c √λ``."""
 
     has_slope_near = True
 
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
     def total(self, values: Vector) -> float:
-        return -2 * float(np.sum(np.sqrt(values)))
+        return -2 * self.factor * float(np.sum(np.sqrt(values)))
 
     def slope(self, values: Array) -> Array:
-        return -1 / namespace(values).sqrt(values)
+        return -self.factor / namespace(values).sqrt(values)
 
     def differences(self, values: Array) -> Array:
         roots = namespace(values).sqrt(values)
-        return 1 / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
+        return self.factor / (roots[:, None] * roots[None, :] * (roots[:, None] + roots[None, :]))
 
     def slope_near(self, values: Array, change: Array) -> Array:
         # Solve (R + X)² = R² + change for the root R + X; the series of its inverse is the slope.
@@ -119,4 +122,5 @@ class Root(TraceFunction):
         second = first - (first @ first) / sums
         halved = first / roots[:, None]
         corrected = second / (roots[:, None] * roots[None, :])
-        return corrected - (halved @ halved) / roots - xp.diag(1 / roots)
+        found = corrected - (halved @ halved) / roots - xp.diag(1 / roots)
+        return self.factor * found

@@ -104,7 +104,8 @@ class TraceLoss(Loss):
             compute_hessian=lambda: self._hessian(basis, blocks(), lifted, slope),
             noise=noise,
             magnitude=abs(float(self.linear @ alpha) + self.weight_dependent + total),
-            truncation=abs(self.function.total(basis.dropped)),
+            truncation=abs(self.function.total(basis.dropped))
+            + basis.moment_error * float(np.sum(np.abs(slope))),
             lower_planes=self._lifted_planes(basis, plane),
             gradient_predictor=self._gradient_predictor(basis, blocks, lifted),
         )
@@ -200,6 +201,7 @@ class LargestEigenvalueLoss(Loss):
         shares = shares / shares.sum()
         plane = basis.weigh(shares)
         noise = 16 * EPS * top + basis.rounding(int(np.argmin(plane)), shares)
+        noise += 2 * basis.moment_error
         return Expansion(
             top, plane, lambda: self._hessian(basis, shares, plane, smoothing), noise, top
         )

@@ -17,7 +17,7 @@ import numpy as np
 from genmix.core.arrays import Array, Vector, namespace, symmetric
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Cosine, Kernel, with_unit_diagonal
-from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, is_full_rank
+from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, Omitted, is_full_rank
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.objective import Objective
 from genmix.objectives.quality_cost import MeanTally, Quality
@@ -251,16 +251,29 @@ class GramTally(Tally):
         counts = self.counts_of(arms)
         check_exact_limit(self.kernel, int(counts.sum()))
         points = xp.concat([self.kept[arm].array for arm in arms], axis=0)
-        rows = gram_factor(self.kernel(points, points))
+        rows, omitted = gram_factor(self.kernel(points, points), self.kernel.rounding(points))
         ends = np.cumsum(counts).tolist()
         groups = [rows[a:b, :] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-        return spectral_loss(FactorMoments(groups, centered=False, spanned=True), self.order)
+        moments = FactorMoments(groups, centered=False, omitted=omitted, spanned=True)
+        return spectral_loss(moments, self.order)
 
 
-def gram_factor(gram: Array) -> Array:
-    """Return Y such that ``Y Yᵀ`` is the kernel matrix, without null directions."""
+def gram_factor(gram: Array, rounding: float) -> tuple[Array, Omitted]:
+    """Return Y such that ``Y Yᵀ`` is the kernel matrix, without null directions, and what Y omits.
+
+    ``rounding`` bounds the error of the given kernel values. If no entry of Y Yᵀ is off by more than ε,
+    the moment of any mixture is off by at most ε in the Frobenius norm, because the weights sum to 1.
+    """
     xp = namespace(gram)
     gram = symmetric(gram)
+    rows, count = _factor(gram), int(gram.shape[0])
+    error = float(xp.max(xp.abs(gram - rows @ rows.mT))) + rounding
+    lost = count - int(rows.shape[1])
+    return rows, Omitted(error).and_directions(lost, math.sqrt(lost) * error)
+
+
+def _factor(gram: Array) -> Array:
+    xp = namespace(gram)
     if is_full_rank(gram):
         return xp.linalg.cholesky(gram)
     values, basis = xp.linalg.eigh(gram)

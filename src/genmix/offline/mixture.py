@@ -16,6 +16,7 @@ from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
 from genmix.solvers.newton import Newton
+from genmix.solvers.nonconvex import solve_reported
 from genmix.solvers.solve import Solution, Solver
 
 
@@ -79,6 +80,15 @@ class Mixture:
         """The objective with its bandwidths fixed."""
         return self.pool.objective
 
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the weights.
+
+        An unbiased kernel estimate from few samples need not be. The weights are then a local minimum of the
+        loss itself, never worse than a single arm, and ``gap`` bounds the distance to the global minimum.
+        """
+        return self.function.concave_part is None
+
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
         """Increase in the minimum loss without each arm, in units of the loss; ∞ for the only arm."""
@@ -114,7 +124,7 @@ class Mixture:
         if not rest:
             return None
         start = np.maximum(alpha[rest], 1e-3)
-        found = self.solver.solve(self.function.face(rest), start / start.sum())
+        found = solve_reported(self.function.face(rest), self.solver, start / start.sum())
         return found if np.isfinite(found.loss) else None
 
     def _rise(self, found: Solution | None) -> tuple[float, float]:
@@ -129,9 +139,12 @@ class Mixture:
                 f"{name:{width}}  {weight:6.3f}  {self.single_losses[name]:12.6g}  {alone}"
             )
         lines += [f"mixture: {score}" for score in by_name(self.score).values()]
-        return "\n".join(
-            [*lines, f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum"]
-        )
+        lines.append(f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum")
+        if not self.is_convex:
+            lines.append(
+                "the unbiased loss is not convex: the mixture is the best local minimum found"
+            )
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from genmix.report.notebook_repr import mixture_html
@@ -214,7 +227,7 @@ def best_mixture(
     names = pool.arms if arms is None else tuple(arms)
     indices = [pool.arms.index(name) for name in names]
     function = pool.tally.loss(indices)
-    found = solver.solve(function, np.full(len(indices), 1 / len(indices)))
+    found = solve_reported(function, solver, np.full(len(indices), 1 / len(indices)))
     vertices = np.eye(len(pool.arms))[indices]
     return Mixture(
         weights=dict(zip(names, found.weights.tolist(), strict=True)),

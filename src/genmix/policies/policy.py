@@ -17,6 +17,7 @@ from genmix.errors import number
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Tally
 from genmix.solvers.loss import Loss, Matrix
+from genmix.solvers.nonconvex import solve_reported
 from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
 
 
@@ -64,6 +65,8 @@ class Situation:
 
     def solve(self, loss: Loss) -> Solution:
         """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
+        if loss.concave_part is not None:
+            return solve_reported(loss, self.solver, self.start)
         known = () if self.curvature is None else (self.curvature,)
         if isinstance(self.solver, WarmSolver):
             return self.solver.resolve(loss, self.start, *known)

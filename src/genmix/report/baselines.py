@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.plain import finite
+from genmix.core.streams import private_stream
 from genmix.diagnosis.thresholds import CHANCE_SIGMAS
 from genmix.objectives import Objective
 from genmix.objectives.pool import Pool
@@ -69,7 +70,7 @@ def compare_with_baseline(
     size = min(_available(indices, mixture) // 2, _available(indices, baseline) // 2, MAX_SIZE)
     if size < max(MIN_SIZE, objective.least_samples):
         return None
-    rng = np.random.default_rng(0)
+    rng = private_stream(0, "baselines")
     draws: list[list[Values]] = [[], []]
     for _ in range(DRAWS):
         for scores, weights in zip(draws, (mixture, baseline), strict=True):

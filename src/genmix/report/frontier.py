@@ -53,7 +53,7 @@ def cost_frontier(
     if len(cost) < 2 or not np.ptp(cost) > 0:
         return None
     base, name, maximise = _without_cost(pool, [pool.arms.index(arm) for arm in arms])
-    singles = np.array([base.value(vertex) for vertex in np.eye(len(arms))])
+    singles = np.array([base.reported(vertex) for vertex in np.eye(len(arms))])
 
     def point(alpha: Vector) -> Point:
         shares = dict(zip(arms, alpha.tolist(), strict=True))
@@ -71,7 +71,7 @@ def cost_frontier(
 def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) -> list[Vector]:
     solver, even = Newton(tolerance=1e-6), np.full(len(cost), 1 / len(cost))
     alpha = solver.solve(base, even).weights
-    gain = float(np.max(singles[np.isfinite(singles)])) - base.value(alpha)
+    gain = float(np.max(singles[np.isfinite(singles)])) - base.reported(alpha)
     unit = max(gain, 1e-12) / float(np.ptp(cost))
     found = [alpha]
     for price in prices:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.streams import private_stream
 from genmix.runs.journal_reader import JournalReader, embedding_of
 
 MAX_SAMPLES = 10_000
@@ -58,7 +59,7 @@ def stratified(arms: Sequence[str], size: int, seed: int = 0) -> NDArray[np.int6
     if len(arms) <= size:
         return np.arange(len(arms))
     labels = np.array(arms)
-    rng = np.random.default_rng(seed)
+    rng = private_stream(seed, "report sample")
     kept = [
         rng.permutation(np.flatnonzero(labels == arm))[:quota]
         for arm, quota in _quotas(labels, size).items()

@@ -81,7 +81,7 @@ class Scoring:
         alpha = self._alpha(weights)
         if alpha is None:
             return None
-        loss = self.best.function.value(alpha)
+        loss = self.best.function.reported(alpha)
         return MixtureScore(self._scores(alpha), loss) if math.isfinite(loss) else None
 
     def gap(self, mixture: MixtureScore) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.objectives import Objective
+from genmix.objectives.vendi import EXACT_LIMIT
 from genmix.runs.references import Note, read_reference
 from genmix.selector.selector import Selector
-from genmix.study.components import make_objective, make_policy
+from genmix.study.components import make_objective, make_policy, trial_objective
 from genmix.study.study import Study, read_study, study_from
 
 T = TypeVar("T")
@@ -143,6 +145,7 @@ def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
     supply = {label: generator.available() for label, generator in generators.items()}
     if budget is None:
         _check_budget_ends(study, generators)
+        _check_sample_limit(study, list(supply.values()))
         return
     limited = {label: count for label, count in supply.items() if count is not None}
     if len(limited) == len(supply) and sum(limited.values()) < budget:
@@ -168,6 +171,28 @@ def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> Non
         raise InputError(
             "the budget limits only the cost, but no arm costs anything; set prices, budget.samples or "
             "budget.time."
+        )
+
+
+def max_samples(study: Study) -> int | None:
+    """Return the number of samples at which a run ends: its budget, or what the objective allows."""
+    if study.budget.samples is not None:
+        return study.budget.samples
+    try:
+        trial_objective(study).check_total(sys.maxsize)
+    except InputError:
+        return EXACT_LIMIT
+    return None
+
+
+def _check_sample_limit(study: Study, supply: list[int | None]) -> None:
+    """Refuse a budget under which the samples could outgrow the objective after they are paid for."""
+    limit = max_samples(study)
+    most = sum(supply) if None not in supply else None  # type: ignore[arg-type]
+    if limit is not None and (most is None or most > limit):
+        raise InputError(
+            f"the budget does not limit the number of samples, but an exact kernel allows at most {limit}; "
+            f"add 'features: 512' to the kernel, or set budget.samples to at most {limit}."
         )
 
 

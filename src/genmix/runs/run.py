@@ -271,14 +271,12 @@ def continue_run(folder: Path, options: Options) -> Run:
     with FolderLock(folder, interrupts.are_received):
         for place in (folder, folder / IMAGES):
             sweep(place)
-        with Journal.open(folder) as journal:
+        with Journal.open(folder) as journal, streams_of_version(journal.meta("streams")):
             study, base = study_from(journal.meta("study")), _study_folder(journal, options)
             if _is_finished(journal):
-                with streams_of_version(journal.meta("streams")):
-                    run = _rewrite_results(journal, study, base, options)
+                run = _rewrite_results(journal, study, base, options)
             else:
-                with streams_of_version(journal.meta("streams")):
-                    parts = prepare.Parts.build(study, base, options.note)
+                parts = prepare.Parts.build(study, base, options.note)
                 _check_encoder(journal, parts.encoder, options)
                 execution = _Execution(journal, study, parts, options, interrupts)
                 run = interrupts.run(parts.closing(execution.run()))
@@ -373,7 +371,9 @@ class _Execution:
             )
             for label, generator in self.parts.generators.items()
         }
-        limits = Limits(budget.samples, study.in_flight, retries.give_up, study.warm_start)
+        limits = Limits(
+            prepare.max_samples(study), study.in_flight, retries.give_up, study.warm_start
+        )
         if stopping is not None:
             limits.early_stop = stopping.check
         embedding = EmbeddingQueue(self.parts.encoder, retries.first_wait)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from genmix.core import state
 from genmix.core.description import from_plain, graft, has_missing
-from genmix.errors import InputError
+from genmix.core.streams import private_stream
+from genmix.core.text import describe_error
+from genmix.errors import GenmixError, InputError
 from genmix.objectives import Objective
 
 STATE_VERSION = 2
+
+MAX_DIMENSION = 10**8
+"""Largest valid dimension of an embedding; more is damage, and would need too much memory."""
+
+PLACES = re.compile(r"numpy$|torch:\w+(:\d+)?$")
+"""Libraries and devices of samples."""
 
 
 class Savable(ABC):
@@ -25,9 +35,37 @@ class Savable(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state_dict(
-        cls, saved: Mapping[str, Any], objective: Objective | None = None
-    ) -> Self: ...
+    def _from_valid_state(cls, saved: Mapping[str, Any], objective: Objective | None) -> Self: ...
+
+    @classmethod
+    def from_state_dict(cls, saved: Mapping[str, Any], objective: Objective | None = None) -> Self:
+        """Recreate the selector that :meth:`state_dict` was called on.
+
+        Parameters
+        ----------
+        saved : mapping
+            What :meth:`state_dict` returned.
+        objective : Objective, optional
+            Needed only if the objective contains a custom function, which cannot be saved.
+
+        Returns
+        -------
+        Selector
+
+        Raises
+        ------
+        InputError
+            If ``saved`` is not a selector state, is damaged, has a different version, or does not match
+            ``objective``.
+        """
+        try:
+            _check_version(saved)
+            _check_state(saved)
+            return cls._from_valid_state(saved, objective)
+        except GenmixError:
+            raise
+        except Exception as error:  # a damaged state can raise anything
+            raise _damaged(describe_error(error)) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one ``.npz`` file. An existing file is replaced atomically.
@@ -73,16 +111,15 @@ class Savable(ABC):
         Raises
         ------
         InputError
-            If the file is not a saved state, or its version is unknown.
+            If there is no such file, it is damaged or not a saved state, or its version is unknown.
         """
         return cls.from_state_dict(state.load(path), objective)
 
 
-def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]:
-    """Return the original objective and the objective with its bandwidths fixed.
+# -- validation --------------------------------------------------------------------------------------
 
-    A state cannot contain functions, such as a custom kernel; these come from ``objective``.
-    """
+
+def _check_version(saved: Any) -> None:
     if not isinstance(saved, Mapping) or "version" not in saved:
         raise InputError("this is not a saved selector state; pass what state_dict() returned.")
     if saved["version"] != STATE_VERSION:
@@ -90,6 +127,113 @@ def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]
             f"the state has version {saved['version']!r}, but this version of genmix reads only "
             f"{STATE_VERSION}; resume with the genmix version that wrote it."
         )
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(f"the saved state is damaged ({what}); pass what state_dict() returned.")
+
+
+def _check_state(saved: Mapping[str, Any]) -> None:
+    """Check everything that does not depend on the objective or the policy."""
+    for name, is_valid in VALID.items():
+        if not is_valid(saved[name]):
+            raise _damaged(f"{name} is invalid")
+    arms, told = saved["arms"], saved["told"]
+    if len(set(arms)) != len(arms) or not all(_is_text(arm) for arm in arms):
+        raise _damaged("arms is invalid")
+    if any(len(saved[name]) != len(arms) for name in ("active", "told", "failed")):
+        raise _damaged("the arms and their counts differ in number")
+    if not saved["solved_at"] <= sum(told):
+        raise _damaged("solved_at is invalid")
+    for name in ("weights", "mixture"):
+        if not _is_mixture(saved.get(name), sum(saved["active"])):
+            raise _damaged(f"{name} is invalid")
+    _check_tickets(saved)
+    _check_samples(saved)
+
+
+def _check_tickets(saved: Mapping[str, Any]) -> None:
+    ids = [ticket["id"] for ticket in saved["in_flight"]]
+    for ticket in saved["in_flight"]:
+        is_known = ticket["arm"] in saved["arms"] and _is_count(ticket["id"])
+        numbers = (ticket["weight"], ticket["propensity"])
+        if not is_known or not all(_is_number(value) and value >= 0 for value in numbers):
+            raise _damaged("a ticket in flight is invalid")
+    if len(set(ids)) != len(ids) or max(ids, default=-1) >= saved["next_id"]:
+        raise _damaged("the tickets in flight are invalid")
+
+
+def _check_samples(saved: Mapping[str, Any]) -> None:
+    """Check that every reported sample is pending or in the statistics."""
+    pending, tally, dimension = saved["pending"], saved["tally"], saved["dimension"]
+    if (saved["place"] is None) != (dimension is None):
+        raise _damaged("dimension is invalid")
+    for row in pending["rows"]:
+        if np.shape(row) != (dimension,) or not np.isfinite(row).all():
+            raise _damaged("a pending sample is invalid")
+    for value in (*pending["quality"], *pending["cost"]):
+        if value is not None and not _is_number(value):
+            raise _damaged("the quality or cost of a pending sample is invalid")
+    counts = [0] * len(saved["arms"]) if tally is None else tally["counts"]
+    found = [count + pending["arms"].count(index) for index, count in enumerate(counts)]
+    if found != list(saved["told"]) or len(pending["arms"]) != len(pending["rows"]):
+        raise _damaged("the number of samples differs from the statistics")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_mixture(value: Any, arms: int) -> bool:
+    """Return whether these are weights of this many arms, or None."""
+    if value is None:
+        return True
+    weights = np.asarray(value, dtype=np.float64)
+    return weights.shape == (arms,) and bool((weights >= 0).all()) and abs(weights.sum() - 1) < 1e-6
+
+
+def _list_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(is_valid, value))
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+VALID: dict[str, Callable[[Any], bool]] = {
+    "arms": _list_of(_is_text),
+    "active": _list_of(lambda value: isinstance(value, bool)),
+    "told": _list_of(_is_count),
+    "failed": _list_of(_is_count),
+    "in_flight": _list_of(_is_map),
+    "next_id": _is_count,
+    "solved_at": _is_count,
+    "dimension": lambda value: value is None or (_is_count(value) and 0 < value <= MAX_DIMENSION),
+    "place": lambda value: value is None or (_is_text(value) and bool(PLACES.match(value))),
+    "encoder": lambda value: value is None or _is_text(value),
+    "pending": _is_map,
+    "tally": lambda value: value is None or _is_map(value),
+    "rng": _is_map,
+}
+"""How to tell whether an entry of a state is valid by itself."""
+
+
+# -- objectives and random generators ----------------------------------------------------------------
+
+
+def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]:
+    """Return the original objective and the objective with its bandwidths fixed.
+
+    A state cannot contain functions, such as a custom kernel; these come from ``objective``.
+    """
     described, resolved = from_plain(saved["objective"]), from_plain(saved["resolved"])
     if objective is not None:
         described, resolved = graft(described, objective), graft(resolved, objective)
@@ -108,7 +252,7 @@ def saved_objectives(saved: Any, objective: Objective | None) -> tuple[Any, Any]
 
 def generator_from_seed(seed: int | np.random.Generator) -> np.random.Generator:
     try:
-        return np.random.default_rng(seed)
+        return private_stream(seed, "selector")
     except (TypeError, ValueError) as error:
         raise InputError(
             f"seed is {seed!r}; pass a whole number of at least 0 or a numpy Generator."

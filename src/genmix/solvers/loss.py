@@ -82,6 +82,8 @@ class Loss(ABC):
     """Whether the slope or the curvature is infinite at the boundary of the simplex."""
     smooth: bool = True
     """Whether the loss is differentiable; if not, ``smoothing > 0`` selects a smooth approximation."""
+    concave_part: Matrix | None = None
+    """A positive semidefinite N if the reported loss is not convex but ``L(α) − αᵀNα``, with L this loss."""
     hessian_reuse_ratio: float = 0.0
     """Reuse a Hessian (with a quasi-Newton update) if its step left at most this fraction of the gap.
 
@@ -99,6 +101,11 @@ class Loss(ABC):
         ``smoothing`` affects only the Hessian and the choice of the plane. The value is that of the
         unsmoothed loss, and the plane lies below it.
         """
+
+    def reported(self, alpha: Vector) -> float:
+        """Return the loss that is reported, which differs from the value only if it is not convex."""
+        value = self.value(alpha)
+        return value if self.concave_part is None else value - concave(self.concave_part, alpha)
 
     @abstractmethod
     def score(self, alpha: Vector) -> float:
@@ -118,7 +125,12 @@ class Loss(ABC):
 
     def singles(self) -> Vector:
         """Return the loss of each arm alone."""
-        return np.array([self.value(vertex) for vertex in np.eye(self.size)])
+        return np.array([self.reported(vertex) for vertex in np.eye(self.size)])
+
+
+def concave(part: Matrix, alpha: Vector) -> float:
+    """Return ``αᵀNα``, what a loss that is not convex lies below its convex part."""
+    return float(alpha @ part @ alpha)
 
 
 class RestrictedLoss(Loss):
@@ -130,6 +142,8 @@ class RestrictedLoss(Loss):
         self.scale, self.smooth = loss.scale, loss.smooth
         self.singular_boundary = loss.singular_boundary
         self.hessian_reuse_ratio = loss.hessian_reuse_ratio
+        if loss.concave_part is not None:
+            self.concave_part = points @ loss.concave_part @ points.T
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return self._loss.value(alpha @ self._points, smoothing)
@@ -215,12 +229,18 @@ class QuadraticLoss(Loss):
     """The quadratic loss ``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
     If K contains mean kernel values, ``own`` ``(m,)`` is the mean of k(x, x) over each arm's samples.
+    ``concave_part`` is N if the loss to report is ``αᵀ(K−N)α − 2 b·α + c``, which is not convex.
     """
 
     def __init__(
-        self, matrix: Matrix, linear: Vector, constant: float, own: Vector | None = None
+        self,
+        matrix: Matrix,
+        linear: Vector,
+        constant: float,
+        own: Vector | None = None,
+        concave_part: Matrix | None = None,
     ) -> None:
-        self.own = own
+        self.own, self.concave_part = own, concave_part
         self.matrix = (matrix + matrix.T) / 2
         self.linear = linear
         self.constant = constant
@@ -231,7 +251,7 @@ class QuadraticLoss(Loss):
         return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
 
     def score(self, alpha: Vector) -> float:
-        return self.value(alpha)
+        return self.reported(alpha)
 
     def inflation(self, alpha: Vector) -> float:
         if self.own is None:
@@ -300,12 +320,15 @@ class SumLoss(Loss):
         self.singular_boundary = any(term.singular_boundary for _, term in terms)
         self.smooth = all(term.smooth for _, term in terms)
         self.hessian_reuse_ratio = max(term.hessian_reuse_ratio for _, term in terms)
+        parts = [w * term.concave_part for w, term in terms if term.concave_part is not None]
+        if parts:
+            self.concave_part = np.sum(parts, axis=0)
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return sum(w * term.value(alpha, smoothing) for w, term in self.terms)
 
     def score(self, alpha: Vector) -> float:
-        return self.value(alpha)
+        return self.reported(alpha)
 
     def inflation(self, alpha: Vector) -> float:
         return sum(w * term.inflation(alpha) for w, term in self.terms)

@@ -230,4 +230,5 @@ def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
     if not seen > 1e-3 * believed > 0:
         return hessian
     change = change - change.mean()
-    return hessian + np.outer(change, change) / seen - np.outer(expected, expected) / believed
+    updated = hessian + np.outer(change, change) / seen - np.outer(expected, expected) / believed
+    return updated if np.diag(updated).min() >= 0 else hessian  # rounding can make it indefinite

@@ -54,7 +54,7 @@ def _regularized_program(
     if not np.all(np.isfinite(hessian)):
         return None
     slope = gradient - gradient.min()
-    diagonal = np.diag(hessian)
+    diagonal = np.maximum(np.diag(hessian), 0.0)  # rounding can leave tiny negative entries
     added = ridge * np.maximum(diagonal, max(float(slope.max()), 1e-300))
     scale = 1 / np.sqrt(diagonal + added)
     scale /= scale.max()

@@ -74,6 +74,7 @@ def _check_objective(study: Study, problems: Problems) -> None:
             f"samples per arm; use at least {objective.least_samples}.",
         )
     try:
+        # Without budget.samples, the run compares the limit with what the arms can supply.
         objective.check_total(study.budget.samples or 0)
     except InputError as error:
         problems.add(("objective",), f"the budget is too large for the objective: {error}")
