@@ -302,7 +302,7 @@ def test_a_mixture_beats_its_arms_where_they_complement_each_other() -> None:
         ["mixture-greedy", "mixture-oracle", "one-arm-oracle", "one-arm-greedy"],
         5,
         objective=gx.FrechetDistance(world.reference),
-        budget=120,
+        budget=200,
         workers=1,
     )
     assert found.is_better("Mixture oracle", "One-arm oracle")
