@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import uuid
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from genmix import __version__
 from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
+from genmix.core.streams import VERSION
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
@@ -80,6 +83,21 @@ def check_packages(study: Study) -> None:
     missing = [module for module in needed if not is_installed(module)]
     if missing:
         raise InputError(missing_packages(missing, "the study"))
+
+
+def metadata(plan: Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any]:
+    """Return what the journal of a new run records about it."""
+    return {
+        "run": uuid.uuid4().hex,
+        "genmix": __version__,
+        "study": plan.study.plain(),
+        "source": plan.source,
+        "folder": str(plan.base.resolve()),
+        "home": str(folder.resolve()),
+        "file": plan.file,
+        "encoder": None if encoder is None else encoder.name,
+        "streams": VERSION,
+    }
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:

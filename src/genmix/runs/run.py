@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 from genmix import __version__
 from genmix.core.atomic import make_folder, sweep, write_text
 from genmix.core.optional import in_notebook
-from genmix.core.streams import VERSION, streams_of_version
+from genmix.core.streams import streams_of_version
 from genmix.core.text import quotable
 from genmix.encoders.base import Encoder
 from genmix.errors import GenmixError, InputError
@@ -228,24 +227,10 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
         make_folder(folder)
         with FolderLock(folder, interrupts.are_received):
             _check_empty(folder)
-            with Journal.create(folder, _meta(plan, folder, parts.encoder)) as journal:
+            with Journal.create(folder, prepare.metadata(plan, folder, parts.encoder)) as journal:
                 return await _Execution(journal, plan.study, parts, options, interrupts).run()
 
     return _wrap_up(interrupts.run(parts.closing(begin())), options)
-
-
-def _meta(plan: prepare.Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any]:
-    return {
-        "run": uuid.uuid4().hex,
-        "genmix": __version__,
-        "study": plan.study.plain(),
-        "source": plan.source,
-        "folder": str(plan.base.resolve()),
-        "home": str(folder.resolve()),
-        "file": plan.file,
-        "encoder": None if encoder is None else encoder.name,
-        "streams": VERSION,
-    }
 
 
 def _check_empty(folder: Path) -> None:
@@ -371,9 +356,8 @@ class _Execution:
             )
             for label, generator in self.parts.generators.items()
         }
-        limits = Limits(
-            prepare.max_samples(study), study.in_flight, retries.give_up, study.warm_start
-        )
+        most = prepare.max_samples(study)
+        limits = Limits(most, study.in_flight, retries.give_up, study.warm_start)
         if stopping is not None:
             limits.early_stop = stopping.check
         embedding = EmbeddingQueue(self.parts.encoder, retries.first_wait)

@@ -1,0 +1,89 @@
+"""Minimize a loss that is not convex: a convex part minus a positive semidefinite quadratic form.
+
+    R(α) = L(α) − αᵀNα
+
+Two convex problems enclose it. Linearizing the form at a mixture gives an upper bound that touches R there,
+so minimizing it never increases R (the convex–concave procedure). Replacing the form with ``Σ α_i N_ii``,
+which is at least as large on the simplex, gives a lower bound that touches R at the vertices; its minimum is
+at most that of R and certifies the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from genmix.core.arrays import Vector
+from genmix.solvers.loss import EPS, LinearLoss, Loss, Matrix, SumLoss, concave
+from genmix.solvers.simplex import uniform, vertex
+from genmix.solvers.solve import Solution, Solver, WarmSolver, certify
+
+MAX_STEPS = 50
+"""Maximum number of steps of the convex–concave procedure from one starting point."""
+
+MIN_DECREASE = 1e-10
+"""Decrease, relative to the magnitude of the loss, below which the procedure stops."""
+
+VERTICES = 4
+"""Number of vertices, the best ones, from which the procedure starts."""
+
+Minimize = Callable[[Loss], Solution]
+
+
+def solve_reported(loss: Loss, solver: Solver, start: Vector) -> Solution:
+    """Minimize the reported loss; if it is convex, this is one call of the solver.
+
+    Otherwise the solution is a local minimum that is never worse than a single arm, and its gap bounds the
+    distance to the global minimum. The best starting points are improved with the convex–concave procedure
+    only by a :class:`WarmSolver`, because other solvers can be slow.
+    """
+    part = loss.concave_part
+    if part is None:
+        return solver.solve(loss, start)
+
+    def minimize(convex: Loss) -> Solution:
+        return solver.solve(convex, start)
+
+    below = minimize(_tilted(loss, -np.diag(part)))
+    found = minimize(_tilted(loss, np.zeros(loss.size)))
+    order = np.argsort(loss.singles(), kind="stable")[:VERTICES]
+    points = [found.weights, below.weights, *(vertex(loss.size, int(i)) for i in order)]
+    if isinstance(solver, WarmSolver):
+        points = [_descend(loss, part, point, minimize) for point in points]
+    values = [loss.reported(point) for point in points]
+    best = int(np.argmin(values))
+    gap = _gap(loss, part, points[best], below)
+    return Solution(points[best], values[best], gap, found.iterations + below.iterations)
+
+
+def certify_reported(loss: Loss, alpha: Vector, solver: Solver) -> Solution:
+    """Return ``alpha`` as a solution with its reported loss and gap."""
+    part = loss.concave_part
+    if part is None:
+        return certify(loss, alpha)
+    below = solver.solve(_tilted(loss, -np.diag(part)), uniform(loss.size))
+    return Solution(alpha, loss.reported(alpha), _gap(loss, part, alpha, below), 0)
+
+
+def _gap(loss: Loss, part: Matrix, alpha: Vector, below: Solution) -> float:
+    rounding = 16 * EPS * concave(np.abs(part), alpha) + loss.expand(alpha).noise
+    return max(loss.reported(alpha) - (below.loss - below.gap), 0.0) + rounding
+
+
+def _tilted(loss: Loss, slopes: Vector) -> Loss:
+    """Return the convex part plus a linear function."""
+    convex = SumLoss([(1.0, loss), (1.0, LinearLoss(slopes))])
+    convex.concave_part = None
+    return convex
+
+
+def _descend(loss: Loss, part: Matrix, alpha: Vector, minimize: Minimize) -> Vector:
+    value = loss.reported(alpha)
+    for _ in range(MAX_STEPS):
+        moved = minimize(_tilted(loss, -2 * part @ alpha)).weights
+        reached = loss.reported(moved)
+        if not reached < value - MIN_DECREASE * abs(value):
+            break
+        alpha, value = moved, reached
+    return alpha
