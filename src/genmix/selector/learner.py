@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector, as_row, empty_at, like, place
 from genmix.core.description import from_plain, to_plain
+from genmix.core.streams import current_version, streams_of_version
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective, Tally
 from genmix.objectives.validation import check_number, check_objective
@@ -24,8 +25,9 @@ from genmix.selector.arms import ArmRecord
 from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
+from genmix.solvers.nonconvex import certify_reported
 from genmix.solvers.simplex import on_simplex, uniform
-from genmix.solvers.solve import UNKNOWN_GAP, Solver, certify
+from genmix.solvers.solve import UNKNOWN_GAP, Solver
 
 MOST_PENDING = 512
 """Once this many samples are pending, they are added to the statistics even if no solve is due."""
@@ -57,6 +59,8 @@ class Learner:
         self.policy, self.solver = policy, solver
         self.warm_start = whole(warm_start, "warm_start", objective.least_samples)
         self.growth = number(growth, "resolve_growth", 0.0)
+        self.streams = current_version()
+        """Version of the random streams from which bandwidths and frequencies are drawn."""
         self.arms = {label: ArmRecord(i, label) for i, label in enumerate(labels)}
         self.template: Array | None = None
         """An empty ``(0, d)`` array with the array library and device of the samples."""
@@ -141,7 +145,8 @@ class Learner:
 
     def _compute_gap(self) -> None:
         if self._gap_is_due:
-            self._gap, self._gap_is_due = certify(self.loss, self.mixture).gap, False
+            found = certify_reported(self.loss, self.mixture, self.solver)
+            self._gap, self._gap_is_due = found.gap, False
 
     def by_label(self, weights: Vector) -> dict[str, float]:
         return dict(zip(self.active_labels, weights.tolist(), strict=True))
@@ -232,7 +237,8 @@ class Learner:
         """Fix the bandwidths as soon as every arm has completed its warm start."""
         if self.resolved is None and self._has_warm_start:
             rows = [[s.row for s in self.pending if s.arm == index] for index in self.indices]
-            self.resolved = self.described.fix_bandwidths([stack_rows(group) for group in rows])
+            with streams_of_version(self.streams):
+                self.resolved = self.described.fix_bandwidths([stack_rows(group) for group in rows])
 
     def _is_due(self) -> bool:
         if not self._has_warm_start:
@@ -302,6 +308,7 @@ class Learner:
             "curvature": _copied(self.curvature),
             "gap": to_plain(float(self.gap)),
             "solved_at": self.solved_at,
+            "streams": self.streams,
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
@@ -312,6 +319,7 @@ class Learner:
             for index, (label, active, told, failed) in enumerate(zip(*columns, strict=True))
         }
         self.previous_weights = from_plain(saved["former"])
+        self.streams = saved.get("streams", 1)  # missing from older states
         self.resolved, self.solved_at = resolved, saved["solved_at"]
         self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
         self._mixture = _floats(saved.get("mixture"))  # missing from older states
