@@ -140,7 +140,7 @@ def run_plan(
     if workers is not None:
         whole(workers, "workers", 1)
     if plan.repeats > 1:
-        require("scipy.stats", extra="paper", what="a comparison")
+        require("scipy", extra="paper", what="a comparison")
     with TemporaryDirectory() as scratch:
         # The code of custom functions and classes can change while the key stays the same.
         store = TrialStore(
