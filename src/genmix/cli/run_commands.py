@@ -6,13 +6,14 @@ import json
 import os
 import sys
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from genmix.cli import INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
+from genmix.cli import BAD_INPUT, INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -40,17 +41,25 @@ def init(
 
 @app.command(epilog="Example: genmix check study.yaml --no-draw")
 def check(
-    study: StudyFile,
+    study: Annotated[
+        Path, typer.Argument(help="The study file, or a run folder.", show_default=False)
+    ],
     draw: Annotated[
         bool,
         typer.Option(help="Draw and embed one sample per arm. Paid arms charge for it."),
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Validate a study and draw one sample from every arm.
+    """Validate a study and draw one sample from every arm, or verify that a run is undamaged.
 
-    The exit code is 2 if there is a problem.
+    A folder that contains a journal is a run: its checksum is compared with its content. The exit code is 2
+    if there is a problem.
     """
+    from genmix.runs.journal_schema import JOURNAL
+
+    if (study / JOURNAL).exists():
+        _check_run(study, as_json)
+        return
     with plain_errors():
         from genmix.runs.check import check_study, print_checks
 
@@ -61,6 +70,26 @@ def check(
         print_checks(report)
     if report.problems:
         raise typer.Exit(2)
+
+
+def _check_run(folder: Path, as_json: bool) -> None:
+    from genmix.runs.integrity import check_run
+
+    found = check_run(folder)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2))
+    else:
+        journal: str = found.journal
+        if journal == "unverified":
+            journal += " (it is from an older version of genmix, which did not write a checksum)"
+        typer.echo(f"journal: {journal}")
+        for table, count in found.rows.items():
+            typer.echo(f"  {table}: {count}")
+        typer.echo(f"selector.npz: {found.selector}")
+        for problem in found.problems:
+            typer.echo(printable_lines(problem))
+    if not found.is_intact:
+        raise typer.Exit(BAD_INPUT)
 
 
 @app.command(epilog="Example: genmix run study.yaml --out runs/first")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from genmix.core.arrays import Array, Rows, Vector, is_torch, like, to_numpy
+from genmix.errors import InputError
 from genmix.solvers.loss import Loss, RestrictedLoss, SumLoss
 
 
@@ -146,6 +147,11 @@ def _pack(value: Any) -> Any:
 
 def _unpack(plain: Any, now: Any, sample: Array) -> Any:
     if isinstance(now, Rows):
+        if np.ndim(plain) != 2 or np.shape(plain)[1] != now.array.shape[1]:
+            raise InputError(
+                f"the saved statistics have rows of shape {np.shape(plain)} instead of "
+                f"(n, {now.array.shape[1]}); pass what state_dict() returned."
+            )
         rows = Rows(sample, now.array.shape[1])
         rows.append(like(plain, sample))
         return rows

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from genmix.runs.journal_schema import DTYPES, corrupt, page_in
+from genmix.errors import StorageError
+from genmix.runs.journal_schema import DTYPES, JournalError, corrupt, page_in
 
 if TYPE_CHECKING:
     from genmix.runs.journal_reader import JournalReader
@@ -111,6 +113,51 @@ class Checksum:
         """Return the checksum for ``meta``."""
         shown = json.dumps(seconds)
         return f'{{"writes": {self.writes}, "total": "{self.total:x}", "{SECONDS}": {shown}}}'
+
+
+# -- checking a run ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """The result of checking a run folder."""
+
+    run: str
+    journal: Literal["verified", "unverified", "corrupt"]
+    """``unverified`` if it is from an older version, which did not write checksums."""
+    selector: Literal["valid", "missing", "damaged", "unchecked"]
+    """``unchecked`` if the journal is corrupt."""
+    rows: dict[str, int]
+    """Number of rows by table; empty if the journal is corrupt."""
+    problems: list[str]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing is lost; a damaged ``selector.npz`` is computed again from the journal."""
+        return self.journal != "corrupt"
+
+
+def check_run(folder: Path) -> RunCheck:
+    """Verify a run's journal and its snapshot of the selector."""
+    from genmix.runs.journal_reader import JournalReader
+    from genmix.runs.session import SNAPSHOT, read_snapshot
+
+    problems: list[str] = []
+    try:
+        with JournalReader.open(folder) as journal, journal.snapshot():
+            state: Any = "verified" if verify(journal) else "unverified"
+            rows = row_counts(journal)
+            try:
+                selector: Any = "missing" if read_snapshot(journal) is None else "valid"
+            except StorageError as error:
+                selector = "damaged"
+                problems.append(
+                    f"{folder / SNAPSHOT} cannot be used ({str(error).rstrip('.')}), but the journal "
+                    f"suffices; `genmix resume {folder}` writes the file again."
+                )
+    except JournalError as error:
+        return RunCheck(str(folder), "corrupt", "unchecked", {}, [str(error)])
+    return RunCheck(str(folder), state, selector, rows, problems)
 
 
 # -- verification ------------------------------------------------------------------------------------

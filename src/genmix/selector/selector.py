@@ -277,7 +277,8 @@ class Selector(Readings, Savable):
     def add_arm(self, label: str) -> None:
         """Add a new arm, or reactivate a retired arm with the samples it already has.
 
-        A new arm starts with its warm start; until that is complete, other draws use the previous weights.
+        A new arm starts with its warm start. Until that is complete, other draws use the previous weights,
+        and :attr:`mixture`, :attr:`score` and :attr:`gap` stay those of the last solve; its weight is 0.
 
         Parameters
         ----------
@@ -368,7 +369,7 @@ class Selector(Readings, Savable):
             drawn = draw_tracking(arms, weights)
         else:
             drawn = draw_iid(weights, self._rng)
-        return self._issue(arms[drawn[0]], float(weights[drawn[0]]), drawn[1])
+        return self._issue(arms[drawn[0]], self.weights[arms[drawn[0]].label], drawn[1])
 
     def _issue(self, arm: ArmRecord, weight: float, propensity: float) -> Ticket:
         ticket = Ticket(self._next_id, arm.label, weight, propensity)
@@ -412,25 +413,7 @@ class Selector(Readings, Savable):
         }
 
     @classmethod
-    def from_state_dict(cls, saved: Mapping[str, Any], objective: Objective | None = None) -> Self:
-        """Recreate the selector that :meth:`state_dict` was called on.
-
-        Parameters
-        ----------
-        saved : mapping
-            What :meth:`state_dict` returned.
-        objective : Objective, optional
-            Needed only if the objective contains a custom function, which cannot be saved.
-
-        Returns
-        -------
-        Selector
-
-        Raises
-        ------
-        InputError
-            If ``saved`` is not a selector state, has a different version, or does not match ``objective``.
-        """
+    def _from_valid_state(cls, saved: Mapping[str, Any], objective: Objective | None) -> Self:
         described, resolved = saved_state.saved_objectives(saved, objective)
         selector = cls(
             saved["arms"],
