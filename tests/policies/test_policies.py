@@ -286,11 +286,11 @@ def test_one_arm_gets_everything(name: str) -> None:
 @every_policy
 def test_an_added_arm_gets_its_warm_start_first(name: str) -> None:
     bench = start(name).run(20)
+    before = bench.selector.weights
     bench.selector.add_arm("d")
     assert bench.selector.arms == (*ARMS, "d")
-    assert bench.selector.gap == math.inf
-    assert bench.selector.score is None
-    assert bench.selector.weights == dict.fromkeys((*ARMS, "d"), 0.25)
+    assert not bench.selector.is_warm
+    assert bench.selector.weights == before | {"d": 0.0}
     assert [bench.step() for _ in range(3)] == ["d"] * 3
     for _ in range(10):
         assert bench.selector.gap < math.inf

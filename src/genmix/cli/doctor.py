@@ -22,6 +22,7 @@ from rich.text import Text
 from genmix import __version__
 from genmix.core.optional import is_installed, package_of
 from genmix.core.text import listed
+from genmix.data.text_files import resolved
 from genmix.encoders import encoder_kinds, encoder_plugins
 from genmix.generators import arm_kinds, arm_plugins
 from genmix.study.components import objective_plugins, policy_plugins, reference_paths
@@ -225,7 +226,7 @@ def _is_path(key: str, value: Any) -> bool:
 
 
 def _file(what: str, path: str, folder: Path) -> Finding:
-    place = (folder / Path(path).expanduser()).resolve()
+    place = resolved(path, folder)
     if place.exists():
         return Finding(what, "ok", path)
     return Finding(what, "missing", f"{place} does not exist; check the path")

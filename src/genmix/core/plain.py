@@ -42,5 +42,9 @@ def plain_scores(scores: Scores | None) -> Any:
 
 
 def plain_weights(weights: Mapping[str, float]) -> dict[str, Any]:
-    """Return weights as an ordered list and as a dict."""
-    return {"arms": list(weights), "probabilities": list(weights.values()), "weights": weights}
+    """Return the arms to draw from and their probabilities as lists, and all weights as a dict.
+
+    The lists omit arms of weight zero, for which ``datasets.interleave_datasets`` could wait forever.
+    """
+    drawn = {arm: weight for arm, weight in weights.items() if weight > 0}
+    return {"arms": list(drawn), "probabilities": list(drawn.values()), "weights": weights}

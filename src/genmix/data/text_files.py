@@ -45,4 +45,14 @@ def json_object(line: str) -> dict[str, Any] | None:
 
 def is_outside(path: Path, folder: Path) -> bool:
     """Return whether a path leads outside a folder, e.g. through a symbolic link."""
-    return not path.resolve().is_relative_to(folder.resolve())
+    return not resolved(path).is_relative_to(resolved(folder))
+
+
+def resolved(name: str | Path, folder: Path | None = None) -> Path:
+    """Follow links and expand ``~``; ``name`` is relative to ``folder``.
+
+    Unlike ``Path.resolve`` and ``Path.expanduser``, this raises no error for a link to itself or for an
+    unknown user, so that the path can be reported as missing.
+    """
+    expanded = os.path.expanduser(name)
+    return Path(os.path.realpath(expanded if folder is None else folder / expanded))

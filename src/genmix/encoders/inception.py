@@ -12,6 +12,7 @@ from pydantic import Field
 
 from genmix.core.optional import require_all
 from genmix.data.samples import Sample
+from genmix.data.text_files import resolved
 from genmix.encoders.base import BatchEncoder, EncoderSettings, Rows, images_of
 from genmix.encoders.local_models import file_hash, pick_device
 from genmix.errors import InputError
@@ -42,7 +43,7 @@ class InceptionEncoder(BatchEncoder):
 
     def __init__(self, settings: InceptionSettings, folder: Path) -> None:
         self._device = settings.device
-        self._path = (folder / Path(settings.path).expanduser()).resolve()
+        self._path = resolved(settings.path, folder)
         if not self._path.is_file():
             raise InputError(
                 f"no TorchScript file found at {self._path}; download inception-2015-12-05.pt and "

@@ -16,6 +16,7 @@ from pydantic import Field
 from genmix.core.optional import require
 from genmix.core.text import first_sentence
 from genmix.core.torch_lock import loading
+from genmix.data.text_files import resolved
 from genmix.encoders.base import EncoderSettings
 from genmix.errors import InputError
 
@@ -107,7 +108,7 @@ def find_model(settings: ModelSettings, folder: Path, owner: str = "") -> ModelS
     if model.startswith(PACKAGE):
         place, label = _in_package(model), model.removeprefix(PACKAGE)
     else:
-        place = (folder / Path(model).expanduser()).resolve()
+        place = resolved(model, folder)
         label = place.name
     if not place.is_dir():
         if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", model):

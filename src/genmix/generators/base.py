@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from genmix.data.samples import Request, Sample
+from genmix.data.text_files import resolved
 
 
 class GenerationError(Exception):
@@ -114,7 +115,7 @@ class Context:
 
     def path(self, name: str | Path) -> Path:
         """Resolve a path from the settings relative to the study's folder."""
-        return (self.folder / Path(name).expanduser()).resolve()
+        return resolved(name, self.folder)
 
 
 class ArmSettings(BaseModel):

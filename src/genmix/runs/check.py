@@ -24,7 +24,7 @@ from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.journal_schema import Entry
-from genmix.runs.references import FEATURES, read_reference
+from genmix.runs.references import read_reference, texts_or_images
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
 from genmix.study.components import make_objective, synthetic_reference
@@ -107,6 +107,7 @@ class _Check:
             except Exception as error:  # a problem in one arm must not hide those in others
                 arm.problem = _sentence(error)
         try:
+            prepare.check_packages(self.study)
             self.encoder = prepare.make_encoder(self.study, self.folder, _ignore)
             self.report.encoder = None if self.encoder is None else self.encoder.name
         except GenmixError as error:
@@ -227,9 +228,8 @@ class _Check:
                 self._check_sample(arm, objective)
 
     def _reference(self, path: str, dimension: int | None) -> Any:
-        """Read a feature file; use synthetic samples for other references, which take long to embed."""
-        place = self.folder / Path(path).expanduser()
-        if place.is_dir() or (place.exists() and place.suffix.lower() not in FEATURES):
+        """Read a feature file; use synthetic samples for texts and images, which take long to embed."""
+        if texts_or_images(path, self.folder) is not None:
             return synthetic_reference(self.study.objective, dimension or 1)
         return read_reference(path, self.folder, self.encoder, _ignore)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from genmix.data.png import SUFFIXES
 from genmix.data.reference import Moments, read_features
-from genmix.data.samples import Sample
-from genmix.data.text_files import is_outside, json_object, numbered_lines
+from genmix.data.samples import Sample, without_surrogates
+from genmix.data.text_files import is_outside, json_object, numbered_lines, resolved
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import InputError
 
@@ -34,29 +34,39 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
     ``path`` is relative to ``folder``; ``encoder`` embeds texts and images.
     """
-    place = folder / Path(path).expanduser()
-    if not place.exists():
+    unembedded = texts_or_images(path, folder)
+    if unembedded is not None:
+        return _embed(*unembedded, path, encoder, note)
+    found = read_features(resolved(path, folder))
+    return found if isinstance(found, Moments) else found.points
+
+
+def texts_or_images(path: str, folder: Path) -> tuple[list[Item], str] | None:
+    """Return the texts or images of a reference, and what they are; None for a feature file."""
+    place = resolved(path, folder)
+    if not os.path.exists(place):  # Path.exists raises an error if the name is too long
         raise InputError(
             f"the reference {path} does not exist; check the path, which is relative to the study file."
         )
-    if place.is_dir():
-        return _embed(_images(place), path, "images", encoder, note)
     ending = place.suffix.lower()
-    if ending in FEATURES or (ending in LINES and not _holds_texts(place)):
-        found = read_features(place)
-        return found if isinstance(found, Moments) else found.points
-    if ending in LINES or ending == ".txt":
-        return _embed(_texts(place), path, "texts", encoder, note)
-    raise InputError(
-        f"the reference {path} has an unknown type; use features ({', '.join(FEATURES)}), texts "
-        "(.jsonl, .txt) or a folder of images."
-    )
-
-
-def _embed(items: Sequence[Item], path: str, kind: str, encoder: Encoder | None, note: Note) -> Any:
+    if place.is_dir():
+        items, kind = _images(place), "images"
+    elif ending in FEATURES or (ending in LINES and not _holds_texts(place)):
+        return None
+    elif ending in LINES or ending == ".txt":
+        items, kind = _texts(place), "texts"
+    else:
+        raise InputError(
+            f"the reference {path} has an unknown type; use features ({', '.join(FEATURES)}), texts "
+            "(.jsonl, .txt) or a folder of images."
+        )
     if not items:
         wanted = f" ({', '.join(SUFFIXES)})" if kind == "images" else ""
         raise InputError(f"the reference {path} contains no {kind}{wanted}; add at least one.")
+    return items, kind
+
+
+def _embed(items: Sequence[Item], kind: str, path: str, encoder: Encoder | None, note: Note) -> Any:
     if encoder is None:
         raise InputError(
             f"the reference {path} contains {kind}, but the study has no encoder; add one."
@@ -102,7 +112,7 @@ def _texts(file: Path) -> list[Item]:
 
 
 def _constant(text: str) -> Callable[[], Sample]:
-    return lambda: Sample(text=text)
+    return lambda: Sample(text=without_surrogates(text))
 
 
 def _text_in(line: str, file: Path, number: int) -> str:
@@ -124,7 +134,9 @@ def _images(folder: Path) -> list[Item]:
 
 
 def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+    return (
+        file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and os.path.isfile(file)
+    )
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,14 @@ from genmix.solvers.solve import UNKNOWN_GAP, Solver
 
 MOST_PENDING = 512
 """Once this many samples are pending, they are added to the statistics even if no solve is due."""
+
+
+@dataclass(frozen=True)
+class PreviousSolution:
+    """The mixture before an arm was added, and its gap."""
+
+    mixture: dict[str, float]
+    gap: float
 
 
 class Learner:
@@ -70,6 +78,8 @@ class Learner:
         self.tally: Tally | None = None
         self.previous_weights: dict[str, float] = {}
         """The weights before an arm was added, kept until that arm's warm start is complete."""
+        self.previous: PreviousSolution | None = None
+        """What can be read of the last solution while a new arm has its warm start."""
         self.solved_at = 0
         self._lookahead: tuple[Tally, Tally, int] | None = None
         """The statistics, a fork with pending samples added, and the number of samples added."""
@@ -201,9 +211,9 @@ class Learner:
             self._flush()
 
     def add_arm(self, label: str) -> None:
-        self.previous_weights = (
-            self.previous_weights if self.alpha is None else self.by_label(self.alpha)
-        )
+        if self.alpha is not None:
+            self.previous_weights = self.by_label(self.alpha)
+            self.previous = PreviousSolution(self.by_label(self.mixture), self.gap)
         if label in self.arms:
             self.arms[label] = replace(self.arms[label], active=True, failed=0)
         else:
@@ -214,7 +224,7 @@ class Learner:
         self._arms_changed({})
 
     def retire_arm(self, label: str) -> None:
-        before = self.by_label(self.weights)
+        before, self.previous = self.by_label(self.weights), None
         self.arms[label] = replace(self.arms[label], active=False)
         self._arms_changed(before)
 
@@ -281,13 +291,14 @@ class Learner:
         )  # a custom policy can leave it unknown
         self._gap, self._gap_is_due = (decision.gap if is_known else UNKNOWN_GAP), not is_known
         self.curvature = decision.curvature
-        self.solved_at = situation.total
+        self.solved_at, self.previous = situation.total, None
 
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         arms = self.arms.values()
-        return {
+        previous = {} if self.previous is None else {"previous": to_plain(asdict(self.previous))}
+        return previous | {
             "arms": [arm.label for arm in arms],
             "active": [arm.active for arm in arms],
             "told": [arm.told for arm in arms],
@@ -319,7 +330,9 @@ class Learner:
             for index, (label, active, told, failed) in enumerate(zip(*columns, strict=True))
         }
         self.previous_weights = from_plain(saved["former"])
-        self.streams = saved.get("streams", 1)  # missing from older states
+        self.streams = saved.get("streams", 1)  # missing from older states, like the next ones
+        previous = saved.get("previous")
+        self.previous = None if previous is None else PreviousSolution(**from_plain(previous))
         self.resolved, self.solved_at = resolved, saved["solved_at"]
         self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
         self._mixture = _floats(saved.get("mixture"))  # missing from older states

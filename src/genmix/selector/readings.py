@@ -6,6 +6,7 @@ import numpy as np
 
 from genmix.objectives import Objective, Scores, score_context
 from genmix.objectives.pool import Pool
+from genmix.selector.arms import ArmRecord
 from genmix.selector.learner import Learner
 from genmix.selector.tickets import Ticket
 
@@ -49,20 +50,27 @@ class Readings:
     def weights(self) -> dict[str, float]:
         """Weights currently used to draw arms; uniform until the warm start is complete.
 
+        While an arm that was added later has its warm start, these are the previous weights, and its own
+        weight is 0.
+
         Examples
         --------
         >>> import genmix as gx
         >>> gx.Selector(["a", "b"], gx.Vendi()).weights
         {'a': 0.5, 'b': 0.5}
         """
-        return self._learner.by_label(self._learner.weights)
+        learner = self._learner
+        if learner.previous is not None:
+            return {label: learner.previous_weights.get(label, 0.0) for label in self.arms}
+        return learner.by_label(learner.weights)
 
     @property
     def mixture(self) -> dict[str, float]:
         """The policy's estimate of the best mixture.
 
         For most policies this equals :attr:`weights`. ``MixtureOGD`` puts all its weight on
-        the next arm to draw; its mixture consists of the running shares of the arms.
+        the next arm to draw; its mixture consists of the running shares of the arms. While an arm that was
+        added later has its warm start, this is the previous mixture, and the weight of that arm is 0.
 
         Examples
         --------
@@ -70,11 +78,16 @@ class Readings:
         >>> gx.Selector(["a", "b"], gx.Vendi()).mixture
         {'a': 0.5, 'b': 0.5}
         """
-        return self._learner.by_label(self._learner.mixture)
+        learner = self._learner
+        if learner.previous is not None:
+            return {label: learner.previous.mixture.get(label, 0.0) for label in self.arms}
+        return learner.by_label(learner.mixture)
 
     @property
     def gap(self) -> float:
         """Upper bound on ``L(mixture) − min L`` for the empirical loss at the last solve; ∞ before the first.
+
+        An arm that was added later enters ``L`` with the first solve after its warm start.
 
         Examples
         --------
@@ -82,7 +95,8 @@ class Readings:
         >>> gx.Selector(["a", "b"], gx.Vendi()).gap
         inf
         """
-        return self._learner.gap
+        previous = self._learner.previous
+        return self._learner.gap if previous is None else previous.gap
 
     @property
     def counts(self) -> dict[str, int]:
@@ -158,11 +172,23 @@ class Readings:
         2.000
         """
         learner = self._learner
-        if learner.alpha is None:
+        arms = self._solved_arms
+        if not arms:
             return None
-        counts = [learner.statistics.counts[i] for i in learner.indices]
-        context = score_context(learner.mixture, counts, self._encoder)
-        return learner.objective.scores(learner.loss, learner.mixture, context)
+        weights, indices = self.mixture, [arm.index for arm in arms]
+        mixture = np.array([weights[arm.label] for arm in arms])
+        counts = [learner.statistics.counts[i] for i in indices]
+        loss = learner.loss if learner.previous is None else learner.statistics.loss(indices)
+        context = score_context(mixture, counts, self._encoder)
+        return learner.objective.scores(loss, mixture, context)
+
+    @property
+    def _solved_arms(self) -> list[ArmRecord]:
+        """The active arms of the last solution; empty before the first solve."""
+        learner = self._learner
+        if learner.previous is not None:
+            return [arm for arm in learner.active if arm.label in learner.previous.mixture]
+        return [] if learner.alpha is None else learner.active
 
     @property
     def single_scores(self) -> dict[str, Scores]:
@@ -178,9 +204,7 @@ class Readings:
         >>> {arm: round(score, 3) for arm, score in sel.single_scores.items()}
         {'a': 1.0, 'b': 1.0}
         """
-        if self._learner.alpha is None:
-            return {}
-        return {arm.label: self._single_score(arm.index) for arm in self._learner.active}
+        return {arm.label: self._single_score(arm.index) for arm in self._solved_arms}
 
     def _single_score(self, arm: int) -> Scores:
         statistics = self._learner.statistics

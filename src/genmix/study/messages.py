@@ -104,6 +104,10 @@ def _validator_sentence(path: KeyPath, error: Any) -> str:
 def _unknown_kind(owner: str, error: Any, kinds: Sequence[str]) -> str:
     kind = error["input"].get("kind") if isinstance(error["input"], dict) else None
     if kind is None:
+        keys = error["input"] if isinstance(error["input"], dict) else ()
+        typed = next((key for key in keys if nearest(key, ["kind"])), None)
+        if typed is not None:
+            return f"unknown key {shown(typed)} in {owner}; did you mean 'kind'?"
         return f"{owner} has no 'kind'; use one of {listed(kinds, 'or')}."
     close = nearest(kind, kinds)
     if close is None:

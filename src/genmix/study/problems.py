@@ -94,8 +94,10 @@ def shown(value: Any) -> str:
 def nearest(name: object, known: Iterable[str]) -> str | None:
     """Return the known name closest to ``name``, or None if none is close."""
     names = {_normalized(each): each for each in known}
-    found = difflib.get_close_matches(_normalized(str(name)[:100]), names, n=1, cutoff=0.6)
-    return names[found[0]] if found else None
+    typed = _normalized(str(name)[:100])
+    found = difflib.get_close_matches(typed, names, n=5, cutoff=0.6)
+    swapped = [each for each in found if sorted(each) == sorted(typed)]  # modle: model, not mode
+    return names[(swapped or found)[0]] if found else None
 
 
 def _normalized(name: str) -> str:
