@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -151,9 +151,11 @@ def _on_one_thread(function: Job, shared: Any, job: Any) -> Any:
 # -- threads -----------------------------------------------------------------------------------------
 
 
-def one_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread, so that results are identical in every process."""
-    return _libraries(len(sys.modules)).limit(limits=1)
+    with _libraries(len(sys.modules)).limit(limits=1):
+        yield
 
 
 @lru_cache(maxsize=1)
