@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,12 @@ class Case:
     settings: ArmSettings
     context: Context
 
+    @cached_property
+    def samples(self) -> list[Any]:
+        """The samples for ``REQUESTS``, asked for at once."""
+        (found,) = self.run(REQUESTS)
+        return found
+
     def run(self, *batches: Sequence[Request]) -> list[list[Any]]:
         """The outcomes of some batches, one after the other, with one generator."""
 
@@ -168,7 +175,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(scope="module", params=CASES)
 def case(request: pytest.FixtureRequest, world: Path, endpoint: Endpoint) -> Case:
     return Case(CASES[request.param](endpoint.url), Context(world, 7, "arm"))
 
@@ -178,7 +185,7 @@ def test_every_kind_has_a_case() -> None:
 
 
 def test_a_request_gives_the_same_sample_whatever_else_is_asked(case: Case) -> None:
-    (all_at_once,) = case.run(REQUESTS)
+    all_at_once = case.samples
     one_by_one = case.run(*([request] for request in REQUESTS))
     assert [row[0] for row in one_by_one] == all_at_once
     backwards, again = case.run(REQUESTS[::-1], REQUESTS[2:4])
@@ -187,8 +194,7 @@ def test_a_request_gives_the_same_sample_whatever_else_is_asked(case: Case) -> N
 
 
 def test_requests_give_different_samples(case: Case) -> None:
-    (found,) = case.run(REQUESTS)
-    contents = [(sample.text, sample.image, sample.vector) for sample in found]
+    contents = [(sample.text, sample.image, sample.vector) for sample in case.samples]
     assert len(set(contents)) == len(REQUESTS)
 
 
@@ -216,7 +222,7 @@ def test_calls_at_the_same_time_do_not_mix(case: Case) -> None:
         calls = [collect(generator, [request]) for request in REQUESTS]
         return [plain(outcome) for (outcome,) in await asyncio.gather(*calls)]
 
-    assert [case.use(ask)] == case.run(REQUESTS)
+    assert case.use(ask) == case.samples
 
 
 def test_a_cancelled_call_leaves_the_arm_usable(case: Case) -> None:
@@ -228,7 +234,7 @@ def test_a_cancelled_call_leaves_the_arm_usable(case: Case) -> None:
             await asyncio.gather(call, return_exceptions=True)
         return [plain(outcome) for outcome in await collect(generator, REQUESTS)]
 
-    assert [case.use(ask)] == case.run(REQUESTS)
+    assert case.use(ask) == case.samples
 
 
 def test_every_request_gets_one_outcome_with_its_position(case: Case) -> None:
@@ -237,8 +243,7 @@ def test_every_request_gets_one_outcome_with_its_position(case: Case) -> None:
 
     found = case.use(ask)
     assert sorted(position for position, _ in found) == list(range(len(REQUESTS)))
-    (in_order,) = case.run(REQUESTS)
-    assert all(plain(outcome) == in_order[position] for position, outcome in found)
+    assert all(plain(outcome) == case.samples[position] for position, outcome in found)
 
 
 def test_a_caller_may_stop_after_the_first_outcome(case: Case) -> None:
@@ -248,7 +253,7 @@ def test_a_caller_may_stop_after_the_first_outcome(case: Case) -> None:
         await stream.aclose()
         return [plain(outcome) for outcome in await collect(generator, REQUESTS)]
 
-    assert [case.use(ask)] == case.run(REQUESTS)
+    assert case.use(ask) == case.samples
 
 
 def test_ping_is_silent_and_closing_twice_is_fine(case: Case) -> None:
