@@ -30,6 +30,9 @@ LONGEST_REPLY = 1 << 27
 EXIT_SECONDS = 5.0
 """Time allowed for a program to exit after SIGTERM."""
 
+REST_SECONDS = 0.2
+"""Time allowed for reading the rest of a program's output after it has exited."""
+
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
 """Environment variables that are always passed on; most programs need them, and none are secret."""
 
@@ -207,13 +210,25 @@ class _BrokenError(Exception):
     """The process sent no valid reply. The message is a predicate, e.g. ``exited early``."""
 
 
+class _Protocol(SubprocessStreamProtocol):
+    """Reports the exit of a program even if another process holds its pipes open."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(LONGEST_REPLY, loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+
+
 class _Process:
     """A running program, in a separate session so that Ctrl-C does not interrupt it."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, pipes: asyncio.SubprocessTransport, mark: str
-    ) -> None:
-        self._process, self._pipes = process, pipes
+    def __init__(self, pipes: asyncio.SubprocessTransport, protocol: _Protocol, mark: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._process = process = asyncio.subprocess.Process(pipes, protocol, loop)
+        self._pipes, self._exited = pipes, protocol.exited
         self._tree = ProcessTree(process.pid, mark)
         self._stderr, self._is_cut = b"", False
         self._reader = asyncio.create_task(self._read_stderr())
@@ -224,13 +239,13 @@ class _Process:
     ) -> _Process:
         loop, mark = asyncio.get_running_loop(), new_mark()
         transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(LONGEST_REPLY, loop),
+            lambda: _Protocol(loop),
             *command,
             cwd=folder,
             env={**environment, MARK: mark},
             start_new_session=True,
         )
-        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport, mark)
+        return cls(transport, protocol, mark)
 
     async def ask(self, line: str) -> bytes:
         """Send one line to the program and return its reply."""
@@ -240,7 +255,7 @@ class _Process:
         try:
             stdin.write(line.encode() + b"\n")
             await stdin.drain()
-            reply = await stdout.readline()
+            reply = await self._read_line(stdout)
         except (ConnectionError, OSError) as error:
             raise _BrokenError("exited without a reply") from error
         except ValueError as error:
@@ -248,6 +263,18 @@ class _Process:
         if not reply.endswith(b"\n"):
             raise _BrokenError("exited without a reply")
         return reply
+
+    async def _read_line(self, stdout: asyncio.StreamReader) -> bytes:
+        """Return the next line, or what there is of it when the program exits."""
+        line = asyncio.ensure_future(stdout.readline())
+        exited = asyncio.ensure_future(self._exited.wait())
+        try:
+            await asyncio.wait({line, exited}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({line}, timeout=REST_SECONDS)
+            return line.result() if line.done() else b""
+        finally:
+            line.cancel()
+            exited.cancel()
 
     async def _read_stderr(self) -> None:
         """Keep the end of stderr, including any secret that starts before the part to be quoted."""
@@ -263,12 +290,12 @@ class _Process:
             if not at_once:
                 self._signal(signal.SIGTERM)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
+                    await asyncio.wait_for(self._exited.wait(), EXIT_SECONDS)
             else:  # wait for the rest of stderr
-                await asyncio.wait({self._reader}, timeout=0.2)
+                await asyncio.wait({self._reader}, timeout=REST_SECONDS)
         finally:  # even if the wait is canceled
             self.kill()
-        await asyncio.wait({self._reader}, timeout=0.2)
+        await asyncio.wait({self._reader}, timeout=REST_SECONDS)
         self._reader.cancel()
         self._close_pipes()
         await self._process.wait()
