@@ -33,6 +33,12 @@ HUGE = {"prompt_tokens": 10**30, "completion_tokens": 1}
 SECRET = "sk-very-secret-4711"
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the encoder retry as often as ever, but sooner; its own tests check the waits."""
+    monkeypatch.setattr("genmix.encoders.openai.WAITS", (0.01, 0.02, 0.04))
+
+
 @pytest.fixture
 def features(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
