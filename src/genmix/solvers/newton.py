@@ -221,14 +221,15 @@ def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) 
 def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
     """Update the Hessian with a step and the change in the gradient along it (BFGS).
 
-    The result is positive semidefinite; updates that would violate this are skipped. The values of a
-    tangent plane differ from the gradient by a constant, which does not matter for steps within the
-    simplex.
+    The result is positive semidefinite; updates that would violate this are skipped, as are those along
+    directions without curvature (between identical arms), which would consist of rounding errors. The
+    values of a tangent plane differ from the gradient by a constant, which does not matter for steps within
+    the simplex.
     """
     expected = hessian @ step
     seen, believed = float(change @ step), float(expected @ step)
-    if not seen > 1e-3 * believed > 0:
+    rounding = 16 * EPS * float(np.abs(step) @ np.abs(hessian) @ np.abs(step))
+    if not seen > 1e-3 * believed > 1e-3 * rounding:
         return hessian
     change = change - change.mean()
-    updated = hessian + np.outer(change, change) / seen - np.outer(expected, expected) / believed
-    return updated if np.diag(updated).min() >= 0 else hessian  # rounding can make it indefinite
+    return hessian + np.outer(change, change) / seen - np.outer(expected, expected) / believed
