@@ -94,7 +94,7 @@ def test_regret_from_sixty_times_is_near_the_sum_over_all_rounds(policy: str) ->
 
 
 def test_the_mixture_of_ogd_is_the_share_of_its_pulls_and_not_the_last_of_them() -> None:
-    found = small(policies=[gx.MixtureOGD(0.1)], resolve_growth=0.0, budget=400)
+    found = small(policies=[gx.MixtureOGD(0.1)], resolve_growth=0.0, budget=400, seed=1)
     counts = found.counts("Mixture-OGD")
     after = found.times > 16
     before = (counts / counts.sum(axis=2, keepdims=True))[:, after]
