@@ -96,6 +96,8 @@ class _Check:
     drawn: dict[str, Sample] = field(default_factory=dict)
     rows: dict[str, Any] = field(default_factory=dict)
     """Embeddings of the drawn samples."""
+    fits_budget: bool = True
+    """Whether the arms and the objective fit the budget; if not, no sample is paid for."""
 
     # -- building --------------------------------------------------------------------------------
 
@@ -117,10 +119,12 @@ class _Check:
                 prepare.check_supply(self.study, self.generators)
             except InputError as error:
                 self.report.others.append(str(error))
+                self.fits_budget = False
 
     # -- pinging and drawing ---------------------------------------------------------------------
 
     async def run(self, draw: bool) -> None:
+        draw = draw and self.fits_budget
         try:
             built = [arm for arm in self.report.arms if arm.arm in self.generators]
             await asyncio.gather(*(self._try_arm(arm, draw) for arm in built))
