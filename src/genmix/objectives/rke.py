@@ -29,8 +29,8 @@ class RKE(KernelObjective):
     kernel : Kernel or callable, default Gaussian()
         A kernel on embeddings; it is normalized to ``k(x, x) = 1``.
     unbiased : bool, default False
-        Exclude pairs of a sample with itself, and replace K with the nearest positive semidefinite
-        matrix in the solver. By default, K is a V-statistic, as in the paper.
+        Exclude pairs of a sample with itself; see :class:`KernelDistance`. By default, K is a V-statistic,
+        as in the paper.
     block_mb : float, default 32.0
         Memory for one block of an exact kernel's values, in MiB.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -163,7 +163,11 @@ def _unpack(plain: Any, now: Any, sample: Array) -> Any:
     if isinstance(now, list):
         kind = now[0] if now else None
         return [_unpack(item, kind, sample) for item in plain]
-    return like(plain.copy(), sample) if isinstance(plain, np.ndarray) else plain
+    if isinstance(plain, np.ndarray):
+        return like(plain.copy(), sample)
+    if isinstance(plain, Mapping | str):
+        raise ValueError("a statistic is neither a number nor an array")
+    return plain
 
 
 class CompositeTally(Tally):

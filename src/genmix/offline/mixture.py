@@ -37,7 +37,8 @@ class Mixture:
     loss : float
         Loss of the mixture.
     gap : float
-        Upper bound on how far ``loss`` is above the minimum loss over all mixtures of these samples.
+        Upper bound on how far ``loss`` is above the minimum loss over all mixtures of these samples,
+        including rounding errors.
     iterations : int
         Number of solver steps.
     pool : Pool

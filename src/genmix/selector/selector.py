@@ -44,7 +44,8 @@ class Selector(Readings, Savable):
     warm_start : int, default 10
         Samples per arm before the first solve.
     seed : int or numpy.random.Generator, default 0
-        Seed or generator for the random draws.
+        Seed or generator for the random draws. A number selects a private stream, independent of your own
+        ``numpy.random.default_rng(seed)``; a generator is used as it is.
     draw : {"iid", "tracking"}, default "iid"
         ``"iid"`` draws arms at random according to the weights. ``"tracking"`` picks the arm whose count
         lags furthest behind its weight, which removes the sampling noise.
