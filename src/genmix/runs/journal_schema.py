@@ -172,6 +172,29 @@ class Limit:
     """Maximum time from opening the journal to the end of the last query."""
     max_bytes: int
     """Maximum size of one value."""
+    max_rows: int = 500_000
+    """Maximum number of rows of one query."""
+
+    def connect(self, uri: str) -> sqlite3.Connection:
+        limit = self
+
+        class Cursor(sqlite3.Cursor):
+            rows = 0
+
+            def __next__(self) -> Any:
+                row = super().__next__()
+                self.rows += 1
+                if self.rows > limit.max_rows:
+                    raise sqlite3.DataError(f"a table has more than {limit.max_rows} rows")
+                return row
+
+        class Connection(sqlite3.Connection):
+            def execute(self, *query: Any) -> sqlite3.Cursor:
+                return self.cursor(Cursor).execute(*query)
+
+        return sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, factory=Connection
+        )
 
     def apply(self, connection: sqlite3.Connection) -> None:
         deadline = time.monotonic() + self.seconds
@@ -189,7 +212,10 @@ def connect(
     path: Path, mode: str, *settings: str, limit: Limit | None = None
 ) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    if limit is None:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    else:
+        connection = limit.connect(uri)
     try:
         if limit is not None:
             limit.apply(connection)
