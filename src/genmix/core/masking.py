@@ -23,7 +23,8 @@ SHORTEST_FORM = 8
 """Shorter encoded forms of a secret are not masked."""
 
 SECRET_NAME = re.compile(
-    r"(.*_)?(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_.*)?", re.IGNORECASE
+    r"(.*_)?(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_.*)?",
+    re.IGNORECASE,
 )
 """Names of environment variables that contain secrets."""
 
