@@ -212,7 +212,7 @@ def _check_structure(journal: JournalReader) -> None:
     """Raise JournalError if SQLite finds an inconsistent page, index or value."""
     [(found,)] = journal.query("PRAGMA integrity_check(1)")
     if found != "ok":
-        raise corrupt(journal.path, page_in(found) or found.replace("\n", " "))
+        raise corrupt(journal.path, page_in(found) or found)
 
 
 def _open_checksums(journal: JournalReader) -> list[Any]:

@@ -20,6 +20,7 @@ from genmix.runs.journal_schema import (
     DTYPES,
     FORMATS,
     JOURNAL,
+    READ,
     Entry,
     JournalError,
     JournalStep,
@@ -196,7 +197,7 @@ class JournalReader:
         ]
 
     def _sample(self, ticket: int) -> Row | None:
-        found = self._rows("SELECT * FROM samples WHERE ticket = ?", ticket)
+        found = self._rows(f"{READ['samples']} WHERE ticket = ?", ticket)
         return found[0] if found else None
 
     def ticket_counts(self) -> dict[str, int]:
@@ -246,8 +247,9 @@ class JournalReader:
     def told_rows(self) -> Iterator[Row]:
         """Iterate over the told samples with their tickets, in the order in which they were told."""
         return self._each_row(
-            "SELECT id, arm, place, seed, weight, propensity, asked_at, ended_at, samples.*"
-            " FROM tickets JOIN samples ON ticket = id WHERE outcome = 'told' ORDER BY ended_step"
+            "SELECT id, arm, place, seed, weight, propensity, asked_at, ended_at, found.* FROM tickets"
+            f" JOIN ({READ['samples']}) AS found ON ticket = id WHERE outcome = 'told'"
+            " ORDER BY ended_step"
         )
 
     def samples_of(self, tickets: Sequence[int]) -> Iterator[Row]:
@@ -255,7 +257,7 @@ class JournalReader:
         for first in range(0, len(tickets), TICKETS_PER_QUERY):
             part = tickets[first : first + TICKETS_PER_QUERY]
             marks = ", ".join("?" * len(part))
-            rows = self._rows(f"SELECT * FROM samples WHERE ticket IN ({marks})", *part)
+            rows = self._rows(f"{READ['samples']} WHERE ticket IN ({marks})", *part)
             found = {row["ticket"]: _truncated(row) for row in rows}
             yield from (found[ticket] for ticket in part)
 
@@ -327,7 +329,7 @@ class JournalReader:
 
     def failures(self) -> list[Row]:
         """Return every failed attempt, in order."""
-        return self._rows("SELECT * FROM failures ORDER BY id")
+        return self._rows(f"{READ['failures']} ORDER BY id")
 
     def failures_by_arm(self, after: int = -1) -> list[Row]:
         """Return the count, last id and total cost of the failures after this id, by arm."""
@@ -348,17 +350,14 @@ class JournalReader:
 
     def events(self, after: int = -1) -> list[Row]:
         """Return the events after this id, in order: starts, ends, and retired and revived arms."""
-        found = self._rows("SELECT * FROM events WHERE id > ? ORDER BY id", after)
+        found = self._rows(f"{READ['events']} WHERE id > ? ORDER BY id", after)
         return [row | {"detail": self._json(row["detail"])} for row in found]
 
     def timeline(self, since: int = 0) -> list[Row]:
-        """Return the samples, time, weights and scores of the run, starting at the given sample count.
-
-        The list is empty if the run has not written any rows, as in journals from older versions.
-        """
+        """Return the weights and scores since a sample count; nothing in journals from older versions."""
         if not self.has_table("timeline"):
             return []
-        found = self._rows("SELECT * FROM timeline WHERE samples >= ? ORDER BY samples", since)
+        found = self._rows(f"{READ['timeline']} WHERE samples >= ? ORDER BY samples", since)
         return [
             row | {key: self._json(row[key] or "null") for key in ("weights", "score", "pooled")}
             for row in found
@@ -402,8 +401,8 @@ class JournalReader:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
-            # It is corrupt, an integer has more than 64 bits, or a value declares an absurd length.
+        except (sqlite3.Error, ValueError, OverflowError, MemoryError) as error:
+            # It is corrupt: a name is not UTF-8, an integer too large, or a value absurdly long.
             raise read_error(self._db, self.path, error) from error
 
     def _json(self, text: Any) -> Any:

@@ -95,6 +95,16 @@ CREATE TABLE IF NOT EXISTS timeline (
 """
 """Progress over time. Journals from older versions lack this table until they are opened for writing."""
 
+READ = {
+    "samples": "SELECT ticket, text, image, prompt, source, quality, cost, input_tokens, output_tokens,"
+    " started_at, made_at, embedding, dtype FROM samples",
+    "failures": "SELECT id, ticket, arm, at, stage, message, cost, input_tokens, output_tokens"
+    " FROM failures",
+    "events": "SELECT id, at, kind, arm, step, detail FROM events",
+    "timeline": "SELECT samples, at, weights, score, pooled FROM timeline",
+}
+"""Queries by table. They name the columns, so that SQLite reports those that a damaged file lacks."""
+
 CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 NOT_WRITABLE = (
     sqlite3.SQLITE_CANTOPEN,
@@ -250,11 +260,11 @@ def check_schema(query: Callable[[str], list[Any]]) -> None:
 def explained_opening(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:
         raise JournalError(
-            f"{path} is not a journal ({error}); restore it from a backup."
+            f"{path} is not a journal ({quotable(error)}); restore it from a backup."
             if _code(error) in CORRUPT
-            else f"could not open {path} ({error}); check the folder's permissions and free space, "
+            else f"could not open {path} ({quotable(error)}); check the folder's permissions and free space, "
             "or copy the run elsewhere."
         ) from error
 
@@ -267,17 +277,19 @@ def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> 
     if _code(error) in CORRUPT:
         return corrupt(path, _corrupt_page(connection) or error)
     return JournalError(
-        f"could not read {path} ({error}); check the disk, or restore the journal from a backup."
+        f"could not read {path} ({quotable(error)}); check the disk, or restore the journal from a backup."
     )
 
 
 def corrupt(path: Path, where: object) -> JournalError:
-    return JournalError(f"The journal {path} is corrupt ({where}); restore it from a backup.")
+    shown = quotable(where, most=100)
+    return JournalError(f"The journal {path} is corrupt ({shown}); restore it from a backup.")
 
 
 def write_error(path: Path, error: Exception) -> JournalError:
     return JournalError(
-        f"could not write {path} ({error}); free disk space or check the disk, then run `genmix resume`."
+        f"could not write {path} ({quotable(error)}); free disk space or check the disk, then run "
+        "`genmix resume`."
     )
 
 

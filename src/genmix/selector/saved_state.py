@@ -148,8 +148,23 @@ def _check_state(saved: Mapping[str, Any]) -> None:
     for name in ("weights", "mixture"):
         if not _is_mixture(saved.get(name), sum(saved["active"])):
             raise _damaged(f"{name} is invalid")
+    _check_numbers(saved)
     _check_tickets(saved)
     _check_samples(saved)
+
+
+def _check_numbers(saved: Mapping[str, Any]) -> None:
+    """Check the gap, the weights before an arm was added, and the mixture that they belong to."""
+    previous = from_plain(saved.get("previous"))  # missing from most states
+    found: dict[str, Any] = {"mixture": {}, "gap": 0.0} if previous is None else previous
+    for name, gap in (("gap", from_plain(saved["gap"])), ("previous", found["gap"])):
+        if not isinstance(gap, int | float) or math.isnan(gap):
+            raise _damaged(f"{name} is invalid")
+    for name, weights in (("former", from_plain(saved["former"])), ("previous", found["mixture"])):
+        if not set(weights) <= set(saved["arms"]) or not _is_mixture(
+            list(weights.values()) or None, len(weights)
+        ):
+            raise _damaged(f"{name} is invalid")
 
 
 def _check_tickets(saved: Mapping[str, Any]) -> None:
