@@ -32,12 +32,22 @@ def draft_of(target: Path, advice: str = ADVICE) -> Iterator[Path]:
             os.fsync(written.fileno())
         draft.replace(target)
     except OSError as error:
-        raise StorageError(
-            f"could not write {target} ({error.strerror or error}); {advice}."
-        ) from error
+        raise _write_error(target, error, advice) from error
     finally:
         with suppress(OSError):
             draft.unlink()
+
+
+def move(draft: Path, target: Path, advice: str = ADVICE) -> None:
+    """Replace ``target`` with a complete file in the same folder."""
+    try:
+        draft.replace(target)
+    except OSError as error:
+        raise _write_error(target, error, advice) from error
+
+
+def _write_error(target: Path, error: OSError, advice: str) -> StorageError:
+    return StorageError(f"could not write {target} ({error.strerror or error}); {advice}.")
 
 
 def write_text(target: Path, text: str, advice: str = ADVICE) -> None:

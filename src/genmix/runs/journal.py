@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.atomic import move, remove
 from genmix.data.samples import Sample
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError
@@ -82,7 +83,7 @@ class Journal(JournalReader):
             )
         draft = path.with_name(f"{JOURNAL}.part")
         for leftover in folder.glob(f"{draft.name}*"):
-            leftover.unlink()
+            remove(leftover)
         with explained_opening(path):
             # Do not use a write-ahead log here. Without it, a full disk makes the commit fail. With it,
             # the checkpoint on close would fail, which SQLite does not report.
@@ -93,7 +94,7 @@ class Journal(JournalReader):
             journal._db.execute(f"PRAGMA user_version = {FORMAT}")
             for key, value in meta.items():
                 journal._set_meta(key, value)
-        draft.rename(path)
+        move(draft, path)
         return cls.open(folder)
 
     @classmethod
