@@ -13,7 +13,7 @@ DOCS := $(VENV)/.installed-docs
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real test-release \
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real test-release fuzz \
 	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
@@ -40,6 +40,9 @@ test: setup ## Run the tests; in CI also measure coverage
 
 test-drills: setup ## Run the long checks
 	$(PYTEST) -m drill -rP
+
+fuzz: setup ## Read more than 100,000 damaged files, studies, states and journals (about 15 minutes)
+	$(ONE_THREAD) $(RUN) tests.fuzz
 
 test-real: setup-real ## Run the end-to-end tests on real models
 	HF_HUB_OFFLINE=1 $(ONE_THREAD) $(RUN) pytest -q -m real

@@ -23,7 +23,7 @@ def number(value: Any, what: str, least: float = -math.inf, most: float = math.i
     """Return ``value`` as a finite float in ``[least, most]``, or raise InputError."""
     found = _as_float(value)
     if found is None or not math.isfinite(found) or not least <= found <= most:
-        raise InputError(f"{what} is {value!r}; pass a number{_between(least, most)}.")
+        raise InputError(f"{what} is {_shown(value)}; pass a number{_between(least, most)}.")
     return found
 
 
@@ -31,7 +31,7 @@ def positive(value: Any, what: str, infinite: bool = False) -> float:
     """Return ``value`` as a float above 0, or raise InputError."""
     found = _as_float(value)
     if found is None or not found > 0 or (math.isinf(found) and not infinite):
-        raise InputError(f"{what} is {value!r}; pass a positive number.")
+        raise InputError(f"{what} is {_shown(value)}; pass a positive number.")
     return found
 
 
@@ -42,7 +42,7 @@ def whole(value: Any, what: str, least: int) -> int:
     except TypeError:
         found = None
     if found is None or found < least:
-        raise InputError(f"{what} is {value!r}; pass a whole number of at least {least}.")
+        raise InputError(f"{what} is {_shown(value)}; pass a whole number of at least {least}.")
     return found
 
 
@@ -53,6 +53,15 @@ def _as_float(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def _shown(value: Any) -> str:
+    """Format a value on one line; it can be anything, e.g. a matrix or an integer of 10,000 digits."""
+    try:
+        line = " ".join(repr(value).split())
+    except ValueError:
+        return "too large"
+    return line if len(line) <= 100 else f"{line[:99]}…"
 
 
 def _between(least: float, most: float) -> str:

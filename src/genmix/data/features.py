@@ -31,6 +31,9 @@ SAMPLE_KEYS = ("reps", "feats", "features")
 EMBEDDING = "embedding"
 """The Parquet column and the JSON Lines field that contain embeddings."""
 
+SCANNED = 65536
+"""Number of Parquet values to scan at a time."""
+
 MAX_NAMES = 300
 """Maximum number of characters for the names in a file, in a message."""
 
@@ -182,7 +185,7 @@ def _read_parquet(path: Path, key: str | None) -> Content:
         with parquet.ParquetFile(path) as file:
             column = _embedding_column(arrow, file.schema_arrow, path, key)
             where = f"{path} ({printable(column)})"
-            _check_column(file.metadata, column, size_of(path), where)
+            _check_column(file, column, size_of(path), where)
             chunks = file.read(columns=[column]).column(column).chunks
             return as_matrix(_stacked(chunks, where), where)
     except InputError:
@@ -191,13 +194,16 @@ def _read_parquet(path: Path, key: str | None) -> Content:
         raise InputError(f"{path} is not a readable Parquet file; write it again.") from error
 
 
-def _check_column(metadata: Any, column: str, on_disk: int, where: str) -> None:
+def _check_column(file: Any, column: str, on_disk: int, where: str) -> None:
     """Check how many numbers the file says that a column contains."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
-    mine = [part for part in parts if f"{part.path_in_schema}.".startswith(f"{column}.")]
-    counts = [max(FLOAT * part.num_values, part.total_uncompressed_size) for part in mine]
-    check_size(sum(counts), on_disk, where)
+    paths = [file.schema.column(i).path for i in range(len(file.schema.names))]
+    leaves = [i for i, path in enumerate(paths) if f"{path}.".startswith(f"{column}.")]
+    # Arrow raises an error for damaged metadata here, but would end the process in column().
+    file.scan_contents(columns=leaves, batch_size=SCANNED)
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    parts = [group.column(i) for group in groups for i in leaves]
+    sizes = [max(FLOAT * part.num_values, part.total_uncompressed_size) for part in parts]
+    check_size(sum(sizes), on_disk, where)
 
 
 def _stacked(chunks: Sequence[Any], where: str) -> Any:

@@ -18,7 +18,7 @@ LINE_SHARE = 32
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the nonblank lines of a UTF-8 file with their line numbers."""
     if not os.path.isfile(path):  # opening a named pipe would wait forever
-        raise InputError(f"{path} is not a file; correct the path.")
+        raise InputError(f"{path} is not a file; check the path.")
     longest = max_bytes() // LINE_SHARE
     try:
         with path.open(encoding="utf-8-sig") as file:

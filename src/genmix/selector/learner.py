@@ -344,6 +344,8 @@ class Learner:
         if saved["tally"] is not None and resolved is not None:
             self.tally = resolved.tally(len(self.arms), self.template)
             self.tally.load_state_dict(saved["tally"])
+            told = [arm for arm, count in enumerate(self.tally.counts) if count]
+            self.tally.loss(told)  # raises an error if the arrays do not fit together
 
 
 def _copied(array: Vector | None) -> Vector | None:
