@@ -89,6 +89,7 @@ POLICIES: dict[str, Callable[[Sequence[str]], gx.Policy]] = {
     "mixture_greedy": lambda arms: gx.MixtureGreedy(),
     "mixture_bonus": lambda arms: gx.MixtureBonus(),
     "mixture_ucb": lambda arms: gx.MixtureUCB(),
+    "mixture_ucbv": lambda arms: gx.MixtureUCBV(),
     "mixture_ogd": lambda arms: gx.MixtureOGD(),
     "one_arm_greedy": lambda arms: gx.OneArmGreedy(),
     "epsilon_greedy": lambda arms: gx.EpsilonGreedy(),

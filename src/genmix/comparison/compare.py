@@ -122,7 +122,7 @@ def compare(
     options |= {key: value for key, value in given.items() if value is not None}
     if "rounds" not in options:
         raise InputError("the budget is missing; pass budget=, the number of samples per trial.")
-    if options.get("draw", "iid") not in ("iid", "tracking"):
+    if options.get("draw") not in (None, "iid", "tracking"):
         raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
     number(options.get("resolve_growth", 0.0), "resolve_growth", 0.0)
     variants = read_variants(policies)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genmix.comparison.outcome import Evaluation, Outcome
 from genmix.comparison.plan import Plan
-from genmix.comparison.statistics import Paired, bands, paired
+from genmix.comparison.statistics import LEVEL, Paired, bands, holm, paired
 from genmix.comparison.trial import Trial
 from genmix.core.atomic import make_folder, sweep, write_json, write_parquet
 from genmix.core.plain import finite
@@ -314,24 +314,27 @@ class Comparison:
         ]
 
     def test_table(self) -> Table:
-        """Test the first policy against each of the others, paired over repeats."""
+        """Test the first policy against each of the others, paired over repeats.
+
+        ``better`` is None unless the t-test is significant after Holm's correction for the number of rows.
+        """
         first, *others = self.policies
-        rows = []
-        for other in others if self.repeats > 1 else ():
-            found = self.against(first, other)
-            rows.append(
-                {
-                    "policy": first,
-                    "against": other,
-                    "difference": found.difference.mean,
-                    "low": found.difference.low,
-                    "high": found.difference.high,
-                    "p_t": found.t_test,
-                    "p_wilcoxon": found.wilcoxon,
-                    "better": self.is_better(first, other),
-                }
-            )
-        return rows
+        tests = [self.against(first, other) for other in others] if self.repeats > 1 else []
+        adjusted = holm([found.t_test for found in tests])
+        return [
+            {
+                "policy": first,
+                "against": other,
+                "difference": found.difference.mean,
+                "low": found.difference.low,
+                "high": found.difference.high,
+                "p_t": found.t_test,
+                "p_wilcoxon": found.wilcoxon,
+                "p_holm": p,
+                "better": (found.difference.mean > 0) == self.maximise if p < 1 - LEVEL else None,
+            }
+            for other, found, p in zip(others, tests, adjusted, strict=False)
+        ]
 
     def band_rows(self, what: str = "pooled", policies: Sequence[str] | None = None) -> Table:
         """Return the means and 95% bands of a curve, for a chart.

@@ -32,7 +32,7 @@ class Options:
 
     rounds: int
     warm_start: int = 10
-    draw: str = "iid"
+    draw: str | None = None
     resolve_growth: float = 0.01
     seed: int = 0
     population: bool = True

@@ -101,11 +101,11 @@ def reached_text(outcome: Outcome, near: str, never: str) -> str:
 
 
 def tests(found: Comparison) -> list[str]:
-    """Format the paired differences, one line each."""
+    """Format the paired differences, one line each; verdicts are corrected for the number of lines."""
     return [
         f"{found.named(row['policy'])} − {found.named(row['against'])}: {row['difference']:+.4g} "
         f"[{row['low']:+.4g}, {row['high']:+.4g}], p {row['p_t']:.2g} (t), "
-        f"{row['p_wilcoxon']:.2g} (Wilcoxon): {VERDICTS[row['better']]}"
+        f"{row['p_wilcoxon']:.2g} (Wilcoxon), {row['p_holm']:.2g} (t, Holm): {VERDICTS[row['better']]}"
         for row in found.test_table()
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -81,6 +82,15 @@ def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
     spread = float(difference.std(ddof=1))
     t_test = float(stats.ttest_1samp(difference, 0.0).pvalue) if spread else 0.0
     return Paired(interval, t_test, float(stats.wilcoxon(difference).pvalue))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p-values: below 0.05, they bound the chance of any false claim by 5%."""
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(len(order), 0, -1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(factors * np.asarray(p_values, float)[order])
+    return [min(p, 1.0) for p in adjusted.tolist()]
 
 
 def cumulative(

@@ -23,7 +23,7 @@ from genmix.core.plain import by_name
 from genmix.core.streams import private_stream
 from genmix.errors import StorageError
 from genmix.objectives import Batch, Objective
-from genmix.policies import MixtureOracle, OneArmOracle, Policy
+from genmix.policies import MixtureGreedy, MixtureOracle, OneArmOracle, Policy
 from genmix.selector.selector import Selector
 from genmix.solvers.loss import Loss
 from genmix.solvers.simplex import on_simplex
@@ -86,16 +86,16 @@ def draws(plan: Plan, variant: Variant, repeat: int) -> Iterator[Draw]:
     ]
     if has_fixed_weights(variant):
         draw = variant.draw or plan.options.draw
-        return _fixed_draws(plan, policy, streams, rng if draw == "iid" else None)
+        return _fixed_draws(plan, policy, streams, None if draw == "tracking" else rng)
     return _selector_draws(plan, variant, policy, streams, rng)
 
 
-def _policy(plan: Plan, variant: Variant) -> Policy | None:
+def _policy(plan: Plan, variant: Variant) -> Policy:
     if variant.oracle == "mixture-oracle":
         return MixtureOracle(plan.best.weights)
     if variant.oracle == "one-arm-oracle":
         return OneArmOracle(plan.best_arm)
-    return variant.policy
+    return MixtureGreedy() if variant.policy is None else variant.policy
 
 
 def _fixed_draws(
@@ -122,7 +122,7 @@ def _fixed_weights(policy: Any, arms: list[str]) -> Vector:
 def _selector_draws(
     plan: Plan,
     variant: Variant,
-    policy: Policy | None,
+    policy: Policy,
     streams: list[NDArray[np.int64]],
     rng: np.random.Generator,
 ) -> Iterator[Draw]:

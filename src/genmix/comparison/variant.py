@@ -16,6 +16,7 @@ LABELS = {
     "MixtureGreedy": "Mixture-Greedy",
     "MixtureBonus": "Mixture-Bonus",
     "MixtureUCB": "Mixture-UCB",
+    "MixtureUCBV": "Mixture-UCB-V",
     "MixtureOGD": "Mixture-OGD",
     "MixtureOracle": "Mixture oracle",
     "OneArmOracle": "One-arm oracle",

@@ -69,6 +69,10 @@ class Eigenbasis(ABC):
     def blocks(self) -> Array:
         """Return ``B_i``, ``(m, r, r)``."""
 
+    def squares(self, rows: Array) -> Matrix:
+        """Return the squared coordinates of rows in the eigenbasis, ``(n, r)``."""
+        raise NotImplementedError
+
 
 class MixtureMoments(ABC):
     """The second moments of m arms. A mixture's moment is their weighted mean."""
@@ -227,6 +231,8 @@ class DenseMoments(MixtureMoments):
         self.sums, self.counts, self.means, self.roots = sums, counts, means, roots
         self.dropped: Vector = np.empty(0)
         self._is_reduced = False
+        self.reduction: Array | None = None
+        """Maps rows to the coordinates of ``sums``, once null directions are removed."""
 
     @cached_property
     def traces(self) -> Vector:
@@ -253,7 +259,7 @@ class DenseMoments(MixtureMoments):
         scaled = self.scaled(basis)
         self.sums = scaled.mT @ self.sums @ scaled
         self.means = None if self.means is None else self.means @ basis
-        self.roots = None
+        self.roots, self.reduction = None, scaled
 
     def scaled(self, basis: Array) -> Array:
         """Convert vectors in scaled coordinates to the coordinates of the sums."""
@@ -312,8 +318,10 @@ class DenseEigenbasis(Eigenbasis):
         self._sums, self._counts, self._traces = moments.sums, moments.counts, moments.traces
         self._basis = moments.scaled(basis)
         """Maps the sums to the eigenbasis."""
+        self._reduction, self._origin = moments.reduction, None
         if offsets is not None:
             self.means = offsets @ basis
+            self._origin = (moments.means - offsets)[:1, :] @ basis
 
     def weigh(self, slope: Vector) -> Vector:
         # Computes Tr(f'(Z) T_i) from one f'(Z), which takes one matrix product instead of one per arm.
@@ -332,6 +340,11 @@ class DenseEigenbasis(Eigenbasis):
             function *= -1.0
             return function
         return (self._basis * like(values, self._basis)) @ self._basis.mT
+
+    def squares(self, rows: Array) -> Matrix:
+        turned = (rows if self._reduction is None else rows @ self._reduction) @ self._basis
+        squares: Matrix = to_numpy(turned if self._origin is None else turned - self._origin) ** 2
+        return squares
 
     def rounding(self, arm: int, slope: Vector) -> float:
         if len(slope) == 0:

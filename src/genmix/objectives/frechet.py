@@ -24,7 +24,7 @@ from genmix.errors import InputError
 from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.objective import Objective
-from genmix.objectives.tally import Batch, added
+from genmix.objectives.tally import Batch, Tally, added
 from genmix.objectives.trace_functions import Root
 from genmix.objectives.trace_loss import TraceLoss
 from genmix.solvers.loss import EPS
@@ -185,6 +185,14 @@ class FrechetTally(MomentTally):
     def _grow(self) -> None:
         super()._grow()
         self.squares.append(0.0)
+
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        if self.keeps_rows or not self.turned:  # not turned: some coordinates are constant, which is rare
+            return Tally.sample_plane(self, arms, alpha, batch)
+        rows = self.transform(batch.embeddings)
+        distances: Vector = to_numpy(namespace(rows).sum(rows * rows, axis=1))
+        held = namespace(rows).take(rows @ self.basis, self.held, axis=1)
+        return distances + self.loss(arms).sample_plane(alpha, held)
 
     def covariance(self, arm: int) -> Array:
         """Return the 1/n covariance of an arm in the coordinates of the embedding."""

@@ -84,6 +84,16 @@ class PairTally(Tally):
         arms = [i for i, count in enumerate(self.counts) if count]
         return self.make_loss(self.pair_sums(arms).pooled())
 
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        # Pairs of a sample with itself are counted even if unbiased; one sample has no other pairs.
+        probe, added = self.with_samples_as_arms(batch)
+        sums = probe.pair_sums([*arms, *added])
+        m = len(arms)
+        kernels = sums.pairs[:, :m] @ (alpha / sums.counts[:m]) - sums.cross
+        slopes: Vector = 2 * kernels / sums.counts
+        gradient = self.loss(arms).expand(alpha).gradient
+        return slopes[m:] + float(alpha @ (gradient - slopes[:m]))
+
 
 class ExactPairTally(PairTally):
     """Sums over all pairs of samples, for any kernel; all samples are kept.
@@ -253,6 +263,14 @@ class SecondFeatureTally(MomentTally, PairTally):
 
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
+
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        if self.keeps_rows:
+            return Tally.sample_plane(self, arms, alpha, batch)
+        rows = self.transform(batch.embeddings)
+        mixed = sum(a * self.second_moment(arm) for a, arm in zip(alpha.tolist(), arms, strict=True))
+        kernels: Vector = to_numpy(namespace(rows).vecdot(rows @ mixed, rows))
+        return 2 * kernels - float(namespace(rows).sum(mixed * mixed))
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
         xp = namespace(self.sample)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from genmix.core.arrays import Array, namespace
+from genmix.core.arrays import Array, Vector, namespace
 from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
 from genmix.objectives.tally import Batch, Tally
 
@@ -129,6 +129,12 @@ class MomentTally(Tally):
         xp = namespace(self.sample)
         sums = xp.stack([self.second[arm] for arm in arms])
         return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
+
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        if self.keeps_rows:
+            return super().sample_plane(arms, alpha, batch)
+        rows = self.transform(batch.embeddings)
+        return self.loss(arms).sample_plane(alpha, rows)
 
     def means_of(self, arms: Sequence[int]) -> Array | None:
         """Return the means ``(m, d)`` of these arms if centered, else None."""

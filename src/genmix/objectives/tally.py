@@ -13,6 +13,7 @@ import numpy as np
 from genmix.core.arrays import Array, Rows, Vector, is_torch, like, to_numpy
 from genmix.errors import InputError
 from genmix.solvers.loss import Loss, RestrictedLoss, SumLoss
+from genmix.solvers.solve import FINAL_SMOOTHING
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Batch:
 
     def __len__(self) -> int:
         return int(self.embeddings.shape[0])
+
+    def __getitem__(self, part: slice) -> Batch:
+        quality, cost = (v if v is None else v[part] for v in (self.quality, self.cost))
+        return Batch(self.embeddings[part, :], quality, cost)
 
 
 class Tally(ABC):
@@ -75,6 +80,26 @@ class Tally(ABC):
     @abstractmethod
     def loss(self, arms: Sequence[int]) -> Loss:
         """Return the loss as a function of the weights of these arms; each must have a sample."""
+
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        """Return the values ``(n,)`` of the loss's tangent plane at ``alpha`` for single samples.
+
+        The mean over all samples of an arm is the arm's entry of the gradient. The samples must be part of
+        the statistics; elsewhere the slope can be infinite. Each sample is treated as an arm of its own with
+        weight 0, which works for every tally; subclasses are faster.
+        """
+        probe, added = self.with_samples_as_arms(batch)
+        padded = np.concatenate([alpha, np.zeros(len(batch))])
+        loss = probe.loss([*arms, *added])
+        return loss.expand(padded, FINAL_SMOOTHING).gradient[len(alpha) :]
+
+    def with_samples_as_arms(self, batch: Batch) -> tuple[Self, range]:
+        """Return a fork in which each sample is also an arm of its own, and the new arms."""
+        fork, first = self.fork(), len(self.counts)
+        for k in range(len(batch)):
+            fork.grow()
+            fork.add(first + k, batch[k : k + 1])
+        return fork, range(first, first + len(batch))
 
     def pooled(self) -> Loss:
         """Return the loss of all samples as one set, as a function of a single weight (1)."""
@@ -204,6 +229,10 @@ class SumTally(CompositeTally):
 
     def loss(self, arms: Sequence[int]) -> SumLoss:
         return self._sum([part.loss(arms) for part in self.parts])
+
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        planes = [part.sample_plane(arms, alpha, batch) for part in self.parts]
+        return np.asarray(self.weights) @ np.stack(planes)
 
     def pooled(self) -> SumLoss:
         return self._sum([part.pooled() for part in self.parts])

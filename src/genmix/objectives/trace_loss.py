@@ -28,6 +28,7 @@ from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_num
 from genmix.objectives.eigenbasis import TINY, Eigenbasis, MixtureMoments
 from genmix.objectives.trace_functions import TraceFunction
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
+from genmix.solvers.solve import FINAL_SMOOTHING
 
 HESSIAN_REUSE_RATIO = 0.3
 """Fraction of the gap that a step may leave before a new Hessian is worth computing."""
@@ -109,6 +110,15 @@ class TraceLoss(Loss):
             lower_planes=self._lifted_planes(basis, plane),
             gradient_predictor=self._gradient_predictor(basis, blocks, lifted),
         )
+
+    def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
+        """Return the plane's values for single rows, in the coordinates of the moments; see ``Tally``."""
+        basis = self.moments.eigenbasis(alpha)
+        lifted = np.maximum(basis.values, basis.noise)
+        slope: Vector = self.function.slope(lifted)
+        touch = self.function.total(lifted) - float(slope @ lifted)
+        plane: Vector = self.constant + touch + basis.squares(rows) @ slope
+        return plane
 
     def _gradient_predictor(
         self, basis: Eigenbasis, blocks: Callable[[], Array], lifted: Vector
@@ -197,14 +207,19 @@ class LargestEigenvalueLoss(Loss):
         basis = self.moments.eigenbasis(alpha)
         top = float(basis.values.max())
         smoothing = max(smoothing, 1e-15)
-        shares = np.exp((basis.values - top) / smoothing)
-        shares = shares / shares.sum()
+        shares = _softmax(basis.values / smoothing)
         plane = basis.weigh(shares)
         noise = 16 * EPS * top + basis.rounding(int(np.argmin(plane)), shares)
         noise += 2 * basis.moment_error
         return Expansion(
             top, plane, lambda: self._hessian(basis, shares, plane, smoothing), noise, top
         )
+
+    def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
+        """Return the plane's values for single rows; see ``Tally``."""
+        basis = self.moments.eigenbasis(alpha)
+        plane: Vector = basis.squares(rows) @ _softmax(basis.values / FINAL_SMOOTHING)
+        return plane
 
     def _hessian(
         self, basis: Eigenbasis, shares: Vector, plane: Vector, smoothing: float
@@ -220,3 +235,8 @@ class LargestEigenvalueLoss(Loss):
         flat = xp.reshape(blocks * like(np.sqrt(curvature), blocks), (self.size, -1))
         hessian: Matrix = to_numpy(symmetric(flat @ flat.mT))
         return hessian
+
+
+def _softmax(values: Vector) -> Vector:
+    shares = np.exp(values - values.max())
+    return shares / shares.sum()

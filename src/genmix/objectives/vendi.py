@@ -301,6 +301,11 @@ class QualityVendiTally(CompositeTally):
     def parts(self) -> list[Tally]:  # type: ignore[override]
         return [self.diversity, self.quality]
 
+    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        plane = self.diversity.sample_plane(arms, alpha, batch)
+        mean = float(self.quality.means(arms) @ alpha)
+        return plane if mean == 0 else plane + (1 - math.log(mean) - batch.quality / mean)
+
     def loss(self, arms: Sequence[int]) -> Loss:
         return QualityVendiLoss(self.diversity.loss(arms), LogMeanLoss(self.quality.means(arms)))
 

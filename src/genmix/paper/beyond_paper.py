@@ -23,6 +23,7 @@ from genmix.paper.comparisons import (
     Size,
     all_worlds,
     compare_policies,
+    corrected,
     gain_chart,
     gain_table,
     objectives_for,
@@ -52,6 +53,7 @@ def greedy_ucb(settings: Settings) -> ItemOutput:
             gains.append(paired_gain(found, name, "Mixture oracle", "One-arm oracle"))
             gains.append(paired_gain(found, name, "Mixture-Greedy", "Mixture oracle"))
             parts += [f"### {name}, {world.name}", "", outcome_table(found)]
+    gains = corrected(gains, [(each.policy, each.other) for each in gains])
     ours = [each for each in gains if each.other == "Mixture-UCB"]
     text = f"Mixture-Greedy against Mixture-UCB. {verdict_counts(ours)}\n\n{gain_table(gains)}\n"
     rows = [each.row() for each in gains]
@@ -110,6 +112,8 @@ def _compare_options(
 def _gains_output(gains: Sequence[PairedGain], found: Sequence[Comparison]) -> ItemOutput:
     last = {each.plan.world.name: int(each.times[-1]) for each in found}
     pairs = list(dict.fromkeys((each.policy, each.other) for each in gains))
+    at_end = [each.t == last[each.world] for each in gains]
+    gains = corrected(gains, [(g.policy, g.other, end) for g, end in zip(gains, at_end, strict=True)])
     groups: dict[str, list[PairedGain]] = {}
     for each in sorted(gains, key=lambda each: pairs.index((each.policy, each.other))):
         when = "at the end" if each.t == last[each.world] else f"after {each.t} samples"

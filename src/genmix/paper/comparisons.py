@@ -13,7 +13,7 @@ from genmix.comparison.compare import run_plan
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.plan import Options, Plan
 from genmix.comparison.presentation import VERDICTS
-from genmix.comparison.statistics import Interval, mean_interval
+from genmix.comparison.statistics import LEVEL, Interval, holm, paired
 from genmix.comparison.variant import Variant, read_variants
 from genmix.comparison.worlds import World, gaussians, load_world, modes
 from genmix.paper.items import Settings
@@ -126,10 +126,12 @@ class PairedGain:
     t: int
     gain: Interval
     """Positive if better, whether the score is maximized or minimized."""
+    p: float
+    """p-value of the paired t-test; :func:`corrected` adjusts it for the number of rows of a table."""
 
     @property
     def verdict(self) -> str:
-        return VERDICTS[self.gain.mean > 0 if self.gain.excludes_zero else None]
+        return VERDICTS[self.gain.mean > 0 if self.p < 1 - LEVEL else None]
 
     def row(self) -> dict[str, Any]:
         return {
@@ -141,6 +143,7 @@ class PairedGain:
             "gain_percent": self.gain.mean,
             "low": self.gain.low,
             "high": self.gain.high,
+            "p": self.p,
             "verdict": self.verdict,
         }
 
@@ -152,15 +155,26 @@ def paired_gain(
     place = found.place_of(t)
     mine, theirs = found.pooled(policy)[:, place], found.pooled(other)[:, place]
     sign = 100 if found.maximise else -100
-    gain = mean_interval(sign * (mine - theirs) / abs(theirs.mean()))
+    test = paired(sign * mine / abs(theirs.mean()), sign * theirs / abs(theirs.mean()))
     names = found.named(policy), found.named(other)
     t = int(found.times[place])
-    return PairedGain(found.plan.world.name, objective, policy, other, names, t, gain)
+    world = found.plan.world.name
+    return PairedGain(world, objective, policy, other, names, t, test.difference, test.t_test)
+
+
+def corrected(gains: Sequence[PairedGain], questions: Sequence[Any]) -> list[PairedGain]:
+    """Apply Holm's correction to the p-values of all gains that answer the same question."""
+    found = list(gains)
+    for question in set(questions):
+        rows = [k for k, each in enumerate(questions) if each == question]
+        for k, p in zip(rows, holm([gains[k].p for k in rows]), strict=True):
+            found[k] = replace(gains[k], p=p)
+    return found
 
 
 def gain_table(gains: Sequence[PairedGain]) -> str:
     """Format one line per gain."""
-    headings = ["world", "objective", "", "against", "t", "gain in % (95%)", ""]
+    headings = ["world", "objective", "", "against", "t", "gain in % (95%)", "p (Holm)", ""]
     rows = [
         [
             each.world,
@@ -168,6 +182,7 @@ def gain_table(gains: Sequence[PairedGain]) -> str:
             *each.names,
             str(each.t),
             f"{each.gain.mean:+.2f} [{each.gain.low:+.2f}, {each.gain.high:+.2f}]",
+            f"{each.p:.2g}",
             each.verdict,
         ]
         for each in gains

@@ -116,9 +116,10 @@ def tests_table(found: Comparison) -> str:
             f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]",
             f"{row['p_t']:.2g}",
             f"{row['p_wilcoxon']:.2g}",
+            f"{row['p_holm']:.2g}",
             VERDICTS[row["better"]],
         ]
         for row in found.test_table()
     ]
-    headings = ["paired difference at T", "95%", "p (t)", "p (Wilcoxon)", ""]
+    headings = ["paired difference at T", "95%", "p (t)", "p (Wilcoxon)", "p (t, Holm)", ""]
     return table(headings, rows) + "\n" if rows else ""

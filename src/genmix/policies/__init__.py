@@ -2,7 +2,7 @@
 
 from genmix.policies.fixed import Fixed, MixtureOracle, OneArmOracle, Uniform
 from genmix.policies.mixture_greedy import MixtureBonus, MixtureGreedy
-from genmix.policies.mixture_ucb import MixtureOGD, MixtureUCB
+from genmix.policies.mixture_ucb import MixtureOGD, MixtureUCB, MixtureUCBV
 from genmix.policies.policy import Decision, Policy, Situation, label_of
 from genmix.policies.single_arm import EpsilonGreedy, FrechetUCB, OneArmGreedy, OneArmUCB
 
@@ -16,6 +16,7 @@ __all__ = [
     "MixtureOGD",
     "MixtureOracle",
     "MixtureUCB",
+    "MixtureUCBV",
     "OneArmGreedy",
     "OneArmOracle",
     "OneArmUCB",

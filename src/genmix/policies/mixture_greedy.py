@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from genmix.core.arrays import Vector
 from genmix.policies.policy import Decision, Policy, Situation, nonnegative
-from genmix.solvers.loss import LinearLoss, SumLoss
+from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureGreedy(Policy):
     """Draw from the best mixture given the samples seen so far, ``α_t = argmin L̂(α)``.
 
-    This is Algorithm 1 of the paper and the default policy. It has no exploration bonus, because
+    This is Algorithm 1 of the paper. It has no exploration bonus, because
     a mixture of several arms keeps sampling all of them.
 
     Examples
@@ -73,5 +73,10 @@ def with_bonus(situation: Situation, bonus: Vector) -> Decision:
     """Minimize the empirical loss minus ``bonus·α``; with a zero bonus, this is Mixture-Greedy."""
     if not bonus.any():
         return MixtureGreedy().decide(situation)
-    found = situation.solve(SumLoss([(1.0, situation.loss), (1.0, LinearLoss(-bonus))]))
+    found = situation.solve(tilted(situation.loss, bonus))
     return Decision(found.weights, curvature=found.curvature)
+
+
+def tilted(loss: Loss, bonus: Vector) -> Loss:
+    """Return the loss minus ``bonus·α``."""
+    return SumLoss([(1.0, loss), (1.0, LinearLoss(-bonus))])

@@ -1,4 +1,4 @@
-"""Policies over mixtures with a confidence bonus: Mixture-UCB and Mixture-UCB-OGD."""
+"""Policies over mixtures with a confidence bonus: Mixture-UCB, Mixture-UCB-V and Mixture-UCB-OGD."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.objectives.objective import Objective
-from genmix.policies.mixture_greedy import with_bonus
+from genmix.policies.mixture_greedy import tilted, with_bonus
 from genmix.policies.policy import Decision, Policy, Situation, exploration, nonnegative
 from genmix.solvers.simplex import vertex
 
@@ -60,6 +60,65 @@ class MixtureUCB(Policy):
         bonus = self.delta * exploration(situation, self.beta)
         bonus += self.delta_fidelity * situation.objective.fidelity / situation.counts
         return with_bonus(situation, bonus)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureUCBV(Policy):
+    """Mixture-UCB with a bonus of the size of the measured error; the default policy.
+
+    The mixture is that of Mixture-Greedy, ``argmin L̂(α)``. Arms are drawn from the optimistic weights
+    ``argmin L̂(α) − Σ_i α_i (errors · s_i sqrt(log(t / n_i) / n_i) + bias · b / n_i)``, where ``s_i`` is the
+    standard deviation, over the samples of arm i, of their contributions to the gradient, and ``b / n`` is
+    the expected excess loss of n samples (see :class:`MixtureBonus`). An arm that looks poor only because of
+    an unlucky warm start is therefore drawn again, while the bonus of an arm with many samples is small.
+    By default, arms are drawn by tracking, where the weights are target shares.
+
+    Parameters
+    ----------
+    errors : float, default 1.5
+        Coefficient of the standard errors. If both coefficients are 0, this is Mixture-Greedy.
+    bias : float, default 0.2
+        Fraction of the small-sample bias to correct.
+
+    Raises
+    ------
+    InputError
+        If a parameter is negative.
+
+    References
+    ----------
+    Audibert, J.-Y., Munos, R., & Szepesvári, C. (2009). Exploration–exploitation tradeoff using variance
+    estimates in multi-armed bandits. Theoretical Computer Science.
+
+    Audibert, J.-Y., & Bubeck, S. (2009). Minimax policies for adversarial and stochastic bandits. COLT.
+
+    Examples
+    --------
+    >>> import genmix as gx
+    >>> gx.Selector(["a", "b"], gx.Vendi(), policy=gx.MixtureUCBV(errors=2)).is_warm
+    False
+    """
+
+    errors: float = 1.5
+    bias: float = 0.2
+    draw = "tracking"
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "errors", "bias")
+
+    @property
+    def needs_deviations(self) -> bool:  # type: ignore[override]
+        return self.errors > 0
+
+    def decide(self, situation: Situation) -> Decision:
+        counts = situation.counts
+        bonus = self.bias * situation.loss.inflation(situation.shares) / counts
+        if situation.deviations is not None:
+            rates = np.log(np.maximum(situation.total / counts, 1.0)) / counts
+            bonus = bonus + self.errors * situation.deviations * np.sqrt(rates)
+        found = situation.solve(situation.loss)
+        targets = situation.solve(tilted(situation.loss, bonus), near=found).weights
+        return Decision(found.weights, found.gap, found.curvature, targets=targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
 
 
 class Decision(NamedTuple):
-    """The weights to draw from, with optional information about the mixture."""
+    """The weights, with optional information about the mixture."""
 
     weights: Vector
     """One weight per active arm."""
@@ -31,7 +31,9 @@ class Decision(NamedTuple):
     curvature: Matrix | None = None
     """The solver's last Hessian, for the next warm start."""
     mixture: Vector | None = None
-    """The best mixture according to the policy, if the draws follow other weights."""
+    """The best mixture according to the policy, if it is not the weights."""
+    targets: Vector | None = None
+    """The weights to draw from, if the draws explore."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class Situation:
     solver: Solver
     curvature: Matrix | None = None
     """The Hessian of the last solve, for a warm start."""
+    deviations: Vector | None = None
+    """Standard deviation, within each arm, of its samples' contributions to the gradient.
+
+    It is given to policies that set ``needs_deviations``.
+    """
 
     @cached_property
     def loss(self) -> Loss:
@@ -63,14 +70,17 @@ class Situation:
         shares: Vector = self.counts / self.counts.sum()
         return shares
 
-    def solve(self, loss: Loss) -> Solution:
-        """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
+    def solve(self, loss: Loss, near: Solution | None = None) -> Solution:
+        """Solve from the last weights, or from ``near``; the gap is ∞ if the solver did not compute it."""
+        start, curvature = (
+            (self.start, self.curvature) if near is None else (near.weights, near.curvature)
+        )
         if loss.concave_part is not None:
-            return solve_reported(loss, self.solver, self.start)
-        known = () if self.curvature is None else (self.curvature,)
+            return solve_reported(loss, self.solver, start)
+        known = () if curvature is None else (curvature,)
         if isinstance(self.solver, WarmSolver):
-            return self.solver.resolve(loss, self.start, *known)
-        return self.solver.solve(loss, self.start, *known)
+            return self.solver.resolve(loss, start, *known)
+        return self.solver.solve(loss, start, *known)
 
 
 class Policy(Description):
@@ -87,6 +97,12 @@ class Policy(Description):
     >>> gx.MixtureUCB().label(gx.Vendi())
     'MixtureUCB (extended)'
     """
+
+    draw: ClassVar[Literal["iid", "tracking"]] = "iid"
+    """How arms are drawn from the weights, unless the user says otherwise."""
+
+    needs_deviations: ClassVar[bool] = False
+    """Whether the selector measures how much the samples of each arm vary."""
 
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         """Reject arms or an objective that the policy does not support.

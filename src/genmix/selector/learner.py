@@ -22,6 +22,7 @@ from genmix.objectives import Objective, Tally
 from genmix.objectives.validation import check_number, check_objective
 from genmix.policies import Policy, Situation
 from genmix.selector.arms import ArmRecord
+from genmix.selector.deviations import deviations, measured
 from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
@@ -81,6 +82,8 @@ class Learner:
         self.previous: PreviousSolution | None = None
         """What can be read of the last solution while a new arm has its warm start."""
         self.solved_at = 0
+        self.spread: dict[str, tuple[int, float]] = {}
+        """Number and sum of squares of the measured deviations of each arm's samples from their mean."""
         self._lookahead: tuple[Tally, Tally, int] | None = None
         """The statistics, a fork with pending samples added, and the number of samples added."""
         self._forget_solution()
@@ -88,9 +91,11 @@ class Learner:
     def _forget_solution(self) -> None:
         self._loss: Loss | None = None
         self.alpha: Vector | None = None
-        """The weights used to draw arms; None before the first solve."""
+        """The policy's weights; None before the first solve."""
         self._mixture: Vector | None = None
         """The policy's mixture, if it differs from the weights."""
+        self._targets: Vector | None = None
+        """The weights used to draw arms, if they differ from the policy's weights."""
         self.curvature: NDArray[np.float64] | None = None
         self._gap = UNKNOWN_GAP
         self._gap_is_due = False
@@ -136,6 +141,11 @@ class Learner:
     @property
     def mixture(self) -> Vector:
         return self.weights if self._mixture is None else self._mixture
+
+    @property
+    def targets(self) -> Vector:
+        """The weights used to draw arms."""
+        return self.weights if self._targets is None else self._targets
 
     @property
     def statistics(self) -> Tally:
@@ -267,6 +277,7 @@ class Learner:
         self.pending, self._loss = [], None
 
     def _solve(self) -> None:
+        added = self.pending
         self._flush()
         active = self.active
         situation = Situation(
@@ -279,19 +290,29 @@ class Learner:
             start=self.weights,
             solver=self.solver,
             curvature=self.curvature,
+            deviations=deviations(self.spread, self.active_labels)
+            if self.policy.needs_deviations
+            else None,
         )
         decision = self.policy.decide(situation)
         self._loss = situation.loss
         self.alpha = on_simplex(decision.weights, len(active), "the policy's weights")
-        self._mixture = decision.mixture
-        if self._mixture is not None:
-            self._mixture = on_simplex(self._mixture, len(active), "the mixture's weights")
+        self._mixture, self._targets = (
+            None if found is None else on_simplex(found, len(active), what)
+            for found, what in (
+                (decision.mixture, "the mixture's weights"),
+                (decision.targets, "the policy's targets"),
+            )
+        )
         is_known = decision.gap is not None and np.isfinite(
             decision.gap
         )  # a custom policy can leave it unknown
         self._gap, self._gap_is_due = (decision.gap if is_known else UNKNOWN_GAP), not is_known
         self.curvature = decision.curvature
         self.solved_at, self.previous = situation.total, None
+        if self.policy.needs_deviations:
+            self.spread = measured(self.spread, added, situation, self.targets)
+            self._lookahead = None  # it can share memory with the fork that was measured
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -316,10 +337,12 @@ class Learner:
             "tally": None if self.tally is None else self.tally.state_dict(),
             "weights": _copied(self.alpha),
             "mixture": _copied(self._mixture),
+            "targets": _copied(self._targets),
             "curvature": _copied(self.curvature),
             "gap": to_plain(float(self.gap)),
             "solved_at": self.solved_at,
             "streams": self.streams,
+            "spread": {label: list(measured) for label, measured in self.spread.items()},
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
@@ -336,7 +359,9 @@ class Learner:
         self.resolved, self.solved_at = resolved, saved["solved_at"]
         self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
         self._mixture = _floats(saved.get("mixture"))  # missing from older states
+        self._targets = _floats(saved.get("targets"))
         self._gap = from_plain(saved["gap"])
+        self.spread = {k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()}
         if saved["place"] is None:
             return
         self.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))

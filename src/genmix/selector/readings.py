@@ -48,7 +48,7 @@ class Readings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights currently used to draw arms; uniform until the warm start is complete.
+        """The policy's weights; uniform until the warm start is complete.
 
         While an arm that was added later has its warm start, these are the previous weights, and its own
         weight is 0.
@@ -63,6 +63,18 @@ class Readings:
         if learner.previous is not None:
             return {label: learner.previous_weights.get(label, 0.0) for label in self.arms}
         return learner.by_label(learner.weights)
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Weights currently used to draw arms: :attr:`weights`, plus exploration with ``MixtureUCBV``.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi()).targets
+        {'a': 0.5, 'b': 0.5}
+        """
+        return self._learner.by_label(self._learner.targets)
 
     @property
     def mixture(self) -> dict[str, float]:

@@ -89,7 +89,7 @@ class Savable(ABC):
         ...     sel.save(os.path.join(folder, "selector.npz"))
         ...     again = gx.Selector.load(os.path.join(folder, "selector.npz"))
         >>> again
-        <Selector: MixtureGreedy for vendi, 2 arms, 0 samples>
+        <Selector: MixtureUCBV for vendi, 2 arms, 0 samples>
         """
         state.save(path, self.state_dict())
 

@@ -15,7 +15,7 @@ from genmix.core.description import from_plain
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import labels
-from genmix.policies import MixtureGreedy, Policy
+from genmix.policies import MixtureUCBV, Policy
 from genmix.selector import saved_state
 from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start
 from genmix.selector.learner import Learner
@@ -30,8 +30,8 @@ class Selector(Readings, Savable):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve, the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
-    the samples reported so far; other policies derive the weights differently. Arms are drawn according to
-    these weights.
+    the samples reported so far. Arms are drawn according to these weights plus a little exploration, so that
+    an unlucky warm start does not exclude an arm forever; other policies decide differently.
 
     Parameters
     ----------
@@ -40,15 +40,17 @@ class Selector(Readings, Savable):
     objective : Objective
         What the samples should optimize together, e.g. ``Vendi()``.
     policy : Policy, optional
-        How the weights are derived from the loss. The default is ``MixtureGreedy()``.
+        How the weights are derived from the loss. The default is ``MixtureUCBV()``; ``MixtureGreedy()`` is
+        the paper's.
     warm_start : int, default 10
         Samples per arm before the first solve.
     seed : int or numpy.random.Generator, default 0
         Seed or generator for the random draws. A number selects a private stream, independent of your own
         ``numpy.random.default_rng(seed)``; a generator is used as it is.
-    draw : {"iid", "tracking"}, default "iid"
+    draw : {"iid", "tracking"}, optional
         ``"iid"`` draws arms at random according to the weights. ``"tracking"`` picks the arm whose count
-        lags furthest behind its weight, which removes the sampling noise.
+        lags furthest behind its weight, which removes the sampling noise. By default, what the policy
+        prefers: tracking for ``MixtureUCBV``, iid for all others.
     resolve_growth : float, default 0.01
         Re-solve when the number of samples has grown by this fraction since the last solve. With 0, every
         sample triggers a solve, as in the paper.
@@ -92,7 +94,7 @@ class Selector(Readings, Savable):
         *,
         warm_start: int = 10,
         seed: int | np.random.Generator = 0,
-        draw: Literal["iid", "tracking"] = "iid",
+        draw: Literal["iid", "tracking"] | None = None,
         resolve_growth: float = 0.01,
         solver: Solver | None = None,
         encoder: str | None = None,
@@ -100,14 +102,14 @@ class Selector(Readings, Savable):
         self._learner = Learner(
             labels(arms),
             objective,
-            MixtureGreedy() if policy is None else policy,
+            MixtureUCBV() if policy is None else policy,
             Newton() if solver is None else solver,
             warm_start,
             resolve_growth,
         )
-        if draw not in ("iid", "tracking"):
+        if draw not in (None, "iid", "tracking"):
             raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
-        self._draw, self._encoder = draw, encoder
+        self._draw, self._encoder = draw or self._learner.policy.draw, encoder
         self._rng = saved_state.generator_from_seed(seed)
         self._in_flight, self._next_id = {}, 0
         self._pooled = None
@@ -166,7 +168,7 @@ class Selector(Readings, Savable):
         >>> sel.ask_from("b").arm
         'b'
         """
-        return self._issue(self._arm(label), self.weights.get(label, 0.0), 1.0)
+        return self._issue(self._arm(label), self.targets.get(label, 0.0), 1.0)
 
     def tell(
         self,
@@ -363,7 +365,7 @@ class Selector(Readings, Savable):
 
     def _draw_ticket(self) -> Ticket:
         learner = self._learner
-        arms, weights = learner.active, learner.weights
+        arms, weights = learner.active, learner.targets
         if learner.alpha is None:
             drawn = draw_warm_start(arms, learner.warm_start, learner.previous_weights, self._rng)
         elif self._draw == "tracking":

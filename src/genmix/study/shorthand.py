@@ -12,7 +12,7 @@ from genmix.study.problems import KeyPath, Problems, nearest, shown
 FAMILIES = {
     "objective": (OBJECTIVES, "vendi"),
     "kernel": (KERNELS, "gaussian"),
-    "policy": (POLICIES, "mixture-greedy"),
+    "policy": (POLICIES, "mixture-ucbv"),
 }
 """For each family of components: its settings classes, and an example for error messages."""
 
@@ -27,6 +27,8 @@ OTHER_NAMES = {
     "linear": "cosine",
     "greedy": "mixture-greedy",
     "ucb": "mixture-ucb",
+    "ucb-v": "mixture-ucbv",
+    "mixture-ucb-v": "mixture-ucbv",
     "random": "uniform",
 }
 """Common names that genmix does not use, and the corresponding names in genmix."""

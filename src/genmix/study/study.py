@@ -187,15 +187,15 @@ class Study(Section):
         "folder of images.",
     )
     policy: Policy = Field(
-        default_factory=lambda: POLICIES["mixture-greedy"](kind="mixture-greedy"),
+        default_factory=lambda: POLICIES["mixture-ucbv"](kind="mixture-ucbv"),
         description="Policy that chooses the next arm.",
     )
     budget: Budget = Field(description="Limits on the run: samples, cost or time.")
     warm_start: int = Field(10, ge=1, description="Samples per arm before the first solve.")
-    draw: Literal["iid", "tracking"] = Field(
-        "iid",
+    draw: Literal["iid", "tracking"] | None = Field(
+        None,
         description="Draw arms at random (iid), or choose the arm that is furthest behind its weight "
-        "(tracking).",
+        "(tracking). By default, tracking for mixture-ucbv and iid for other policies.",
     )
     resolve_growth: float = Field(
         0.01,

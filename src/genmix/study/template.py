@@ -59,7 +59,7 @@ encoder:
 objective: vendi
 # reference: real.npz         # real samples, for objectives that compare with them
 
-policy: mixture-greedy
+policy: mixture-ucbv          # does not lock out arms; mixture-greedy is the paper's
 warm_start: 10                # samples per arm before the first mixture is computed
 
 budget:                       # the run ends when it reaches the first limit
@@ -67,7 +67,7 @@ budget:                       # the run ends when it reaches the first limit
 #  cost: 1.50
 #  time: 30m
 
-# draw: iid                   # or tracking
+# draw: iid                   # or tracking; by default, what the policy prefers
 # resolve_growth: 0.01        # recompute the mixture whenever the sample count grows by 1%
 # in_flight: 8                # concurrent samples across all arms
 # retries: {attempts: 5, first_wait: 1.0, longest_wait: 60.0, timeout: 300.0}

@@ -1,0 +1,55 @@
+"""How much the samples of each arm vary in their contributions to the gradient.
+
+The contribution of a sample is the value of the loss's tangent plane at that sample alone; their mean over an
+arm is the arm's entry of the gradient. Each sample is measured once, at the first solve that includes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from genmix.core.arrays import Vector
+from genmix.policies import Situation
+from genmix.selector.pending import PendingSample, to_batch
+from genmix.solvers.solve import FINAL_SMOOTHING
+
+MOST_MEASURED = 100
+"""Number of samples per arm that are measured, which is enough for a standard deviation."""
+
+PRIOR_DEGREES = 10
+"""Degrees of freedom with which the deviations of all arms together count in that of each arm.
+
+The few samples of a new arm can be similar by chance, and would then look both poor and certain.
+"""
+
+Spread = Mapping[str, tuple[int, float]]
+"""Number of measured samples of each arm, and the sum of their squared deviations from the arm's mean."""
+
+
+def deviations(spread: Spread, arms: Sequence[str]) -> Vector:
+    """Return the standard deviation of each arm's contributions, shrunk toward that of all arms."""
+    known = [spread.get(arm, (0, 0.0)) for arm in arms]
+    squares = np.array([total for _, total in known])
+    degrees = np.array([max(n - 1, 0) for n, _ in known])
+    common = squares.sum() / max(degrees.sum(), 1)
+    found: Vector = np.sqrt((squares + PRIOR_DEGREES * common) / (degrees + PRIOR_DEGREES))
+    return found
+
+
+def measured(
+    spread: Spread, samples: Sequence[PendingSample], situation: Situation, alpha: Vector
+) -> dict[str, tuple[int, float]]:
+    """Return the spread after measuring new samples at the weights ``alpha``."""
+    updated, gradient = dict(spread), None
+    for k, (label, index) in enumerate(zip(situation.arms, situation.indices, strict=True)):
+        n, total = spread.get(label, (0, 0.0))
+        own = [sample for sample in samples if sample.arm == index][: MOST_MEASURED - n]
+        if not own:
+            continue
+        if gradient is None:
+            gradient = situation.loss.expand(alpha, FINAL_SMOOTHING).gradient
+        plane = situation.tally.sample_plane(situation.indices, alpha, to_batch(own))
+        updated[label] = (n + len(own), total + float(np.sum((plane - gradient[k]) ** 2)))
+    return updated
