@@ -140,13 +140,11 @@ class Journal(JournalReader):
                 self._checksum = Checksum(*before)
 
     def _seal(self) -> None:
-        rows = []
         if self._elapsed is not None:
             self._seconds = self._elapsed()
-            rows.append((SECONDS, json.dumps(self._seconds)))
+            self._db.execute(SET_META, (SECONDS, json.dumps(self._seconds)))
         if self.has_checksum:
-            rows.append((CHECKSUM, self._checksum.to_json(self._seconds)))
-        self._db.executemany(SET_META, rows)
+            self._db.execute(SET_META, (CHECKSUM, self._checksum.to_json(self._seconds)))
 
     # -- metadata --------------------------------------------------------------------------------
 
