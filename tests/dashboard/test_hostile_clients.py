@@ -47,8 +47,10 @@ def connect(url: str, request: str = "") -> socket.socket:
 
 def is_closed(client: socket.socket) -> bool:
     """Whether the server has closed the connection; anything that it sent before is dropped."""
+    waiting = select.poll()  # unlike select.select, it works for any number of open files
+    waiting.register(client, select.POLLIN)
     try:
-        while select.select([client], [], [], 0)[0]:
+        while waiting.poll(0):
             if not client.recv(65536):
                 return True
     except OSError:

@@ -14,6 +14,9 @@ from genmix.dashboard.runs_folder import RunsFolder
 PATIENCE, MAX_WAIT = 2.0, 10.0
 """Seconds to wait for the next readable entry, and for all of them; others appear in a later list."""
 
+SHORT_WAIT = 0.1
+"""Seconds to wait for runs that were unreadable before."""
+
 MAX_READERS = 4
 
 Entry = dict[str, Any]
@@ -32,7 +35,8 @@ class RunList:
     def entries(self) -> list[Entry]:
         """Return an entry for every run, newest first. An entry that is not ready may be an older one."""
         reading = self._start(self._runs.names())
-        _wait(set(reading.values()))
+        _wait({future for name, future in reading.items() if not self._is_unreadable(name)})
+        wait(reading.values(), SHORT_WAIT)
         found = [self._entry(name, future) for name, future in reading.items()]
         return sorted(filter(None, found), key=lambda e: e.get("started") or 0.0, reverse=True)
 
