@@ -19,7 +19,7 @@ SEEDS = range(5)
 def told(seed: Any, weights: dict[str, float]) -> gx.Selector:
     """A selector with fixed weights whose warm start is complete."""
     policy = gx.Fixed(weights)
-    selector = gx.Selector(list(weights), gx.Vendi(), policy, warm_start=1, seed=seed)
+    selector = gx.Selector(list(weights), gx.Vendi(), policy, warm_start=1, seed=seed, draw="iid")
     for k, ticket in enumerate(selector.ask(len(weights))):
         selector.tell(ticket, np.eye(3)[k])
     return selector
@@ -98,7 +98,9 @@ def test_a_state_from_before_continues_with_its_own_streams() -> None:
     """Saved during the warm start, when the frequencies were not drawn yet."""
     objective = gx.Vendi(kernel=gx.Gaussian(1.0, features=3, seed=9))
     with streams_of_version(1):
-        selector = gx.Selector(["a", "b"], objective, warm_start=1, seed=9)
+        selector = gx.Selector(
+            ["a", "b"], objective, gx.MixtureGreedy(), warm_start=1, seed=9, draw="iid"
+        )
         draws = np.random.default_rng(9)
     state = selector.state_dict()
     assert state.pop("streams") == 1  # older versions did not save it

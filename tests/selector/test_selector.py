@@ -298,9 +298,11 @@ def test_a_numpy_generator_may_be_the_seed_and_is_resumed(kind: str, tmp_path: P
 
 
 def test_a_number_is_the_seed_of_a_private_stream() -> None:
-    private = private_stream(6, "selector")
-    assert run(vendi(seed=6), 50) == run(vendi(seed=private), 50)
-    assert run(vendi(seed=6), 50) != run(vendi(seed=np.random.default_rng(6)), 50)
+    def drawn(seed: Any) -> Any:
+        return run(vendi(seed=seed, draw="iid"), 50)
+
+    assert drawn(6) == drawn(private_stream(6, "selector"))
+    assert drawn(6) != drawn(np.random.default_rng(6))
 
 
 # -- when it solves ----------------------------------------------------------------------------------

@@ -227,7 +227,10 @@ class FeatureTally(MomentTally):
 
 
 class GramTally(Tally):
-    """Samples for an exact kernel; their kernel matrix is factored for each loss."""
+    """Samples for an exact kernel; their kernel matrix is factored for each loss.
+
+    ``check_total`` limits their number before they are added. A probe of a few more is not limited.
+    """
 
     STATE = ("kept",)
 
@@ -249,7 +252,6 @@ class GramTally(Tally):
     def loss(self, arms: Sequence[int]) -> Loss:
         xp = namespace(self.sample)
         counts = self.counts_of(arms)
-        check_exact_limit(self.kernel, int(counts.sum()))
         points = xp.concat([self.kept[arm].array for arm in arms], axis=0)
         rows, omitted = gram_factor(self.kernel(points, points), self.kernel.rounding(points))
         ends = np.cumsum(counts).tolist()
@@ -301,8 +303,10 @@ class QualityVendiTally(CompositeTally):
     def parts(self) -> list[Tally]:  # type: ignore[override]
         return [self.diversity, self.quality]
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        plane = self.diversity.sample_plane(arms, alpha, batch)
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch
+    ) -> Vector:
+        plane = self.diversity.sample_plane(loss.terms[0][1], arms, alpha, batch)
         mean = float(self.quality.means(arms) @ alpha)
         return plane if mean == 0 else plane + (1 - math.log(mean) - batch.quality / mean)
 
