@@ -261,6 +261,7 @@ def test_density_and_coverage_of_two_samples_of_one_law() -> None:
     assert found["coverage"] == pytest.approx(1 - empty, abs=0.02)
 
 
+@pytest.mark.drill
 def test_the_example_of_the_prdc_package() -> None:
     """10,000 Gaussian points in 1000 dimensions and k = 5 as in the package's example, where 10,000 others
     give P 0.4772 and D 1.0555; 1,000 others here, to be quick: they deviate by 0.02 and 0.09."""
@@ -332,8 +333,9 @@ def test_a_single_arm_is_the_mixture(objective: gx.Objective) -> None:
     assert found.leave_one_out == {"only": math.inf}
 
 
-def test_two_hundred_blocks() -> None:
-    sizes = np.random.default_rng(6).integers(1, 4, 200)
+@pytest.mark.parametrize("m", [80, pytest.param(200, marks=pytest.mark.drill)])
+def test_many_blocks(m: int) -> None:
+    sizes = np.random.default_rng(6).integers(1, 4, m)
     arms = [np.pad(x, ((0, 0), (0, 10))) for x in orthonormal_blocks(sizes)]
     assert_known(best(arms, gx.Vendi()), share(sizes), -math.log(sizes.sum()))
 

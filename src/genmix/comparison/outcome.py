@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 EXPECTED_DRAWS = 10
 """An arm can count as locked out only if the best mixture would draw it at least this often in half a run."""
 
+LEAST_SHARE = 0.05
+"""Only arms with at least this weight in the best mixture can count as locked out."""
+
 NEAR = (0.01, 0.05)
 
 
@@ -107,7 +110,7 @@ class Evaluation:
         rounds = int(times[-1])
         best = np.array(list(self.plan.best.weights.values()))
         active = np.array([arm in self.plan.best.active for arm in self.plan.arms])
-        expected = active & (best * rounds / 2 >= EXPECTED_DRAWS)
+        expected = active & (best >= LEAST_SHARE) & (best * rounds / 2 >= EXPECTED_DRAWS)
         if not expected.any():
             return None
         half = max(int(np.searchsorted(times, rounds / 2, side="right")) - 1, 0)

@@ -88,9 +88,18 @@ class MixtureMoments(ABC):
     def spectrum(self, alpha: Vector) -> Vector:
         """Return the mixture's eigenvalues; those at rounding level are zero."""
 
-    @abstractmethod
+    _last: tuple[bytes, Eigenbasis] | None = None
+    """The last mixture and its eigenbasis."""
+
     def eigenbasis(self, alpha: Vector) -> Eigenbasis:
-        """Return the mixture's eigenbasis."""
+        """Return the mixture's eigenbasis; the last one is remembered."""
+        key = alpha.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._eigenbasis(alpha)
+        return self._last[1]
+
+    @abstractmethod
+    def _eigenbasis(self, alpha: Vector) -> Eigenbasis: ...
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,7 @@ class FactorMoments(MixtureMoments):
             return values
         return _squares(to_numpy(xp.linalg.svdvals(weighted)), len(weighted))[0]
 
-    def eigenbasis(self, alpha: Vector) -> Eigenbasis:
+    def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
         return FactorEigenbasis(self, *self._weighted(alpha))
 
 
@@ -296,14 +305,14 @@ class DenseMoments(MixtureMoments):
         self._reduce()
         return self.spectrum(alpha)
 
-    def eigenbasis(self, alpha: Vector) -> Eigenbasis:
+    def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
         mixed, offsets = self.mixture(alpha)
         found, basis = namespace(mixed).linalg.eigh(mixed)
         values: Vector = to_numpy(found)
         if self._is_reduced or _is_clear_of_rounding(values):
             return DenseEigenbasis(self, values, basis, offsets)
         self._reduce()
-        return self.eigenbasis(alpha)
+        return self._eigenbasis(alpha)
 
 
 class DenseEigenbasis(Eigenbasis):

@@ -186,13 +186,15 @@ class FrechetTally(MomentTally):
         super()._grow()
         self.squares.append(0.0)
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        if self.keeps_rows or not self.turned:  # not turned: some coordinates are constant, which is rare
-            return Tally.sample_plane(self, arms, alpha, batch)
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        if (
+            self.keeps_rows or not self.turned
+        ):  # not turned: some coordinates are constant, which is rare
+            return Tally.sample_plane(self, loss, arms, alpha, batch)
         rows = self.transform(batch.embeddings)
         distances: Vector = to_numpy(namespace(rows).sum(rows * rows, axis=1))
         held = namespace(rows).take(rows @ self.basis, self.held, axis=1)
-        return distances + self.loss(arms).sample_plane(alpha, held)
+        return distances + loss.sample_plane(alpha, held)
 
     def covariance(self, arm: int) -> Array:
         """Return the 1/n covariance of an arm in the coordinates of the embedding."""

@@ -84,14 +84,14 @@ class PairTally(Tally):
         arms = [i for i, count in enumerate(self.counts) if count]
         return self.make_loss(self.pair_sums(arms).pooled())
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         # Pairs of a sample with itself are counted even if unbiased; one sample has no other pairs.
         probe, added = self.with_samples_as_arms(batch)
         sums = probe.pair_sums([*arms, *added])
         m = len(arms)
         kernels = sums.pairs[:, :m] @ (alpha / sums.counts[:m]) - sums.cross
         slopes: Vector = 2 * kernels / sums.counts
-        gradient = self.loss(arms).expand(alpha).gradient
+        gradient = loss.expand(alpha).gradient
         return slopes[m:] + float(alpha @ (gradient - slopes[:m]))
 
 
@@ -264,11 +264,13 @@ class SecondFeatureTally(MomentTally, PairTally):
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         if self.keeps_rows:
-            return Tally.sample_plane(self, arms, alpha, batch)
+            return PairTally.sample_plane(self, loss, arms, alpha, batch)
         rows = self.transform(batch.embeddings)
-        mixed = sum(a * self.second_moment(arm) for a, arm in zip(alpha.tolist(), arms, strict=True))
+        mixed = sum(
+            a * self.second_moment(arm) for a, arm in zip(alpha.tolist(), arms, strict=True)
+        )
         kernels: Vector = to_numpy(namespace(rows).vecdot(rows @ mixed, rows))
         return 2 * kernels - float(namespace(rows).sum(mixed * mixed))
 

@@ -130,11 +130,11 @@ class MomentTally(Tally):
         sums = xp.stack([self.second[arm] for arm in arms])
         return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         if self.keeps_rows:
-            return super().sample_plane(arms, alpha, batch)
-        rows = self.transform(batch.embeddings)
-        return self.loss(arms).sample_plane(alpha, rows)
+            return super().sample_plane(loss, arms, alpha, batch)
+        plane: Vector = loss.sample_plane(alpha, self.transform(batch.embeddings))
+        return plane
 
     def means_of(self, arms: Sequence[int]) -> Array | None:
         """Return the means ``(m, d)`` of these arms if centered, else None."""

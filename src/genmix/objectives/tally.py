@@ -81,8 +81,8 @@ class Tally(ABC):
     def loss(self, arms: Sequence[int]) -> Loss:
         """Return the loss as a function of the weights of these arms; each must have a sample."""
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        """Return the values ``(n,)`` of the loss's tangent plane at ``alpha`` for single samples.
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        """Return the values ``(n,)`` of the tangent plane of ``loss(arms)`` at ``alpha`` for single samples.
 
         The mean over all samples of an arm is the arm's entry of the gradient. The samples must be part of
         the statistics; elsewhere the slope can be infinite. Each sample is treated as an arm of its own with
@@ -90,8 +90,8 @@ class Tally(ABC):
         """
         probe, added = self.with_samples_as_arms(batch)
         padded = np.concatenate([alpha, np.zeros(len(batch))])
-        loss = probe.loss([*arms, *added])
-        return loss.expand(padded, FINAL_SMOOTHING).gradient[len(alpha) :]
+        wider = probe.loss([*arms, *added])
+        return wider.expand(padded, FINAL_SMOOTHING).gradient[len(alpha) :]
 
     def with_samples_as_arms(self, batch: Batch) -> tuple[Self, range]:
         """Return a fork in which each sample is also an arm of its own, and the new arms."""
@@ -230,8 +230,11 @@ class SumTally(CompositeTally):
     def loss(self, arms: Sequence[int]) -> SumLoss:
         return self._sum([part.loss(arms) for part in self.parts])
 
-    def sample_plane(self, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        planes = [part.sample_plane(arms, alpha, batch) for part in self.parts]
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+        planes = [
+            part.sample_plane(term, arms, alpha, batch)
+            for part, (_, term) in zip(self.parts, loss.terms, strict=True)
+        ]
         return np.asarray(self.weights) @ np.stack(planes)
 
     def pooled(self) -> SumLoss:

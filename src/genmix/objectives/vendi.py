@@ -303,9 +303,7 @@ class QualityVendiTally(CompositeTally):
     def parts(self) -> list[Tally]:  # type: ignore[override]
         return [self.diversity, self.quality]
 
-    def sample_plane(
-        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch
-    ) -> Vector:
+    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         plane = self.diversity.sample_plane(loss.terms[0][1], arms, alpha, batch)
         mean = float(self.quality.means(arms) @ alpha)
         return plane if mean == 0 else plane + (1 - math.log(mean) - batch.quality / mean)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import genmix as gx
-from genmix.charts.axes import direction
+from genmix.charts.axes import direction, short_name
 from genmix.comparison.comparison import Comparison
+from genmix.comparison.presentation import exploration_text
 from genmix.comparison.statistics import mean_interval
 from genmix.comparison.variant import Variant
 from genmix.comparison.worlds import World
@@ -113,7 +114,9 @@ def _gains_output(gains: Sequence[PairedGain], found: Sequence[Comparison]) -> I
     last = {each.plan.world.name: int(each.times[-1]) for each in found}
     pairs = list(dict.fromkeys((each.policy, each.other) for each in gains))
     at_end = [each.t == last[each.world] for each in gains]
-    gains = corrected(gains, [(g.policy, g.other, end) for g, end in zip(gains, at_end, strict=True)])
+    gains = corrected(
+        gains, [(g.policy, g.other, end) for g, end in zip(gains, at_end, strict=True)]
+    )
     groups: dict[str, list[PairedGain]] = {}
     for each in sorted(gains, key=lambda each: pairs.index((each.policy, each.other))):
         when = "at the end" if each.t == last[each.world] else f"after {each.t} samples"
@@ -153,6 +156,35 @@ WARM = {f"warm start {m}": Variant(warm_start=m) for m in (2, 5, 10, 20)}
 IID, TRACKING = {"iid": Variant(draw="iid")}, {"tracking": Variant(draw="tracking")}
 BONUS = {"bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking")}
 """A bonus as large as the small-sample bias, with tracking."""
+
+
+SAFE = {"Mixture-UCB-V": Variant(gx.MixtureUCBV())}
+SAFE_REPEATS = {"KD": 200, "RKE": 200, "FD": 60, "Vendi": 60}
+"""Repeats of the comparison of the defaults; FD and Vendi take several times as long."""
+
+
+def safe_default(settings: Settings) -> ItemOutput:
+    """Compare the default policy with Mixture-Greedy as published, on every world, early and at the end."""
+    gains, comparisons = [], []
+    for world in map(reduced, all_worlds(settings)):
+        for name, objective in objectives_for(world).items():
+            size = Size(ROUNDS, SAFE_REPEATS[name])
+            size = option_size(settings) if settings.quick else size
+            found = compare_policies(settings, world, objective, SAFE | GREEDY, size, points=20)
+            comparisons.append(found)
+            for t in (EARLY, None) if not settings.quick else (None,):
+                gains.append(paired_gain(found, name, "Mixture-UCB-V", "Mixture-Greedy", t))
+    output = _gains_output(gains, comparisons)
+    return replace(output, text="\n\n".join([output.text, _locked_out_rows(comparisons)]))
+
+
+def _locked_out_rows(found: Sequence[Comparison]) -> str:
+    """Format how often each policy locked out an arm of the best mixture, one row per comparison."""
+    rows = []
+    for each in found:
+        cells = [exploration_text(each.outcomes[policy])[1] for policy in each.policies]
+        rows.append([each.plan.world.name, short_name(each.score_name), *cells])
+    return table(["world", "objective", *found[0].policies], rows)
 
 
 def long_runs(settings: Settings) -> ItemOutput:
@@ -302,6 +334,11 @@ ITEMS = (
                 ("Mixture oracle", "iid"),
             ],
         ),
+    ),
+    _item(
+        "beyond-default",
+        "The default policy against Mixture-Greedy as published",
+        safe_default,
     ),
     _item(
         "beyond-long",

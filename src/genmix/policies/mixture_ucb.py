@@ -9,7 +9,11 @@ import numpy as np
 from genmix.objectives.objective import Objective
 from genmix.policies.mixture_greedy import tilted, with_bonus
 from genmix.policies.policy import Decision, Policy, Situation, exploration, nonnegative
+from genmix.solvers.newton import Newton
 from genmix.solvers.simplex import vertex
+
+ROUGH = Newton(tolerance=1e-4)
+"""Solver for weights that only guide the exploration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,9 @@ class MixtureUCBV(Policy):
             rates = np.log(np.maximum(situation.total / counts, 1.0)) / counts
             bonus = bonus + self.errors * situation.deviations * np.sqrt(rates)
         found = situation.solve(situation.loss)
-        targets = situation.solve(tilted(situation.loss, bonus), near=found).weights
+        start = found.weights if situation.targets is None else situation.targets
+        loss = tilted(situation.loss, bonus)
+        targets = ROUGH.resolve(loss, start, found.curvature).weights
         return Decision(found.weights, found.gap, found.curvature, targets=targets)
 
 

@@ -53,6 +53,8 @@ class Situation:
     solver: Solver
     curvature: Matrix | None = None
     """The Hessian of the last solve, for a warm start."""
+    targets: Vector | None = None
+    """The targets of the last decision, for a warm start."""
     deviations: Vector | None = None
     """Standard deviation, within each arm, of its samples' contributions to the gradient.
 
@@ -70,17 +72,14 @@ class Situation:
         shares: Vector = self.counts / self.counts.sum()
         return shares
 
-    def solve(self, loss: Loss, near: Solution | None = None) -> Solution:
-        """Solve from the last weights, or from ``near``; the gap is ∞ if the solver did not compute it."""
-        start, curvature = (
-            (self.start, self.curvature) if near is None else (near.weights, near.curvature)
-        )
+    def solve(self, loss: Loss) -> Solution:
+        """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
         if loss.concave_part is not None:
-            return solve_reported(loss, self.solver, start)
-        known = () if curvature is None else (curvature,)
+            return solve_reported(loss, self.solver, self.start)
+        known = () if self.curvature is None else (self.curvature,)
         if isinstance(self.solver, WarmSolver):
-            return self.solver.resolve(loss, start, *known)
-        return self.solver.solve(loss, start, *known)
+            return self.solver.resolve(loss, self.start, *known)
+        return self.solver.solve(loss, self.start, *known)
 
 
 class Policy(Description):

@@ -50,6 +50,8 @@ def measured(
             continue
         if gradient is None:
             gradient = situation.loss.expand(alpha, FINAL_SMOOTHING).gradient
-        plane = situation.tally.sample_plane(situation.indices, alpha, to_batch(own))
+        plane = situation.tally.sample_plane(
+            situation.loss, situation.indices, alpha, to_batch(own)
+        )
         updated[label] = (n + len(own), total + float(np.sum((plane - gradient[k]) ** 2)))
     return updated

@@ -290,6 +290,7 @@ class Learner:
             start=self.weights,
             solver=self.solver,
             curvature=self.curvature,
+            targets=self._targets,
             deviations=deviations(self.spread, self.active_labels)
             if self.policy.needs_deviations
             else None,
@@ -361,7 +362,9 @@ class Learner:
         self._mixture = _floats(saved.get("mixture"))  # missing from older states
         self._targets = _floats(saved.get("targets"))
         self._gap = from_plain(saved["gap"])
-        self.spread = {k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()}
+        self.spread = {
+            k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()
+        }
         if saved["place"] is None:
             return
         self.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
