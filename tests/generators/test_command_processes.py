@@ -18,7 +18,9 @@ import pytest
 from genmix.generators import CommandArm, Context, collect
 from genmix.generators import process_tree as tree
 from genmix.generators.base import Request
+from tests.runs.test_interrupts import reset_interrupts
 from tests.support.asking import ask
+from tests.support.dashboard_server import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
@@ -174,10 +176,12 @@ print(run.status, next(run.samples())["text"])
 """
 
 
+EMBED = "import numpy as np\ndef embed(texts): return np.ones((len(texts), 2))\n"
+
+
 def run_script(folder: Path, kind: str, at_one: str) -> subprocess.CompletedProcess[str]:
     arm_of(folder, kind, at_one)
-    embed = "import numpy as np\ndef embed(texts): return np.ones((len(texts), 2))\n"
-    (folder / "encoder.py").write_text(embed)
+    (folder / "encoder.py").write_text(EMBED)
     environment = {"OMP_NUM_THREADS": "1", "GENMIX_REPORT": "off", "GENMIX_CACHE": str(folder)}
     return subprocess.run(
         [sys.executable, "-c", SCRIPT, kind],
@@ -187,6 +191,39 @@ def run_script(folder: Path, kind: str, at_one: str) -> subprocess.CompletedProc
         text=True,
         timeout=100,
     )
+
+
+STUDY = """
+arms: {one: {kind: command, command: [PYTHON, program.py, own_session]}}
+encoder: {kind: callable, function: "encoder:embed"}
+objective: vendi
+budget: {samples: 4}
+warm_start: 2
+"""
+
+
+def test_a_run_that_is_stopped_at_once_leaves_no_process_behind(tmp_path: Path) -> None:
+    arm_of(tmp_path, "own_session", "open('child', 'w').write(str(child)); time.sleep(600)")
+    (tmp_path / "encoder.py").write_text(EMBED)
+    (tmp_path / "study.yaml").write_text(STUDY.replace("PYTHON", sys.executable))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "genmix", "run", "study.yaml", "--quiet"],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "GENMIX_CACHE": str(tmp_path)},
+        preexec_fn=reset_interrupts,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    child = tmp_path / "child"
+    wait_until(lambda: child.exists() and child.read_text() != "")
+    lock = tmp_path / "runs" / "study" / "lock"
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "stopping" in lock.read_text())
+    process.send_signal(signal.SIGINT)
+    assert "stopped immediately" in process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert_ends(int(child.read_text()))
 
 
 @pytest.mark.parametrize("at_one", ["pass", "os._exit(3) if seen() else None"])

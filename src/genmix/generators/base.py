@@ -90,6 +90,10 @@ class Generator(Protocol):
         """Return the number of available samples, or None if it is unlimited."""
         return None
 
+    def kill(self) -> None:
+        """Kill child processes at once; the run is being stopped without closing its generators."""
+        return
+
     async def close(self) -> None:
         """Release connections, processes and models. Closing again has no effect."""
         return

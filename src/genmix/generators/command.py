@@ -122,7 +122,7 @@ class CommandGenerator(Generator):
             BaseException
         ):  # canceled: a late reply must not be taken as the answer to the next request
             self._cut_off.add(request)
-            self._kill()
+            self.kill()
             raise
 
     async def _start(self) -> _Process:
@@ -179,7 +179,7 @@ class CommandGenerator(Generator):
             raise self._error(wrong, retryable=False, **usage)
         return sample
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._killed.append(self._process)

@@ -107,8 +107,9 @@ class Loop:
                 self._start_calls()
                 self.report()
                 if self._has_work():
-                    for event in await self._inbox.wait(self._pause()):
-                        self._handle(event)
+                    events = await self._inbox.wait(self._pause())
+                    for event in sorted(events, key=lambda event: not isinstance(event, Reply)):
+                        self._handle(event)  # replies first: they are paid for
                 elif self.reason is None and self.embedding.rejected:
                     self._fail_rejected()  # no other sample will show whether the encoder works
                 else:
@@ -265,9 +266,8 @@ class Loop:
     def _start_calls(self) -> None:
         for arm in self.arms.values():
             while arm.ready and self.reason is None:
-                entries = arm.take_batch()
                 arm.calls += 1
-                self._inbox.spawn(arm.call(entries, self._inbox.put))
+                self._inbox.spawn(arm.call(arm.take_batch(), self._inbox.put))
 
     def _on_finished_call(self, call: FinishedCall) -> None:
         call.arm.calls -= 1

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from genmix import __version__
+from genmix.core.arrays import namespace
 from genmix.core.atomic import make_folder, sweep, write_text
 from genmix.core.optional import in_notebook
 from genmix.core.streams import streams_of_version
@@ -399,7 +402,15 @@ class _Execution:
 
         loop.report = report
         loop.restore()
-        with self.interrupts.handled(stop, self.options.hard_stop):
+        namespace(np.empty(0))  # import what telling needs now, not while replies are arriving
+
+        def stop_at_once() -> None:
+            for generator in self.parts.generators.values():
+                with suppress(Exception):  # it may be user code
+                    generator.kill()
+            self.options.hard_stop()
+
+        with self.interrupts.handled(stop, stop_at_once):
             await loop.run()
         return errors[0] if errors else None
 
