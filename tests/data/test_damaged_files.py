@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -60,7 +62,7 @@ def compressed_tensor(folder: Path) -> Path:
 
 def repeated_rows(folder: Path) -> Path:
     """A Parquet file whose dictionary contains one number."""
-    column = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4_000_000)), 1000)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(1_600_000)), 1000)
     pq.write_table(pa.table({"embedding": column}), folder / "x.parquet")
     return folder / "x.parquet"
 
@@ -145,6 +147,26 @@ def test_names_in_a_file_stay_on_one_line(tmp_path: Path) -> None:
 def test_statistics_of_any_shape_are_one_sentence(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", mu=np.zeros(2), sigma=np.eye(2), n=np.eye(30))
     refused(lambda: gx.read_features(tmp_path / "x.npz"), "the reference's n")
+
+
+def test_damaged_parquet_metadata_cannot_end_the_process(tmp_path: Path) -> None:
+    """Arrow aborts if Python reads some metadata of a damaged file; this must not happen to genmix."""
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "x.parquet")
+    code = """
+import pathlib, sys, genmix as gx
+path = pathlib.Path(sys.argv[1])
+content = path.read_bytes()
+size = int.from_bytes(content[-8:-4], "little")
+start = len(content) - 8 - size
+for i in range(start, start + 40):
+    path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1:])
+    try: gx.read_features(path)
+    except gx.InputError: pass
+print("done")
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "x.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr[-500:]
 
 
 # -- images ------------------------------------------------------------------------------------------
