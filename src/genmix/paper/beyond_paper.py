@@ -170,7 +170,9 @@ def safe_default(settings: Settings) -> ItemOutput:
         for name, objective in objectives_for(world).items():
             size = Size(ROUNDS, SAFE_REPEATS[name])
             size = option_size(settings) if settings.quick else size
-            found = compare_policies(settings, world, objective, SAFE | GREEDY, size, points=20)
+            found = compare_policies(
+                settings, world, objective, SAFE | GREEDY, size, warm_start=10, points=20
+            )
             comparisons.append(found)
             for t in (EARLY, None) if not settings.quick else (None,):
                 gains.append(paired_gain(found, name, "Mixture-UCB-V", "Mixture-Greedy", t))
