@@ -13,6 +13,7 @@ from genmix.comparison.statistics import (
     bands,
     cumulative,
     exponent,
+    holm,
     mean_interval,
     paired,
     settling_time,
@@ -168,3 +169,16 @@ def test_settled_means_from_then_on() -> None:
     assert settling_time(times, np.array([True, False, True, True])) == 5
     assert settling_time(times, np.array([True, True, True, True])) == 1
     assert math.isinf(settling_time(times, np.array([True, True, True, False])))
+
+
+def test_holm_adjusts_p_values_as_in_the_textbook() -> None:
+    """Holm (1979): 0.005·4, 0.01·3, 0.03·2, and 0.04 cannot be below the one before."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_holm_makes_a_false_claim_in_at_most_five_percent_of_tables() -> None:
+    rng = np.random.default_rng(0)
+    false = [min(holm(rng.uniform(size=20).tolist())) < 0.05 for _ in range(2000)]
+    assert np.mean(false) == pytest.approx(0.049, abs=0.02)
