@@ -35,7 +35,7 @@ def play(policy: gx.Policy | None, rounds: int = 300, **options: Any) -> gx.Sele
 
 
 def test_an_unlucky_warm_start_does_not_lock_an_arm_out() -> None:
-    """The ten samples of the unlucky arm add nothing to those of the other, so greedy never draws it again."""
+    """Ten samples of the unlucky arm add nothing to those of the other: greedy never draws it again."""
     greedy, default = play(gx.MixtureGreedy()), play(None)
     assert greedy.counts["unlucky"] == 10
     assert default.counts["unlucky"] > 150

@@ -194,7 +194,8 @@ class FrechetTally(MomentTally):
         rows = self.transform(batch.embeddings)
         distances: Vector = to_numpy(namespace(rows).sum(rows * rows, axis=1))
         held = namespace(rows).take(rows @ self.basis, self.held, axis=1)
-        return distances + loss.sample_plane(alpha, held)
+        plane: Vector = distances + loss.sample_plane(alpha, held)
+        return plane
 
     def covariance(self, arm: int) -> Array:
         """Return the 1/n covariance of an arm in the coordinates of the embedding."""

@@ -238,5 +238,6 @@ class LargestEigenvalueLoss(Loss):
 
 
 def _softmax(values: Vector) -> Vector:
-    shares = np.exp(values - values.max())
-    return shares / shares.sum()
+    shares: Vector = np.exp(values - values.max())
+    shares /= shares.sum()
+    return shares

@@ -306,7 +306,10 @@ class QualityVendiTally(CompositeTally):
     def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         plane = self.diversity.sample_plane(loss.terms[0][1], arms, alpha, batch)
         mean = float(self.quality.means(arms) @ alpha)
-        return plane if mean == 0 else plane + (1 - math.log(mean) - batch.quality / mean)
+        if mean == 0:
+            return plane
+        assert batch.quality is not None
+        return plane + (1 - math.log(mean) - batch.quality / mean)
 
     def loss(self, arms: Sequence[int]) -> Loss:
         return QualityVendiLoss(self.diversity.loss(arms), LogMeanLoss(self.quality.means(arms)))
