@@ -44,6 +44,13 @@ class Moments(_Quiet):
     covariance: Array
     n: int | None
 
+    def __post_init__(self) -> None:
+        is_count = self.n is None or isinstance(self.n, int)
+        if not is_count or tuple(self.covariance.shape) != 2 * tuple(self.mean.shape):
+            raise InputError(
+                "the moments of the reference do not fit together; compute them again."
+            )
+
     @property
     def dimension(self) -> int:
         return int(self.mean.shape[0])

@@ -14,7 +14,7 @@ import numpy as np
 from genmix.core import state
 from genmix.core.description import from_plain, graft, has_missing
 from genmix.core.streams import private_stream
-from genmix.core.text import describe_error
+from genmix.core.text import describe_error, quotable
 from genmix.errors import GenmixError, InputError
 from genmix.objectives import Objective
 
@@ -62,8 +62,10 @@ class Savable(ABC):
             _check_version(saved)
             _check_state(saved)
             return cls._from_valid_state(saved, objective)
-        except GenmixError:
-            raise
+        except GenmixError as error:
+            if len(str(error).splitlines()) == 1:
+                raise
+            raise _damaged(quotable(error, most=100)) from error  # it quotes an array
         except Exception as error:  # a damaged state can raise anything
             raise _damaged(describe_error(error)) from error
 
