@@ -9,6 +9,9 @@ STAMP := $(VENV)/.installed
 REAL := $(VENV)/.installed-real
 DOCS := $(VENV)/.installed-docs
 
+# Compiled files are kept, because the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 # One thread per process: two test workers or model servers on two cores would compete otherwise.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile

@@ -71,7 +71,7 @@ def test_gaps_that_nobody_reads_cost_nothing_and_reading_them_changes_nothing(
     expansions = counted(TraceLoss, "expand")
     runs, taken = [], []
     for reads in (False, True):
-        run, before = gx.Selector(list("abcd"), objective, seed=0), expansions[0]
+        run, before = gx.Selector(list("abcd"), objective, gx.MixtureGreedy()), expansions[0]
         for _ in range(600):
             (ticket,) = run.ask()
             run.tell(ticket, arms["abcd".index(ticket.arm)][run.counts[ticket.arm]])
@@ -386,7 +386,8 @@ def test_a_step_taken_on_trust_keeps_near_the_tolerance(seed: int) -> None:
         gx.FrechetDistance(rng.normal(size=(200, d))),
         gx.Vendi(kernel=gx.Gaussian()),
     ]
-    run = gx.Selector([str(i) for i in range(count)], kinds[seed % 3], seed=seed, warm_start=6)
+    arms, greedy = [str(i) for i in range(count)], gx.MixtureGreedy()
+    run = gx.Selector(arms, kinds[seed % 3], greedy, seed=seed, warm_start=6)
     for _ in range(150):
         (ticket,) = run.ask()
         arm = int(ticket.arm)

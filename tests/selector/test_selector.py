@@ -164,7 +164,7 @@ def test_a_ticket_says_with_what_weight_and_probability_it_was_drawn() -> None:
         selector.fail(first)
         run(selector, 30)
         for ticket in selector.ask(20):
-            assert ticket.weight == selector.weights[ticket.arm]
+            assert ticket.weight == selector.targets[ticket.arm]
             assert ticket.propensity == (ticket.weight if draw == "iid" else 1.0)
 
 
@@ -174,7 +174,7 @@ def test_a_selector_prints_where_it_stands() -> None:
     selector.ask(2)
     text = repr(selector)
     assert "\n" not in text
-    for part in ("Selector", "MixtureGreedy", "vendi", "3 arms", "12 samples"):
+    for part in ("Selector", "MixtureUCBV", "vendi", "3 arms", "12 samples"):
         assert part in text
 
 
@@ -257,7 +257,7 @@ def test_the_same_seed_gives_the_same_run(draw: str) -> None:
 
 
 def test_another_seed_gives_another_run() -> None:
-    assert run(vendi(seed=4), 80) != run(vendi(seed=5), 80)
+    assert run(vendi(seed=4, draw="iid"), 80) != run(vendi(seed=5, draw="iid"), 80)
 
 
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
@@ -1064,7 +1064,7 @@ def test_while_a_new_arm_warms_up_the_run_goes_on_with_the_weights_before() -> N
     for ticket in tickets:
         selector.fail(ticket) if ticket.arm == "late" else selector.tell(ticket, np.eye(6)[0])
     assert selector.failures["late"] == 4 + later.count("late")
-    assert np.isinf(selector.gap)
+    assert selector.gap < 1e-7  # that of the mixture before
 
 
 def test_samples_told_at_once_are_solved_for_once() -> None:

@@ -117,7 +117,7 @@ BAD_TERMS: list[tuple[str, str]] = [
     ("policy: qqqqqqq", f"unknown policy 'qqqqqqq'; use one of {listed(POLICIES, 'or')}."),
     (
         "policy: [uniform]",
-        "policy is a list; use a name such as mixture-greedy, or {mixture-greedy: {parameters}}.",
+        "policy is a list; use a name such as mixture-ucbv, or {mixture-ucbv: {parameters}}.",
     ),
     ("policy: {fixed: {}}", "fixed has no 'weights'; add it (weight of each arm, by label)."),
     (
@@ -176,7 +176,7 @@ def test_every_objective_kernel_and_policy_has_a_name() -> None:
     }  # fmt: skip
     assert set(KERNELS) == {"cosine", "gaussian", "polynomial"}
     assert set(POLICIES) == {
-        "mixture-greedy", "mixture-bonus", "mixture-ucb", "mixture-ogd", "one-arm-greedy", "epsilon-greedy",
+        "mixture-greedy", "mixture-bonus", "mixture-ucb", "mixture-ucbv", "mixture-ogd", "one-arm-greedy", "epsilon-greedy",
         "one-arm-ucb", "frechet-ucb", "one-arm-oracle", "mixture-oracle", "uniform", "fixed",
     }  # fmt: skip
 

@@ -88,7 +88,7 @@ def test_a_full_study_is_read(tmp_path: Path) -> None:
 def test_a_small_study_has_defaults(tmp_path: Path) -> None:
     study = read(tmp_path, SMALL)
     assert (study.name, study.seed, study.encoder, study.reference) == ("study", 0, None, None)
-    assert (study.policy.kind, study.warm_start, study.draw) == ("mixture-greedy", 10, "iid")
+    assert (study.policy.kind, study.warm_start, study.draw) == ("mixture-ucbv", 10, None)
     assert (study.resolve_growth, study.in_flight, study.stop_when) == (0.01, 1, None)
     retries = study.retries
     assert (retries.attempts, retries.first_wait, retries.longest_wait) == (5, 1.0, 60.0)

@@ -19,6 +19,9 @@ SIMILAR_SCORE = 0.01
 NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
 """Policies whose weights do not depend on the samples."""
 
+GREEDY = ("mixture-greedy", "mixture-ucbv")
+"""Policies whose weights minimize the loss of the samples."""
+
 
 @dataclass(frozen=True)
 class Convergence:
@@ -71,7 +74,7 @@ def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Con
 
 def _stale_weights(facts: Facts) -> str | None:
     """Return the reason if the weights are out of date and solving again would improve them."""
-    if facts.policy != "mixture-greedy" or facts.mixture is None or len(facts.terms) != 1:
+    if facts.policy not in GREEDY or facts.mixture is None or len(facts.terms) != 1:
         return None
     gain = improvement(facts.terms[0], facts.best_scores, facts.mixture.scores)
     if gain is None or gain <= SIMILAR_SCORE:

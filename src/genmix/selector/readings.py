@@ -74,6 +74,8 @@ class Readings:
         >>> gx.Selector(["a", "b"], gx.Vendi()).targets
         {'a': 0.5, 'b': 0.5}
         """
+        if self._learner.previous is not None:
+            return self.weights
         return self._learner.by_label(self._learner.targets)
 
     @property

@@ -372,7 +372,7 @@ class Selector(Readings, Savable):
             drawn = draw_tracking(arms, weights)
         else:
             drawn = draw_iid(weights, self._rng)
-        return self._issue(arms[drawn[0]], self.weights[arms[drawn[0]].label], drawn[1])
+        return self._issue(arms[drawn[0]], self.targets[arms[drawn[0]].label], drawn[1])
 
     def _issue(self, arm: ArmRecord, weight: float, propensity: float) -> Ticket:
         ticket = Ticket(self._next_id, arm.label, weight, propensity)
