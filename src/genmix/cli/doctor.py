@@ -159,7 +159,7 @@ def _finding(module: str, purpose: str, absent: State) -> Finding:
 def _version(module: str) -> str:
     try:
         return metadata.version(package_of(module))
-    except metadata.PackageNotFoundError:  # its package has another name; listing all takes long
+    except metadata.PackageNotFoundError:  # its package has another name; listing all is slow
         names = metadata.packages_distributions().get(module.split(".")[0])
         return metadata.version(names[0]) if names else "installed"
 

@@ -160,5 +160,5 @@ def one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Find the thread pools, which takes milliseconds; again only after something was imported."""
+    """Find the thread pools, which takes milliseconds; repeat it only after new imports."""
     return ThreadpoolController()

@@ -85,7 +85,7 @@ def paired(a: NDArray[np.float64], b: NDArray[np.float64]) -> Paired:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values: below 0.05, they bound the chance of any false claim by 5%."""
+    """Return Holm's adjusted p-values; if 0.05 is the limit, the chance of any false claim is at most 5%."""
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(len(order), 0, -1)
     adjusted = np.empty(len(order))

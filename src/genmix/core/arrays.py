@@ -81,7 +81,7 @@ def as_matrix(value: Any, what: str) -> Array:
 
 
 def check_spread(spread: float, what: str) -> None:
-    """Reject numbers that differ, but so little that their squared differences underflow."""
+    """Reject numbers that differ by so little that their squared differences underflow."""
     if 0 < spread < SMALLEST_SPREAD:
         raise InputError(
             f"{what} varies by only {spread:.1g}, and squares of such small numbers underflow; "

@@ -69,7 +69,9 @@ def checked_rows(rows: Iterable[Row], most: int, **checks: Check) -> list[Row]:
     """Return the rows, or raise JournalError if there are too many or a value is invalid."""
     found = list(rows)
     if len(found) > most:
-        raise JournalError(f"The journal has more than {most} rows where few are expected.")
+        raise JournalError(
+            f"The journal has more than {most} rows where few are expected; restore it from a backup."
+        )
     for row in found:
         for name, check in checks.items():
             checked(row[name], check, name)
@@ -79,7 +81,7 @@ def checked_rows(rows: Iterable[Row], most: int, **checks: Check) -> list[Row]:
 def checked_counts(counts: Mapping[Any, Any]) -> dict[str, int]:
     """Check the number of samples by arm."""
     if len(counts) > MAX_ARMS:
-        raise JournalError(f"The journal has more than {MAX_ARMS} arms.")
+        raise JournalError(f"The journal has more than {MAX_ARMS} arms; restore it from a backup.")
     return {
         checked(arm, is_text, "arm"): checked(n, is_count, "count") for arm, n in counts.items()
     }

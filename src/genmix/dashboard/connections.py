@@ -26,7 +26,7 @@ RESPONSE_SECONDS = 30.0
 
 SWEEP_INTERVAL = 1.0
 ACCEPTED_AT_ONCE = 16
-"""Connections accepted before those already accepted are counted and, if necessary, closed."""
+"""Connections accepted in a row before the open ones are counted and, if necessary, closed."""
 
 QUEUE_LENGTH = 1024
 """Connections that the operating system holds until the server accepts them."""
@@ -97,7 +97,7 @@ async def sweep(connections: set[Any]) -> None:
 
 
 def log_exhaustion_once(loop: asyncio.AbstractEventLoop) -> None:
-    """Report in one line, instead of many tracebacks, that no connection can be accepted."""
+    """Log one line instead of many tracebacks when no connection can be accepted."""
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -57,8 +57,8 @@ RETRY_SECONDS = 5.0
 """Seconds before retrying a journal that could not be read, even if it has not changed."""
 
 LIST_SECONDS, PAGE_SECONDS = 0.5, 8.0
-"""Time limits for reading a journal. The list starts with the first and quadruples it, up to the second, if
-it is too short; the page of a run waits longer."""
+"""Time limits for reading a journal. The list starts with the first limit and, if it is too short,
+quadruples it up to the second; the page of a run waits longer."""
 
 SLOW_RETRY = 10
 """A journal that could not be read in time is read again after this multiple of the time limit."""
@@ -130,7 +130,7 @@ class RunMonitor:
         Raises
         ------
         JournalError
-            If the journal cannot be read in time or contains invalid values. Nothing is kept of it.
+            If the journal cannot be read in time or contains invalid values. None of it is kept.
         """
         version = journal_version(self.folder)
         is_new = version != self._version and not self._is_slow

@@ -5,7 +5,7 @@ rebinding. If a token is set, a cookie or a header must prove that the client kn
 request that changes something must come from one of our own pages or contain the token in a header,
 because a cookie alone would allow cross-site request forgery.
 
-Whoever tries several wrong tokens has to wait. The cookie is random, so it cannot be guessed and is not
+A client that tries several wrong tokens has to wait. The cookie is random, so it cannot be guessed and is not
 affected: a page that is logged in keeps working while somebody else tries tokens.
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 SHORTEST_TOKEN = 16
-"""Minimum number of characters of a token that other machines can try to guess."""
+"""Minimum length of a token that other machines can try to guess."""
 
 
 def serve(
@@ -52,7 +52,7 @@ def _check_token(token: str | None, host: str) -> None:
     if len(token.strip()) < SHORTEST_TOKEN:
         raise InputError(
             f"Other machines can reach {host}, and the token has fewer than {SHORTEST_TOKEN} "
-            "characters; make a longer one, e.g. with `openssl rand -hex 16`."
+            "characters; choose a longer one, e.g. with `openssl rand -hex 16`."
         )
 
 

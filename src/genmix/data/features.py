@@ -35,7 +35,7 @@ SCANNED = 65536
 """Number of Parquet values to scan at a time."""
 
 MAX_NAMES = 300
-"""Maximum number of characters for the names in a file, in a message."""
+"""Maximum number of characters with which a message lists the names in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def _read_parquet(path: Path, key: str | None) -> Content:
 
 
 def _check_column(file: Any, column: str, on_disk: int, where: str) -> None:
-    """Check how many numbers the file says that a column contains."""
+    """Check the number of values that the file declares for a column."""
     paths = [file.schema.column(i).path for i in range(len(file.schema.names))]
     leaves = [i for i, path in enumerate(paths) if f"{path}.".startswith(f"{column}.")]
     # Arrow raises an error for damaged metadata here, but would end the process in column().

@@ -71,7 +71,7 @@ class OpenAISettings(EncoderSettings):
         return checked_url(value).rstrip("/")
 
     def time_limit(self, samples: int) -> float:
-        """Return the longest time that all requests, with their attempts and waits, can take."""
+        """Return the longest time that all requests can take, including retries and waits."""
         attempts = math.ceil(samples / self.batch) * (len(WAITS) + 1)
         return attempts * (self.timeout + LONGEST_WAIT)
 

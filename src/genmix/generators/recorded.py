@@ -154,7 +154,7 @@ class FeatureFile:
 def _map_rows(path: Path) -> Any:
     """Memory-map the rows of an ``.npy`` file and validate them in blocks."""
     if is_archive(path):
-        raise InputError(f"{path} is an .npz file; rename it, so that its name ends in .npz.")
+        raise InputError(f"{path} is an .npz file; rename it so that its name ends in .npz.")
     rows = read_array(path, mmap=True)
     if rows.ndim != 2 or not rows.size:
         as_matrix(rows, str(path))  # raises the error

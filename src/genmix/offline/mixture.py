@@ -85,7 +85,7 @@ class Mixture:
     def is_convex(self) -> bool:
         """Whether the loss is convex in the weights.
 
-        An unbiased kernel estimate from few samples need not be. The weights are then a local minimum of the
+        An unbiased loss from few samples may fail to be convex. The weights are then a local minimum of the
         loss itself, never worse than a single arm, and ``gap`` bounds the distance to the global minimum.
         """
         return self.function.concave_part is None

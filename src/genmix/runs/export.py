@@ -98,7 +98,7 @@ def export(
     if to not in ("parquet", "jsonl", "hf"):
         raise InputError(f"{to!r} is not an export format; use parquet, jsonl or hf.")
     if to != "jsonl":
-        _parquet()  # find out before any work that it is missing
+        _parquet()  # fail before any work if it is missing
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
     with JournalReader.open(folder) as journal:

@@ -6,7 +6,7 @@ transaction writes anyway: new tickets and samples contain it, and all other wri
 Columns that are written after the rest of their row are hashed separately, so that no row is hashed twice.
 
 It detects damage, not forgery: anybody who can edit the journal can also compute it. If a run is killed,
-a sample that was written last, after every other row, can vanish without being missed.
+a sample that was written last, after every other row, can vanish unnoticed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PARTS = (META, TICKETS, OUTCOMES, SAMPLES, EMBEDDINGS, FAILURES, EVENTS, TIMELIN
 
 def row_hash(part: Part, row: tuple[Any, ...]) -> int:
     """Return the hash of one row, which must have the values and types that SQLite returns."""
-    # Version 2 of this encoding is documented and will not change. Different rows differ in it.
+    # Version 2 of this encoding is documented and will not change. Different rows have different encodings.
     encoded = marshal.dumps((part.name, *row), 2)
     return int.from_bytes(blake2b(encoded, digest_size=HASH_BYTES).digest(), "big")
 
@@ -299,4 +299,4 @@ VALID: dict[str, Callable[[Any], bool]] = {
     "value": _is_json,
     "embedding": lambda value: isinstance(value, bytes),
 }
-"""How to tell whether a value can have been written by genmix, by column; NULL is checked by SQLite."""
+"""Checks, by column, of whether genmix could have written a value; SQLite checks NULL."""

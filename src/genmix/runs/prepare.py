@@ -77,7 +77,7 @@ class Parts:
 
 
 def check_packages(study: Study) -> None:
-    """Raise an InputError that names all packages that the arms and the encoder need but are missing."""
+    """Raise an InputError that names all missing packages that the arms and the encoder need."""
     parts = [*study.arms.values(), *([] if study.encoder is None else [study.encoder])]
     needed = dict.fromkeys(module for part in parts for module in getattr(part, "needs", ()))
     missing = [module for module in needed if not is_installed(module)]

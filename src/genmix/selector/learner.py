@@ -80,7 +80,7 @@ class Learner:
         self.previous_weights: dict[str, float] = {}
         """The weights before an arm was added, kept until that arm's warm start is complete."""
         self.previous: PreviousSolution | None = None
-        """What can be read of the last solution while a new arm has its warm start."""
+        """What remains readable of the last solution during the warm start of a new arm."""
         self.solved_at = 0
         self.spread: dict[str, tuple[int, float]] = {}
         """Number and sum of squares of the measured deviations of each arm's samples from their mean."""

@@ -50,8 +50,8 @@ class Readings:
     def weights(self) -> dict[str, float]:
         """The policy's weights; uniform until the warm start is complete.
 
-        While an arm that was added later has its warm start, these are the previous weights, and its own
-        weight is 0.
+        During the warm start of an arm that was added later, these are the previous weights, and the weight
+        of that arm is 0.
 
         Examples
         --------
@@ -83,8 +83,8 @@ class Readings:
         """The policy's estimate of the best mixture.
 
         For most policies this equals :attr:`weights`. ``MixtureOGD`` puts all its weight on
-        the next arm to draw; its mixture consists of the running shares of the arms. While an arm that was
-        added later has its warm start, this is the previous mixture, and the weight of that arm is 0.
+        the next arm to draw; its mixture consists of the running shares of the arms. During the warm
+        start of an arm that was added later, this is the previous mixture, and the weight of that arm is 0.
 
         Examples
         --------

@@ -31,7 +31,7 @@ class Selector(Readings, Savable):
 
     At each re-solve, the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
     the samples reported so far. Arms are drawn according to these weights plus a little exploration, so that
-    an unlucky warm start does not exclude an arm forever; other policies decide differently.
+    an unlucky warm start does not exclude an arm forever. Other policies draw differently.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Selector(Readings, Savable):
         ``numpy.random.default_rng(seed)``; a generator is used as it is.
     draw : {"iid", "tracking"}, optional
         ``"iid"`` draws arms at random according to the weights. ``"tracking"`` picks the arm whose count
-        lags furthest behind its weight, which removes the sampling noise. By default, what the policy
-        prefers: tracking for ``MixtureUCBV``, iid for all others.
+        lags furthest behind its weight, which removes the sampling noise. By default, the policy
+        decides: tracking for ``MixtureUCBV``, iid for all others.
     resolve_growth : float, default 0.01
         Re-solve when the number of samples has grown by this fraction since the last solve. With 0, every
         sample triggers a solve, as in the paper.
@@ -280,7 +280,7 @@ class Selector(Readings, Savable):
     def add_arm(self, label: str) -> None:
         """Add a new arm, or reactivate a retired arm with the samples it already has.
 
-        A new arm starts with its warm start. Until that is complete, other draws use the previous weights,
+        A new arm begins with a warm start. Until that is complete, other draws use the previous weights,
         and :attr:`mixture`, :attr:`score` and :attr:`gap` stay those of the last solve; its weight is 0.
 
         Parameters

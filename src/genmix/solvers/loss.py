@@ -83,7 +83,7 @@ class Loss(ABC):
     smooth: bool = True
     """Whether the loss is differentiable; if not, ``smoothing > 0`` selects a smooth approximation."""
     concave_part: Matrix | None = None
-    """A positive semidefinite N if the reported loss is not convex but ``L(α) − αᵀNα``, with L this loss."""
+    """A positive semidefinite N if the reported loss is the nonconvex ``L(α) − αᵀNα``; L is this loss."""
     hessian_reuse_ratio: float = 0.0
     """Reuse a Hessian (with a quasi-Newton update) if its step left at most this fraction of the gap.
 
@@ -129,7 +129,7 @@ class Loss(ABC):
 
 
 def concave(part: Matrix, alpha: Vector) -> float:
-    """Return ``αᵀNα``, what a loss that is not convex lies below its convex part."""
+    """Return ``αᵀNα``, the amount by which a nonconvex loss lies below its convex part."""
     return float(alpha @ part @ alpha)
 
 

@@ -26,13 +26,13 @@ MIN_DECREASE = 1e-10
 """Decrease, relative to the magnitude of the loss, below which the procedure stops."""
 
 VERTICES = 4
-"""Number of vertices, the best ones, from which the procedure starts."""
+"""Number of vertices (the best ones) from which the procedure starts."""
 
 Minimize = Callable[[Loss], Solution]
 
 
 def solve_reported(loss: Loss, solver: Solver, start: Vector) -> Solution:
-    """Minimize the reported loss; if it is convex, this is one call of the solver.
+    """Minimize the reported loss; if it is convex, this is one call to the solver.
 
     Otherwise the solution is a local minimum that is never worse than a single arm, and its gap bounds the
     distance to the global minimum. The best starting points are improved with the convex–concave procedure
