@@ -77,7 +77,7 @@ def check_archive(path: Path) -> None:
 
 def _check_member(info: ZipInfo, where: str) -> None:
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & ENCRYPTED:
-        raise InputError(f"{where} is compressed or encrypted in an unknown way; write it again.")
+        raise InputError(f"{where} uses unsupported compression or encryption; write it again.")
 
 
 def is_archive(path: Path) -> bool:

@@ -41,7 +41,7 @@ class RunList:
         return sorted(filter(None, found), key=lambda e: e.get("started") or 0.0, reverse=True)
 
     def _start(self, names: list[str]) -> dict[str, Future[Entry | None]]:
-        """Start to read every run that is not being read for another request."""
+        """Start reading every run that is not already being read for another request."""
         with self._lock:
             known = set(names)
             self._latest = {name: e for name, e in self._latest.items() if name in known}
@@ -60,7 +60,7 @@ class RunList:
         return None if run is None else list_entry(name, run, self._actions)
 
     def _entry(self, name: str, future: Future[Entry | None]) -> Entry | None:
-        """Return the entry if it has been read, otherwise the one before or a placeholder."""
+        """Return the entry if it has been read, otherwise the previous one or a placeholder."""
         if not future.done():
             waiting = unreadable_entry(name, "The journal is being read.", status="reading")
             return self._latest.get(name) or waiting

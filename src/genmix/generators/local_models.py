@@ -215,7 +215,7 @@ class LocalGenerator(Generator, Generic[T]):
         return self.settings.price
 
     def may_be_charged(self, request: Request) -> bool:
-        return False  # it is computed here, and nobody sends a bill
+        return False  # it is computed locally, so nobody sends a bill
 
     async def close(self) -> None:
         shared, self._shared = self._shared, None

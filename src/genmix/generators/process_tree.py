@@ -19,7 +19,7 @@ MARK = "GENMIX_COMMAND"
 
 PROC = Path("/proc")
 ROUNDS = 10
-"""How often to search for processes that were started while their parents were being signaled."""
+"""Maximum number of searches for processes that were started while their parents were being signaled."""
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 

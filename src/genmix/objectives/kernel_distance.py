@@ -35,10 +35,10 @@ class KernelDistance(Objective):
     kernel : Kernel or callable, default Gaussian()
         A kernel on embeddings, e.g. ``Polynomial()`` for KID.
     unbiased : bool, default False
-        Exclude pairs of a sample with itself. With few samples, the loss may then not be convex: K is
-        replaced with the nearest positive semidefinite matrix in a first solve, and the result is improved
-        on the unbiased loss, so that it is never worse than a single arm. By default, K is a V-statistic,
-        as in the paper.
+        Exclude pairs of a sample with itself. With few samples, the loss may then fail to be convex. In that
+        case, a first solve replaces K with the nearest positive semidefinite matrix, and the result is
+        improved on the unbiased loss, so that it is never worse than a single arm. By default, K is a
+        V-statistic, as in the paper.
     block_mb : float, default 32.0
         Memory for one block of an exact kernel's values, in MiB.
 

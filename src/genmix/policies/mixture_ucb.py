@@ -68,7 +68,7 @@ class MixtureUCB(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MixtureUCBV(Policy):
-    """Mixture-UCB with a bonus of the size of the measured error; the default policy.
+    """Mixture-UCB with a bonus the size of the measured error; the default policy.
 
     The mixture is that of Mixture-Greedy, ``argmin L̂(α)``. Arms are drawn from the optimistic weights
     ``argmin L̂(α) − Σ_i α_i (errors · s_i sqrt(log(t / n_i) / n_i) + bias · b / n_i)``, where ``s_i`` is the

@@ -272,7 +272,7 @@ def explained_opening(path: Path) -> Iterator[None]:
 def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> JournalError:
     if _code(error) == sqlite3.SQLITE_INTERRUPT:
         return SlowJournalError(
-            f"reading {path} takes too long; it is very large or corrupt, or the disk is slow."
+            f"reading {path} takes too long; check whether it is corrupt, very large or on a slow disk."
         )
     if _code(error) in CORRUPT:
         return corrupt(path, _corrupt_page(connection) or error)
