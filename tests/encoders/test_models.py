@@ -220,6 +220,7 @@ def loads_what_is_here_and_explains_the_rest(said: list[str]) -> None:
     assert "the Hub cannot be reached" in one_sentence(InputError(said[5]))
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("hub", ["unreachable", "offline"])
 def test_without_the_hub_what_is_here_loads_and_the_rest_is_said_in_a_sentence(
     said: dict[str, list[str]], hub: str
@@ -233,6 +234,7 @@ def test_the_environment_says_that_there_is_no_hub(home: Path) -> None:
         loads_what_is_here_and_explains_the_rest(loader.load())
 
 
+@pytest.mark.drill
 def test_a_model_that_the_hub_does_not_have(said: dict[str, list[str]]) -> None:
     assert said["empty"][1] == "loaded"
     assert "the Hub has no model" in one_sentence(InputError(said["empty"][5]))

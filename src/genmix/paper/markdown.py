@@ -70,7 +70,7 @@ def settings_line(found: Comparison) -> str:
     options, world = found.plan.options, found.plan.world
     growth = options.resolve_growth
     solved = f"at {100 * growth:g}% growth" if growth else "in every round"
-    drawn = "" if options.draw == "iid" else f", drawn by {options.draw}"
+    drawn = "" if options.draw in (None, "iid") else f", drawn by {options.draw}"
     return (
         f"{found.repeats} paired repeats, T = {options.rounds}, warm start {options.warm_start}, "
         f"re-solved {solved}{drawn}; {found.objective!r}; encoder {world.encoder or 'unknown'}, "
