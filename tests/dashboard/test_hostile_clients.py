@@ -155,6 +155,27 @@ def test_an_answer_in_progress_is_not_late(runs: Path, monkeypatch: pytest.Monke
         assert get(url).status_code == 200
 
 
+def test_a_connection_waits_only_since_its_last_response(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a client that polls on one connection is disconnected, and first when there are many."""
+    made: list[connections.LimitedProtocol] = []
+    connect_one = connections.LimitedProtocol.connection_made
+
+    def record(self: connections.LimitedProtocol, transport: Any) -> None:
+        connect_one(self, transport)
+        made.append(self)
+
+    monkeypatch.setattr(connections, "SWEEP_INTERVAL", 600.0)
+    monkeypatch.setattr(connections.LimitedProtocol, "connection_made", record)
+    with serving(runs) as url, httpx.Client(verify=False) as client:
+        for _ in range(3):
+            before = time.monotonic()
+            assert client.get(url).status_code == 200
+            wait_until(lambda before=before: made[0].waiting_since > before)
+    assert len(made) == 1
+
+
 def test_the_limit_follows_the_limit_on_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = connections.MAX_CONNECTIONS + 2 * connections.RESERVED_FILES
     infinity, changed = resource.RLIM_INFINITY, []

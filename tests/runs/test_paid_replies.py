@@ -122,8 +122,8 @@ def test_replies_of_a_program_are_journaled_before_the_slowest_arrives(folder: P
 def test_replies_that_arrive_while_a_run_is_stopped_at_once_are_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def stopped(self: Inbox[Any], seconds: float) -> list[Any]:
-        while self._events.qsize() < 4:
+    async def stopped(self: Inbox[Any], seconds: float) -> None:
+        while len(self._events) < 4:
             await asyncio.sleep(0.01)
         raise asyncio.CancelledError
 

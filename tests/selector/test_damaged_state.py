@@ -293,3 +293,12 @@ def test_the_digest_covers_names_types_and_shapes(tmp_path: Path) -> None:
         (tmp_path / "other.npz").write_bytes(stream.getvalue())
         with pytest.raises(gx.InputError, match="has changed"):
             state.load(tmp_path / "other.npz")
+
+
+def test_the_limit_is_for_all_arrays_of_a_file_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENMIX_MAX_BYTES", "1000000")
+    bomb = tmp_path / "bomb.npz"
+    np.savez_compressed(bomb, **{f"a{k}": np.zeros(100_000) for k in range(20)})
+    refused(bomb, "GENMIX_MAX_BYTES")

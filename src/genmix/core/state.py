@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.atomic import draft_of
-from genmix.core.numpy_files import NumpyArchive
+from genmix.core.numpy_files import NumpyArchive, check_archive, is_archive
 from genmix.errors import InputError
 
 ARRAY = "__array__"
@@ -45,6 +45,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not Path(path).exists():
         raise InputError(f"there is no file {path}; pass a file that save() wrote.")
+    if Path(path).is_file() and is_archive(Path(path)):
+        check_archive(Path(path))
     try:
         with NumpyArchive(Path(path)) as content:
             arrays = {name: content[name] for name in content}

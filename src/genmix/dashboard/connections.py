@@ -69,6 +69,10 @@ class LimitedProtocol(H11Protocol):
         self.connections.discard(self)
         self.transport.abort()
 
+    def on_response_complete(self) -> None:
+        self.waiting_since = time.monotonic()  # for the next request
+        super().on_response_complete()
+
     def resume_writing(self) -> None:
         self.blocked_since = None  # the client is reading
         super().resume_writing()

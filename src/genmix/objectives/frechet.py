@@ -189,11 +189,11 @@ class FrechetTally(MomentTally):
     def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
         if (
             self.keeps_rows or not self.turned
-        ):  # not turned: some coordinates are constant, which is rare
+        ):  # not turned: a coordinate is constant, which is rare
             return Tally.sample_plane(self, loss, arms, alpha, batch)
         rows = self.transform(batch.embeddings)
         distances: Vector = to_numpy(namespace(rows).sum(rows * rows, axis=1))
-        held = namespace(rows).take(rows @ self.basis, self.held, axis=1)
+        held = namespace(rows).take(rows @ self.basis, self.held, axis=1) / self.unit
         plane: Vector = distances + loss.sample_plane(alpha, held)
         return plane
 

@@ -75,7 +75,7 @@ class Situation:
     def solve(self, loss: Loss) -> Solution:
         """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
         if loss.concave_part is not None:
-            return solve_reported(loss, self.solver, self.start)
+            return solve_reported(loss, self.solver, self.start, thorough=False)
         known = () if self.curvature is None else (self.curvature,)
         if isinstance(self.solver, WarmSolver):
             return self.solver.resolve(loss, self.start, *known)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,10 +94,9 @@ class ArmState:
                 raise _wrong_position(position, outcome)
             deliver(Reply(self, waiting.pop(position), outcome, started_at))
 
-        error = await self._receive(requests, answer)
-        extra = None
-        if not waiting and _is_cost(error.cost):
-            extra = Reply(self, entries[-1], sanitized(error), started_at)
+        error, extra = sanitized(await self._receive(requests, answer)), None
+        if not waiting and error.cost is not None:
+            extra = Reply(self, entries[-1], error, started_at)
         for number, position in enumerate(list(waiting)):
             answer(position, self._error_for(requests[position], error, is_first=number == 0))
         deliver(FinishedCall(self, extra))
@@ -122,7 +121,7 @@ class ArmState:
                 raise  # the run is being stopped
             return GenerationError("the generator canceled its own call.")
         except (Exception, SystemExit) as raised:  # a generator may be user code
-            return GenerationError(f"{type(raised).__name__}: {raised}")
+            return GenerationError(f"{type(raised).__name__}: {_message(raised)}")
 
     def _error_for(
         self, request: Request, error: GenerationError, is_first: bool
@@ -132,8 +131,9 @@ class ArmState:
         if not is_first:
             found.cost = found.input_tokens = found.output_tokens = None
         if found.may_be_charged:
-            is_sent = getattr(self.generator, "may_be_charged", lambda request: True)
-            found.may_be_charged = is_sent(request)
+            with suppress(Exception):  # the hook may be user code; if it fails, the request counts
+                is_sent = getattr(self.generator, "may_be_charged", lambda request: True)
+                found.may_be_charged = bool(is_sent(request))
         return found
 
     async def _stream(self, requests: Sequence[Request]) -> Outcomes:
@@ -215,15 +215,24 @@ def _problem(sample: Sample) -> str | None:
 def sanitized(error: GenerationError) -> GenerationError:
     """Copy an error with a printable one-line message and numbers that can be summed."""
     kind = InvalidSampleError if isinstance(error, InvalidSampleError) else GenerationError
+    # A subclass of a user may have skipped __init__.
+    retry_after, cost = getattr(error, "retry_after", None), getattr(error, "cost", None)
     return kind(
-        quotable(error, most=MAX_MESSAGE),
-        retryable=error.retryable,
-        retry_after=float(error.retry_after) if _is_cost(error.retry_after) else None,  # type: ignore[arg-type]
-        cost=error.cost if _is_cost(error.cost) else None,
-        input_tokens=_token_count(error.input_tokens),
-        output_tokens=_token_count(error.output_tokens),
-        may_be_charged=bool(error.may_be_charged),
+        quotable(_message(error), most=MAX_MESSAGE),
+        retryable=bool(getattr(error, "retryable", True)),
+        retry_after=float(retry_after) if _is_cost(retry_after) else None,  # type: ignore[arg-type]
+        cost=cost if _is_cost(cost) else None,
+        input_tokens=_token_count(getattr(error, "input_tokens", None)),
+        output_tokens=_token_count(getattr(error, "output_tokens", None)),
+        may_be_charged=bool(getattr(error, "may_be_charged", False)),
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__} (its message cannot be read)"
 
 
 def _storable(text: str | None) -> str | None:
@@ -240,4 +249,6 @@ def _is_cost(value: Any) -> bool:
 
 
 def _token_count(value: Any) -> int | None:
-    return value if isinstance(value, int) and 0 <= value <= MAX_TOKENS else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return int(value) if 0 <= value <= MAX_TOKENS else None

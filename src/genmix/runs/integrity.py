@@ -144,10 +144,8 @@ def check_run(folder: Path) -> RunCheck:
 
     problems: list[str] = []
     try:
-        with JournalReader.open(folder) as journal, journal.snapshot():
-            state: Any = "verified" if verify(journal) else "unverified"
-            rows = row_counts(journal)
-            try:
+        with JournalReader.open(folder) as journal:
+            try:  # first, because a run that is still active may replace the file later
                 selector: Any = "missing" if read_snapshot(journal) is None else "valid"
             except StorageError as error:
                 selector = "damaged"
@@ -155,6 +153,9 @@ def check_run(folder: Path) -> RunCheck:
                     f"{folder / SNAPSHOT} cannot be used ({str(error).rstrip('.')}), but the journal "
                     f"suffices; `genmix resume {folder}` writes the file again."
                 )
+            with journal.snapshot():
+                state: Any = "verified" if verify(journal) else "unverified"
+                rows = row_counts(journal)
     except JournalError as error:
         return RunCheck(str(folder), "corrupt", "unchecked", {}, [str(error)])
     return RunCheck(str(folder), state, selector, rows, problems)

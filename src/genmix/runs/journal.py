@@ -132,12 +132,14 @@ class Journal(JournalReader):
             if seal:
                 self._seal()
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise write_error(self.path, error) from error
+        except BaseException as error:
+            self._checksum = Checksum(*before)  # SQLite may have rolled back by itself
+            if isinstance(error, sqlite3.Error):
+                raise write_error(self.path, error) from error
+            raise
         finally:
             if self._db.in_transaction:
                 self._db.rollback()
-                self._checksum = Checksum(*before)
 
     def _seal(self) -> None:
         if self._elapsed is not None:
@@ -182,7 +184,7 @@ class Journal(JournalReader):
         now = time.time()
         with self.transaction(seal=False):
             for step, e in enumerate(entries, first_step):
-                numbers = (e.place, e.seed, float(e.weight), float(e.propensity), int(e.probe))
+                numbers = (e.place, e.seed, _real(e.weight), _real(e.propensity), int(e.probe))
                 self._insert(TICKETS, (e.id, e.arm, *numbers, step, now))
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
@@ -205,8 +207,9 @@ class Journal(JournalReader):
                 self._insert(SAMPLES, row)
                 return
             blob, dtype = _encoded(sample.vector)
-            self._vectors[ticket] = self._checksum.add(EMBEDDINGS, (ticket, blob, dtype))
+            added = self._checksum.add(EMBEDDINGS, (ticket, blob, dtype))
             self._insert(SAMPLES, row, embedding=blob, dtype=dtype)
+        self._vectors[ticket] = added
 
     def _insert(self, part: Part, row: tuple[Any, ...], **more: Any) -> None:
         """Insert a row with the checksum that includes it."""

@@ -107,8 +107,8 @@ class Loop:
                 self._start_calls()
                 self.report()
                 if self._has_work():
-                    events = await self._inbox.wait(self._pause())
-                    for event in sorted(events, key=lambda event: not isinstance(event, Reply)):
+                    await self._inbox.wait(self._pause())
+                    while (event := self._inbox.take(Reply)) is not None:
                         self._handle(event)  # replies first: they are paid for
                 elif self.reason is None and self.embedding.rejected:
                     self._fail_rejected()  # no other sample will show whether the encoder works
@@ -122,9 +122,9 @@ class Loop:
         finally:
             await self._inbox.cancel()
             with suppress(StorageError):
-                for event in self._inbox.take_all():
-                    if isinstance(event, Reply):  # it arrived while the run was being stopped
-                        self._record(event)
+                while (event := self._inbox.take()) is not None:  # it arrived during the stop
+                    if isinstance(reply := getattr(event, "extra", event), Reply):
+                        self._record(reply)
 
     def stop(self, reason: str) -> None:
         """Stop asking for samples; those in flight are still told, unless the encoder takes too long."""

@@ -273,7 +273,8 @@ class Session:
         return True
 
     def _discard_snapshot(self, problem: str) -> None:
-        self._snapshot.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._snapshot.unlink()
         self._note(
             f"{self._snapshot} cannot be used ({problem.rstrip('.')}); the state of the selector was "
             "computed from the journal instead"

@@ -42,16 +42,20 @@ def measured(
     spread: Spread, samples: Sequence[PendingSample], situation: Situation, alpha: Vector
 ) -> dict[str, tuple[int, float]]:
     """Return the spread after measuring new samples at the weights ``alpha``."""
-    updated, gradient = dict(spread), None
-    for k, (label, index) in enumerate(zip(situation.arms, situation.indices, strict=True)):
-        n, total = spread.get(label, (0, 0.0))
-        own = [sample for sample in samples if sample.arm == index][: MOST_MEASURED - n]
-        if not own:
-            continue
-        if gradient is None:
-            gradient = situation.loss.expand(alpha, FINAL_SMOOTHING).gradient
-        plane = situation.tally.sample_plane(
-            situation.loss, situation.indices, alpha, to_batch(own)
-        )
-        updated[label] = (n + len(own), total + float(np.sum((plane - gradient[k]) ** 2)))
+    groups: list[list[PendingSample]] = []
+    for label, index in zip(situation.arms, situation.indices, strict=True):
+        most = MOST_MEASURED - spread.get(label, (0, 0.0))[0]
+        groups.append([sample for sample in samples if sample.arm == index][:most])
+    batch = [sample for group in groups for sample in group]
+    if not batch:
+        return dict(spread)
+    loss, updated = situation.loss, dict(spread)
+    gradient = loss.expand(alpha, FINAL_SMOOTHING).gradient
+    plane = situation.tally.sample_plane(loss, situation.indices, alpha, to_batch(batch))
+    deviations = plane - np.repeat(gradient, [len(group) for group in groups])
+    ends = np.cumsum([len(group) for group in groups])
+    for label, own in zip(situation.arms, np.split(deviations, ends[:-1]), strict=True):
+        if len(own):
+            n, total = spread.get(label, (0, 0.0))
+            updated[label] = (n + len(own), total + float(np.sum(own**2)))
     return updated

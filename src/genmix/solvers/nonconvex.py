@@ -17,7 +17,7 @@ import numpy as np
 from genmix.core.arrays import Vector
 from genmix.solvers.loss import EPS, LinearLoss, Loss, Matrix, SumLoss, concave
 from genmix.solvers.simplex import uniform, vertex
-from genmix.solvers.solve import Solution, Solver, WarmSolver, certify
+from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver, certify
 
 MAX_STEPS = 50
 """Maximum number of steps of the convex–concave procedure from one starting point."""
@@ -31,12 +31,13 @@ VERTICES = 4
 Minimize = Callable[[Loss], Solution]
 
 
-def solve_reported(loss: Loss, solver: Solver, start: Vector) -> Solution:
+def solve_reported(loss: Loss, solver: Solver, start: Vector, thorough: bool = True) -> Solution:
     """Minimize the reported loss; if it is convex, this is one call to the solver.
 
     Otherwise the solution is a local minimum that is never worse than a single arm, and its gap bounds the
     distance to the global minimum. The best starting points are improved with the convex–concave procedure
-    only by a :class:`WarmSolver`, because other solvers can be slow.
+    only by a :class:`WarmSolver`, because other solvers can be slow. If not ``thorough``, as for solving
+    again after a small change, it starts only from ``start`` and from the best arm, and the gap is unknown.
     """
     part = loss.concave_part
     if part is None:
@@ -45,6 +46,8 @@ def solve_reported(loss: Loss, solver: Solver, start: Vector) -> Solution:
     def minimize(convex: Loss) -> Solution:
         return solver.solve(convex, start)
 
+    if not thorough and isinstance(solver, WarmSolver):
+        return _solve_again(loss, part, start, minimize)
     below = minimize(_tilted(loss, -np.diag(part)))
     found = minimize(_tilted(loss, np.zeros(loss.size)))
     order = np.argsort(loss.singles(), kind="stable")[:VERTICES]
@@ -55,6 +58,13 @@ def solve_reported(loss: Loss, solver: Solver, start: Vector) -> Solution:
     best = int(np.argmin(values))
     gap = _gap(loss, part, points[best], below)
     return Solution(points[best], values[best], gap, found.iterations + below.iterations)
+
+
+def _solve_again(loss: Loss, part: Matrix, start: Vector, minimize: Minimize) -> Solution:
+    best = vertex(loss.size, int(np.argmin(loss.singles())))
+    points = [best, *(_descend(loss, part, point, minimize) for point in (start, best))]
+    values = [loss.reported(point) for point in points]
+    return Solution(points[int(np.argmin(values))], min(values), UNKNOWN_GAP, 1)
 
 
 def certify_reported(loss: Loss, alpha: Vector, solver: Solver) -> Solution:
