@@ -134,7 +134,7 @@ def test_a_header_that_contradicts_the_file(name: str, place: str, tmp_path: Pat
 def test_an_unusual_compression_is_refused(tmp_path: Path) -> None:
     """Only the compression that numpy writes can be read in pieces of known size."""
     path = zip_file(tmp_path / "x.npz", zipfile.ZIP_LZMA, reps=array_file("(1, 1)", b"1"))
-    refused(lambda: gx.read_features(path), "compressed or encrypted")
+    refused(lambda: gx.read_features(path), "compression or encryption")
 
 
 def test_names_in_a_file_stay_on_one_line(tmp_path: Path) -> None:

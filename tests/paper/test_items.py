@@ -62,6 +62,11 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def two_objectives(world: World) -> dict[str, gx.Objective]:
+    """FD and KD on the world with a reference, RKE and Vendi on the one without."""
+    return dict(list(comparisons.objectives_for(world).items())[:2])
+
+
 @pytest.fixture(scope="module", autouse=True)
 def least(worlds: Path) -> Iterator[None]:
     """The smallest sizes at which every part of an item is still made."""
@@ -75,6 +80,7 @@ def least(worlds: Path) -> Iterator[None]:
         (beyond_paper, "QUICK_REPEATS", 2),
         (beyond_paper, "PRICES", (0.0, 1.0)),
         (beyond_paper, "all_worlds", lambda settings: two_worlds),
+        (beyond_paper, "objectives_for", two_objectives),
         (fidelity, "QUICK_WEIGHTS", (0.0, 4.0)),
         (ablations, "FREQUENCIES", (8, 16)),
         (solver_ablation, "STEPS", (1, 4, 16)),
@@ -138,6 +144,7 @@ def test_items_share_their_trials(
     worlds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparisons, "RECORDED", ("fashion",))
+    monkeypatch.setattr(beyond_paper, "objectives_for", comparisons.objectives_for)
     settings = Settings(quick=True, worlds=worlds, out=tmp_path)
     ITEMS["fig-rke-kid"].make(settings)
     count = len(list((tmp_path / "runs").iterdir()))

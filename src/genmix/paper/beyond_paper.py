@@ -159,7 +159,7 @@ BONUS = {"bonus, tracking": Variant(gx.MixtureBonus(0.3), draw="tracking")}
 
 
 SAFE = {"Mixture-UCB-V": Variant(gx.MixtureUCBV())}
-SAFE_REPEATS = {"KD": 200, "RKE": 200, "FD": 60, "Vendi": 60}
+SAFE_REPEATS = {"KD": 200, "RKE": 200, "FD": 20, "Vendi": 20}
 """Repeats of the comparison of the defaults; FD and Vendi take several times as long."""
 
 
