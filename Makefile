@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-real test-release fuzz \
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-long test-real test-release fuzz \
 	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
@@ -39,10 +39,13 @@ paper-quick: setup ## Make small versions of all of them (minutes)
 	$(RUN) genmix paper --all --quick --out build/paper-quick
 
 test: setup ## Run the tests; in CI also measure coverage
-	$(PYTEST) -m "not drill and not real and not browser and not release" $(if $(CI),--cov)
+	$(PYTEST) -m "not drill and not long and not real and not browser and not release" $(if $(CI),--cov)
 
-test-drills: setup ## Run the long checks
+test-drills: setup ## Run the longer checks
 	$(PYTEST) -m drill -rP
+
+test-long: setup ## Run the checks with thousands of cases (about 40 minutes)
+	$(PYTEST) -m long -rP
 
 fuzz: setup ## Read more than 100,000 damaged files, studies, states and journals (about 15 minutes)
 	$(ONE_THREAD) $(RUN) tests.fuzz

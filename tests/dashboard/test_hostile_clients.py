@@ -410,7 +410,7 @@ def attack(url: str, silent: int, streams: int) -> Iterator[Callable[[], int]]:
             thread.join()
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_the_page_answers_during_an_attack(runs: Path, tmp_path: Path) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4096:
         pytest.skip("this machine allows too few open files for the attack")

@@ -289,7 +289,7 @@ def test_a_run_becomes_readable_again(
     assert json.dumps(entry, allow_nan=False)
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_two_hundred_hostile_journals_do_not_affect_good_runs(
     template: Path, tmp_path: Path
 ) -> None:

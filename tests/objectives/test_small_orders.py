@@ -86,7 +86,7 @@ def test_eigenvalues_below_rounding_level_are_part_of_the_gap() -> None:
     assert mix.leave_one_out["y"] > mix.gap
 
 
-@pytest.mark.parametrize("seeds", [(9, 11), pytest.param(range(100, 220), marks=pytest.mark.drill)])
+@pytest.mark.parametrize("seeds", [(9, 11), pytest.param(range(100, 220), marks=pytest.mark.long)])
 def test_the_gap_of_small_orders_holds_in_random_worlds(seeds: Any) -> None:
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ def test_the_gap_of_small_orders_holds_in_random_worlds(seeds: Any) -> None:
         assert excess(mix, gram, counts, order, 22) <= mix.gap + 1e-15
 
 
-@pytest.mark.parametrize("seeds", [(0,), pytest.param(range(1, 120), marks=pytest.mark.drill)])
+@pytest.mark.parametrize("seeds", [(0,), pytest.param(range(1, 120), marks=pytest.mark.long)])
 def test_near_duplicates_are_part_of_the_gap(seeds: Any) -> None:
     """Rows that differ by rounding errors have singular values that floats cannot tell from zero."""
     for seed in seeds:

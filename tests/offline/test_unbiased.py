@@ -65,7 +65,7 @@ def least(form: tuple[Any, Any, float], rng: np.random.Generator) -> float:
     return float((np.einsum("ki,ij,kj->k", points, k, points) - 2 * points @ b).min() + c)
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 300), marks=pytest.mark.drill)])
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 300), marks=pytest.mark.long)])
 def test_a_mixture_is_never_worse_than_one_of_its_arms(seeds: range) -> None:
     for seed in seeds:
         arms, reference = world(seed)
@@ -80,7 +80,7 @@ def test_a_mixture_is_never_worse_than_one_of_its_arms(seeds: range) -> None:
                 assert mix.score >= max(mix.single_scores.values()) - 1e-12  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 100), marks=pytest.mark.drill)])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 100), marks=pytest.mark.long)])
 def test_the_loss_is_the_reported_one_and_its_gap_holds_against_brute_force(seeds: range) -> None:
     is_convex = []
     for seed in seeds:

@@ -226,7 +226,7 @@ def test_damage_changes_nothing_or_is_reported_in_one_sentence(
     assert results[f"{SNAPSHOT}: same"] > 3
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_two_thousand_damages_change_nothing_or_are_reported_in_one_sentence(
     runs: dict[str, Path],
     expected: dict[str, Any],

@@ -101,7 +101,7 @@ class Drill:
         return said is not None
 
 
-@pytest.mark.drill
+@pytest.mark.long
 @pytest.mark.parametrize("lasting", [False, True])
 def test_every_fault_ends_with_a_sentence_and_resumes_to_the_same_data_set(
     home: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool

@@ -156,7 +156,7 @@ def journaled(run: Path) -> dict[int, float]:
     return found
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_a_journal_misses_only_what_was_answered_moments_before_a_kill(billing: Billing) -> None:
     for number in range(KILLS):
         billing.study(f"run{number}", samples=80, concurrency=1, in_flight=8)

@@ -167,7 +167,7 @@ def test_random_damage_is_refused_in_one_sentence_or_changes_nothing(
     assert "sentence" in damage_many(saved, tmp_path, selector, range(150))
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_two_thousand_damaged_states(saved: Path, tmp_path: Path, selector: gx.Selector) -> None:
     assert "sentence" in damage_many(saved, tmp_path, selector, range(150, 2150))
 

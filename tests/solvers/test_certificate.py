@@ -30,7 +30,7 @@ from tests.support.helpers import (
 ROUNDING = 1e-9
 
 
-EXAMPLES = pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.drill)])
+EXAMPLES = pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
 """A few random worlds in every run of the tests, many in the drills."""
 
 
