@@ -263,6 +263,7 @@ def test_profiled_time_goes_to_the_part_that_asked_for_it() -> None:
 # --- every benchmark ------------------------------------------------------------------------------
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_runs_and_its_ratios_are_finite(name: str) -> None:
     report = gpu.run("tiny", device="cpu") if name == "gpu" else benchmark(name)("tiny")

@@ -239,6 +239,7 @@ def test_a_distance_without_real_data_is_refused(tmp_path: Path, worlds: Path) -
         make_interiority(settings)
 
 
+@pytest.mark.drill
 def test_the_number_of_workers_changes_nothing(settings: Settings, innovation: ItemOutput) -> None:
     lines: list[str] = []
     two = Settings(quick=True, worlds=settings.worlds, workers=2, progress=lines.append)

@@ -125,6 +125,7 @@ def images(real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.drill
 def test_generate_keeps_bytes_of_every_arm(images: Path) -> None:
     found = arrays(images / "images.npz")
     assert set(found) == {f"{name}/{arm}" for name in NAMES for arm in plan.PLANS[name].arms}
@@ -132,6 +133,7 @@ def test_generate_keeps_bytes_of_every_arm(images: Path) -> None:
     assert all(part.dtype == np.uint8 and part.std() > 0 for part in found.values())
 
 
+@pytest.mark.drill
 def test_work_is_counted_by_passes(images: Path) -> None:
     """The convolutions of the VAE's decoder, and a diffusion model in proportion to its steps."""
     from worlds.fashion.diffusion import Diffusion
@@ -164,10 +166,12 @@ def check_worlds(images: Path, real: Path, out: Path, encoders: list[str]) -> No
         assert (out / name / "samples.png").stat().st_size < 150e3
 
 
+@pytest.mark.drill
 def test_embed_writes_the_three_worlds(images: Path, real: Path, tmp_path: Path) -> None:
     check_worlds(images, real, tmp_path, ["pixels", "classifier"])
 
 
+@pytest.mark.drill
 def test_embedding_once_more_gives_the_same(images: Path, real: Path, tmp_path: Path) -> None:
     """And one world alone is what it is among the others."""
     out = tmp_path
