@@ -151,7 +151,7 @@ def test_mlflow_reads_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (found,) = client.search_runs([experiment.experiment_id])
     assert found.info.run_name == "t"
     assert found.info.status == "FINISHED"
-    assert found.data.tags["genmix.policy"] == "mixture-greedy"
+    assert found.data.tags["genmix.policy"] == "mixture-ucbv"
     history = client.get_metric_history(found.info.run_id, "pooled/vendi")
     assert [m.step for m in history] == [r["samples"] for r in run.timeline if r["pooled"]]
     assert found.data.metrics["weight/flat"] == pytest.approx(run.weights["flat"])
