@@ -206,33 +206,19 @@ def expected(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
         return {name: outcome(copy_run(run, folder / name)) for name, run in runs.items()}
 
 
-def play_all(
-    runs: dict[str, Path], expected: dict[str, Any], folder: Path, seeds: range
-) -> Counter[str]:
-    results = Counter(play(runs, expected, folder, seed) for seed in seeds)
-    print(dict(results))
-    return results
-
-
+@pytest.mark.parametrize(
+    "seeds", [range(SHORT), pytest.param(range(SHORT, SHORT + LONG), marks=pytest.mark.long)]
+)
 def test_damage_changes_nothing_or_is_reported_in_one_sentence(
     runs: dict[str, Path],
     expected: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    seeds: range,
 ) -> None:
     monkeypatch.setenv("GENMIX_REPORT", "off")
-    results = play_all(runs, expected, tmp_path, range(SHORT))
+    results = Counter(play(runs, expected, tmp_path, seed) for seed in seeds)
+    print(dict(results))
+    assert results.total() == len(seeds)
     assert results[f"{JOURNAL}: sentence"] > 5
     assert results[f"{SNAPSHOT}: same"] > 3
-
-
-@pytest.mark.long
-def test_two_thousand_damages_change_nothing_or_are_reported_in_one_sentence(
-    runs: dict[str, Path],
-    expected: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GENMIX_REPORT", "off")
-    results = play_all(runs, expected, tmp_path, range(SHORT, SHORT + LONG))
-    assert results.total() == LONG

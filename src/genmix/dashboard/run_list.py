@@ -60,7 +60,7 @@ class RunList:
         return None if run is None else list_entry(name, run, self._actions)
 
     def _entry(self, name: str, future: Future[Entry | None]) -> Entry | None:
-        """Return the entry if it has been read, otherwise the previous one or a placeholder."""
+        """Return the entry; while it is being read, the previous one, or one that says so."""
         if not future.done():
             waiting = unreadable_entry(name, "The journal is being read.", status="reading")
             return self._latest.get(name) or waiting

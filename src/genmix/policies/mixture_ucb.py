@@ -106,20 +106,17 @@ class MixtureUCBV(Policy):
     errors: float = 1.5
     bias: float = 0.2
     draw = "tracking"
+    needs_deviations = True
 
     def __post_init__(self) -> None:
         nonnegative(self, "errors", "bias")
 
-    @property
-    def needs_deviations(self) -> bool:  # type: ignore[override]
-        return self.errors > 0
-
     def decide(self, situation: Situation) -> Decision:
         counts = situation.counts
-        bonus = self.bias * situation.loss.inflation(situation.shares) / counts
-        if situation.deviations is not None:
-            rates = np.log(np.maximum(situation.total / counts, 1.0)) / counts
-            bonus = bonus + self.errors * situation.deviations * np.sqrt(rates)
+        assert situation.deviations is not None  # because of needs_deviations
+        rates = np.log(np.maximum(situation.total / counts, 1.0)) / counts
+        bonus = self.errors * situation.deviations * np.sqrt(rates)
+        bonus += self.bias * situation.loss.inflation(situation.shares) / counts
         found = situation.solve(situation.loss)
         start = found.weights if situation.targets is None else situation.targets
         loss = tilted(situation.loss, bonus)

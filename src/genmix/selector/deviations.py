@@ -52,9 +52,9 @@ def measured(
     loss, updated = situation.loss, dict(spread)
     gradient = loss.expand(alpha, FINAL_SMOOTHING).gradient
     plane = situation.tally.sample_plane(loss, situation.indices, alpha, to_batch(batch))
-    deviations = plane - np.repeat(gradient, [len(group) for group in groups])
-    ends = np.cumsum([len(group) for group in groups])
-    for label, own in zip(situation.arms, np.split(deviations, ends[:-1]), strict=True):
+    sizes = [len(group) for group in groups]
+    apart = np.split(plane - np.repeat(gradient, sizes), np.cumsum(sizes)[:-1])
+    for label, own in zip(situation.arms, apart, strict=True):
         if len(own):
             n, total = spread.get(label, (0, 0.0))
             updated[label] = (n + len(own), total + float(np.sum(own**2)))
