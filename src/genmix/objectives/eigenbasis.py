@@ -69,10 +69,6 @@ class Eigenbasis(ABC):
     def blocks(self) -> Array:
         """Return ``B_i``, ``(m, r, r)``."""
 
-    def squares(self, rows: Array) -> Matrix:
-        """Return the squared coordinates of rows in the eigenbasis, ``(n, r)``."""
-        raise NotImplementedError
-
 
 class MixtureMoments(ABC):
     """The second moments of m arms. A mixture's moment is their weighted mean."""
@@ -268,7 +264,8 @@ class DenseMoments(MixtureMoments):
         scaled = self.scaled(basis)
         self.sums = scaled.mT @ self.sums @ scaled
         self.means = None if self.means is None else self.means @ basis
-        self.roots, self.reduction = None, scaled
+        self.roots = None
+        self.reduction = scaled if self.reduction is None else self.reduction @ scaled
 
     def scaled(self, basis: Array) -> Array:
         """Convert vectors in scaled coordinates to the coordinates of the sums."""
@@ -279,7 +276,7 @@ class DenseMoments(MixtureMoments):
         means = None if self.means is None else xp.stack([self.means[i, :] for i in arms])
         sums = xp.stack([self.sums[i, :, :] for i in arms])
         face = DenseMoments(sums, self.counts[list(arms)], means, self.roots)
-        face.dropped = self.dropped
+        face.dropped, face.reduction = self.dropped, self.reduction
         return face
 
     def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
@@ -351,6 +348,7 @@ class DenseEigenbasis(Eigenbasis):
         return (self._basis * like(values, self._basis)) @ self._basis.mT
 
     def squares(self, rows: Array) -> Matrix:
+        """Return the squared coordinates of rows in the eigenbasis, ``(n, r)``."""
         turned = (rows if self._reduction is None else rows @ self._reduction) @ self._basis
         squares: Matrix = to_numpy(turned if self._origin is None else turned - self._origin) ** 2
         return squares

@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
-from genmix.objectives.eigenbasis import TINY, Eigenbasis, MixtureMoments
+from genmix.objectives.eigenbasis import TINY, DenseEigenbasis, Eigenbasis, MixtureMoments
 from genmix.objectives.trace_functions import TraceFunction
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 from genmix.solvers.solve import FINAL_SMOOTHING
@@ -114,6 +114,7 @@ class TraceLoss(Loss):
     def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
         """Return the plane's values for single rows, in the coordinates of the moments; see ``Tally``."""
         basis = self.moments.eigenbasis(alpha)
+        assert isinstance(basis, DenseEigenbasis)  # otherwise the samples themselves are kept
         lifted = np.maximum(basis.values, basis.noise)
         slope: Vector = self.function.slope(lifted)
         touch = self.function.total(lifted) - float(slope @ lifted)
@@ -218,6 +219,7 @@ class LargestEigenvalueLoss(Loss):
     def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
         """Return the plane's values for single rows; see ``Tally``."""
         basis = self.moments.eigenbasis(alpha)
+        assert isinstance(basis, DenseEigenbasis)
         plane: Vector = basis.squares(rows) @ _softmax(basis.values / FINAL_SMOOTHING)
         return plane
 
