@@ -330,9 +330,7 @@ class _Execution:
         rule = self.study.stop_when
         stopping = None if rule is None else EarlyStopping(rule, session)
         session.restore(None if stopping is None else stopping.check)
-        self.journal.event("start", genmix=__version__, pid=os.getpid())
         loop = self._make_loop(session, stopping)
-        self.journal.record_time(lambda: loop.clock.elapsed)
         live = Live(self.study, self.journal.path.parent, loop, Timeline(session))
         error = await self._run_loop(live)
         if not loop.can_resume:
@@ -401,7 +399,6 @@ class _Execution:
             loop.stop(INTERRUPTED)
 
         loop.report = report
-        loop.restore()
         namespace(np.empty(0))  # import what telling needs now, not while replies are arriving
 
         def stop_at_once() -> None:
@@ -411,6 +408,10 @@ class _Execution:
             self.options.hard_stop()
 
         with self.interrupts.handled(stop, stop_at_once):
+            # Others read the event as "the run can be stopped", so the handlers are installed first.
+            self.journal.event("start", genmix=__version__, pid=os.getpid())
+            self.journal.record_time(lambda: loop.clock.elapsed)
+            loop.restore()
             await loop.run()
         return errors[0] if errors else None
 
