@@ -23,7 +23,7 @@ from serve import FREE, serving
 
 import genmix as gx
 from genmix.cli.live_terminal import make_view
-from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader, embedding_of
 
 STUDY = Path(__file__).with_name("study.yaml")
 FRESH = 60

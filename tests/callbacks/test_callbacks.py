@@ -13,7 +13,7 @@ import genmix as gx
 from genmix.callbacks import Logger, MLflow, TensorBoard, WandB
 from genmix.callbacks.mlflow import _valid_names
 from genmix.errors import InputError
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.reader import JournalReader
 from tests.support.report_runs import feature_run
 
 

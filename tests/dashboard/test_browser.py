@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import genmix as gx
-from genmix.runs.lock import FolderLock
+from genmix.journal.lock import FolderLock
 from tests.support.browser import (
     CONTRAST,
     DESKTOP,

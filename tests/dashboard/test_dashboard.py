@@ -34,9 +34,9 @@ from genmix.dashboard.page_data import (
 )
 from genmix.dashboard.runs_folder import RunsFolder, read_inside
 from genmix.dashboard.status import status_of
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.lock import FolderLock, Holder, holder, mark_stopping
+from genmix.journal.journal import Journal
+from genmix.journal.lock import FolderLock, Holder, holder, mark_stopping
+from genmix.journal.reader import JournalReader
 from tests.support import web
 from tests.support.dashboard_runs import HOSTILE, write_long_journal, write_study
 from tests.support.dashboard_server import serving, wait_until
@@ -424,7 +424,7 @@ def test_the_holder_is_the_one_that_kept_the_lock_from_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another takes the lock between our looks at it: the session before is not the one to stop."""
-    from genmix.runs import lock
+    from genmix.journal import lock
 
     (tmp_path / "lock").write_text(f"{os.getppid()} {lock.place()}\n")
 
@@ -443,7 +443,7 @@ def test_a_holder_that_cannot_be_seen_from_here_is_not_signalled(
     tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its number means nothing here, on another machine or in another container: or somebody else."""
-    from genmix.runs import lock
+    from genmix.journal import lock
 
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -461,7 +461,7 @@ def test_a_holder_that_cannot_be_seen_from_here_is_not_signalled(
 
 def test_a_forked_child_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, sys, time; from genmix.runs.lock import FolderLock\n"
+        "import os, pathlib, sys, time; from genmix.journal.lock import FolderLock\n"
         "FolderLock(pathlib.Path(sys.argv[1])).__enter__()\n"
         "os.fork() or time.sleep(60)\n"
         "print(os.getpid(), flush=True); time.sleep(60)"
@@ -522,7 +522,7 @@ def test_a_slow_look_at_a_lock_is_waited_for(tmp_path: Path) -> None:
 def test_looking_at_a_lock_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text(f"{os.getpid()}\n")
     code = (
-        "import sys, pathlib; from genmix.runs.lock import holder\n"
+        "import sys, pathlib; from genmix.journal.lock import holder\n"
         "while True: holder(pathlib.Path(sys.argv[1]))"
     )
     watcher = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])

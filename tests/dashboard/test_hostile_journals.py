@@ -18,8 +18,8 @@ from genmix.dashboard import monitor
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.monitor import RunMonitor
 from genmix.dashboard.page_data import list_entry
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import JournalError, Limit, SlowJournalError
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JournalError, Limit, SlowJournalError
 from tests.support.dashboard_runs import write_long_journal
 from tests.support.dashboard_server import serving
 

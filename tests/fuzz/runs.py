@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import genmix as gx
 from genmix.core import state
+from genmix.journal.reader import JournalReader
 from genmix.report import write_report
 from genmix.runs.check import check_study
 from genmix.runs.export import export
-from genmix.runs.journal_reader import JournalReader
 from genmix.study.study import study_from
 from tests.fuzz.damage import changed, damaged
 from tests.fuzz.files import NPY, Named, numpy_files, put

@@ -85,7 +85,7 @@ def test_progress_on_request_goes_to_stderr(tmp_path: Path, capsys: Any) -> None
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    from genmix.runs.journal_reader import JournalReader
+    from genmix.journal.reader import JournalReader
 
     with JournalReader.open(folder) as journal:
         found: dict[str, Any] = journal.meta("study")

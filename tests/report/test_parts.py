@@ -218,7 +218,7 @@ def facts(run: gx.Run) -> Facts:
 
 
 def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None:
-    from genmix.runs.journal_reader import JournalReader, embedding_of
+    from genmix.journal.reader import JournalReader, embedding_of
 
     journal = JournalReader.open(run.folder)
     rows: dict[str, list[Any]] = {}

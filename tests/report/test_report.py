@@ -236,8 +236,8 @@ def test_no_machine_path_and_no_secret_is_told(features: gx.Run, page: Page) -> 
 
 def test_a_failure_that_quotes_a_key_is_hidden(tmp_path: Path) -> None:
     from genmix.generators.base import GenerationError
-    from genmix.runs.journal import Journal
-    from genmix.runs.journal_schema import Entry
+    from genmix.journal.journal import Journal
+    from genmix.journal.schema import Entry
 
     run = feature_run(tmp_path, 60)
     journal = Journal.open(run.folder)

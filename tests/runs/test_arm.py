@@ -10,8 +10,8 @@ import pytest
 
 from genmix.data.samples import Sample
 from genmix.generators import GenerationError
+from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall
-from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import Retries
 from genmix.study.study import Retries as RetrySettings
 

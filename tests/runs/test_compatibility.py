@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import genmix as gx
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.reader import JournalReader
 
 FOLDER = Path(__file__).parent / "data" / "v0.1"
 

@@ -20,9 +20,9 @@ import pytest
 
 import genmix as gx
 from genmix.errors import GenmixError
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JOURNAL
 from genmix.report.facts import Facts
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import JOURNAL
 from genmix.runs.session import SNAPSHOT
 
 SHORT, LONG = 40, 2000

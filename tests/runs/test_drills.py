@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.reader import JournalReader
 from tests.runs.test_interrupts import reset_interrupts
 
 KILLED_RUNS = 32

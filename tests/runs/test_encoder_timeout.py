@@ -18,8 +18,8 @@ import pytest
 import genmix as gx
 from genmix.encoders import ENCODER_KINDS
 from genmix.encoders.openai import OpenAISettings
+from genmix.journal.reader import JournalReader
 from genmix.runs import loop
-from genmix.runs.journal_reader import JournalReader
 from tests.runs.test_interrupts import reset_interrupts
 
 MODULE = """

@@ -15,11 +15,11 @@ import genmix as gx
 from genmix.data.samples import Request, Sample
 from genmix.errors import StorageError
 from genmix.generators.base import GenerationError
+from genmix.journal.integrity import check_run
+from genmix.journal.journal import Journal
+from genmix.journal.schema import Entry
 from genmix.objectives import Batch
 from genmix.runs.arm import ArmState, sanitized, validated
-from genmix.runs.integrity import check_run
-from genmix.runs.journal import Journal
-from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import Retries
 from genmix.study.study import Retries as RetrySettings
 from tests.support.report_runs import feature_run

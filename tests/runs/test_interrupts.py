@@ -16,8 +16,8 @@ import pytest
 
 import genmix as gx
 from genmix.dashboard.actions import Actions
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.lock import FolderLock, Holder, holder
+from genmix.journal.lock import FolderLock, Holder, holder
+from genmix.journal.reader import JournalReader
 from tests.support.dashboard_runs import write_study
 from tests.support.dashboard_server import wait_until
 

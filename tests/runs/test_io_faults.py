@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.reader import JournalReader
 from tests.support.io_faults import Faults, reaches_sqlite
 
 NEVER = 10**9

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from genmix.errors import GenmixError
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.reader import JournalReader
 
 KILLS = 100
 LATE = 0.05

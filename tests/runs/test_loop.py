@@ -16,10 +16,10 @@ import pytest
 import genmix as gx
 from genmix.data.samples import Request, Sample
 from genmix.generators.base import GenerationError, Outcome
+from genmix.journal.journal import Journal
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.embedding import EmbeddingQueue
-from genmix.runs.journal import Journal
 from genmix.runs.loop import INTERRUPTED, Loop
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session

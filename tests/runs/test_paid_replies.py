@@ -14,9 +14,9 @@ import pytest
 import genmix as gx
 from genmix.core.inbox import Inbox
 from genmix.generators import CommandArm, Context
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import Entry
 from genmix.runs.retries import Retries
 from genmix.study.study import Retries as RetrySettings
 from tests.support.endpoint import HALF, Answer, Call, Endpoint, text_for, tokens_in

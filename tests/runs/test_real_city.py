@@ -19,7 +19,7 @@ import yaml
 from examples.city.serve import FREE, serving
 
 from genmix.errors import InputError
-from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader, embedding_of
 
 pytestmark = pytest.mark.real
 STUDY = Path(__file__).parents[2] / "examples" / "city" / "study.yaml"

@@ -23,9 +23,9 @@ import genmix as gx
 from genmix.cli import app
 from genmix.core.atomic import draft_path
 from genmix.data.png import as_png
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.lock import FolderLock
+from genmix.journal.journal import Journal
+from genmix.journal.lock import FolderLock
+from genmix.journal.reader import JournalReader
 from genmix.runs.run import Options, _check_encoder
 from tests.support.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error, says
 
@@ -336,7 +336,7 @@ def test_a_laptop_that_slept_has_its_time_still(
     features: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, slept = time.time, [0.0]
-    monkeypatch.setattr("genmix.runs.journal.time.time", lambda: now() + slept[0])
+    monkeypatch.setattr("genmix.journal.journal.time.time", lambda: now() + slept[0])
 
     def sleep(live: Any) -> None:
         slept[0] = 8 * 3600.0 if live.told >= 10 else 0.0

@@ -11,8 +11,8 @@ import pytest
 
 import genmix as gx
 from genmix.core import state
-from genmix.runs.journal import Journal
-from genmix.runs.journal_schema import JOURNAL
+from genmix.journal.journal import Journal
+from genmix.journal.schema import JOURNAL
 from genmix.runs.session import SNAPSHOT, Session
 from genmix.runs.timeline import GROWTH, Timeline
 from tests.support.conformance import assert_same_bits

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.runs.journal import Journal
+from genmix.journal.journal import Journal
 
 HOSTILE = (
     "<script>window.pwned = 1</script>",

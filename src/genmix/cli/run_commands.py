@@ -55,7 +55,7 @@ def check(
     A folder that contains a journal is a run: its checksum is compared with its content. The exit code is 2
     if there is a problem.
     """
-    from genmix.runs.journal_schema import JOURNAL
+    from genmix.journal.schema import JOURNAL
 
     if (study / JOURNAL).exists():
         _check_run(study, as_json)
@@ -73,7 +73,7 @@ def check(
 
 
 def _check_run(folder: Path, as_json: bool) -> None:
-    from genmix.runs.integrity import check_run
+    from genmix.journal.integrity import check_run
 
     found = check_run(folder)
     if as_json:
@@ -198,7 +198,7 @@ def _exit_now() -> None:
 
 def stop_message(folder: Path | None) -> str:
     """Return the message for a run that was stopped by a second Ctrl-C."""
-    from genmix.runs.journal_schema import JOURNAL
+    from genmix.journal.schema import JOURNAL
 
     if folder is None or not (folder / JOURNAL).exists():
         return "interrupted before any sample was generated."

@@ -16,11 +16,11 @@ from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
+from genmix.journal.integrity import verify
+from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
-from genmix.runs.integrity import verify
 from genmix.runs.interrupts import Interrupts
-from genmix.runs.journal_reader import JournalReader, embedding_of
-from genmix.runs.journal_schema import JOURNAL
 from genmix.runs.prepare import close_all, make_encoder, make_generators
 from genmix.runs.references import read_reference
 from genmix.runs.result import Run

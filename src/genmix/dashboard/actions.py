@@ -13,9 +13,9 @@ from pathlib import Path
 from genmix.core.text import quotable
 from genmix.dashboard.runs_folder import read_inside
 from genmix.errors import InputError, StorageError
+from genmix.journal.lock import Holder, holder, locked_at
+from genmix.journal.reader import Row
 from genmix.report.sanitize import without_secrets
-from genmix.runs.journal_reader import Row
-from genmix.runs.lock import Holder, holder, locked_at
 
 LOG = "resume.log"
 """The file in the run folder that receives the output of a resumed run."""

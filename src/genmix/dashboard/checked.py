@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from genmix.core.text import quotable
-from genmix.runs.journal_reader import Row
-from genmix.runs.journal_schema import JournalError
+from genmix.journal.reader import Row
+from genmix.journal.schema import JournalError
 
 MAX_TIME = 1e11
 """Latest valid time in seconds since 1970, thousands of years from now."""

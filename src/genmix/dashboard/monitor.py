@@ -32,8 +32,8 @@ from genmix.dashboard.checked import (
     or_none,
 )
 from genmix.errors import GenmixError
-from genmix.runs.journal_reader import JournalReader, Row, journal_version
-from genmix.runs.journal_schema import JournalError, Limit, SlowJournalError
+from genmix.journal.reader import JournalReader, Row, journal_version
+from genmix.journal.schema import JournalError, Limit, SlowJournalError
 from genmix.runs.result import ENDS
 
 NEWEST_SAMPLES, NEWEST_FAILURES = 12, 20

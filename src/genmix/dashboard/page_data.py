@@ -18,8 +18,8 @@ from genmix.dashboard.monitor import RunMonitor, TimelinePoint, invalid_data
 from genmix.dashboard.runs_folder import read_inside
 from genmix.dashboard.status import safe_message, shown_reason, status_data
 from genmix.errors import GenmixError, StorageError
+from genmix.journal.reader import Row
 from genmix.runs.budget import time_left
-from genmix.runs.journal_reader import Row
 from genmix.runs.result import SUMMARY
 from genmix.study.components import hyphenated, objective_classes
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genmix.dashboard.monitor import RunMonitor
-from genmix.runs.journal_schema import JOURNAL
+from genmix.journal.schema import JOURNAL
 
 MAX_DEPTH = 4
 """Number of levels below the folder that are searched for runs."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.monitor import MAX_TEXT, RunMonitor
+from genmix.journal.lock import holder, locked_at
 from genmix.report.sanitize import without_secrets
-from genmix.runs.lock import holder, locked_at
 
 ACTIVE = ("starting", "running", "stopping", "ending")
 RESUMABLE = ("interrupted", "trouble", "unfinished")

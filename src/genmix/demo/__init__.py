@@ -31,8 +31,8 @@ def demo_study(samples: int, seed: int, objective: str) -> dict[str, Any]:
 
 def run_demo(folder: Path, samples: int, seed: int, objective: str, options: Options) -> Run:
     """Start the demo, or continue it if the folder already contains the same demo."""
-    from genmix.runs.journal_reader import JournalReader
-    from genmix.runs.journal_schema import JOURNAL
+    from genmix.journal.reader import JournalReader
+    from genmix.journal.schema import JOURNAL
     from genmix.runs.prepare import Plan
     from genmix.runs.run import continue_run, start
 

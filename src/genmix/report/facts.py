@@ -17,6 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from genmix.diagnosis.innovation import innovation_gaps
 from genmix.errors import InputError
+from genmix.journal.integrity import verify
+from genmix.journal.lock import holder
+from genmix.journal.reader import JournalReader, embedding_of
 from genmix.kernels.kernels import Cosine
 from genmix.objectives import Batch, Sum
 from genmix.objectives.pool import Pool
@@ -26,9 +29,6 @@ from genmix.report.run_pool import load_pool
 from genmix.report.sampling import SampleSubset, draw_subset
 from genmix.report.sanitize import without_secrets
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
-from genmix.runs.integrity import verify
-from genmix.runs.journal_reader import JournalReader, embedding_of
-from genmix.runs.lock import holder
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION

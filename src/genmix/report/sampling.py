@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.streams import private_stream
-from genmix.runs.journal_reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader, embedding_of
 
 MAX_SAMPLES = 10_000
 MAX_BYTES = 100_000_000

@@ -1,1 +1,1 @@
-"""Execute a study: the loop, the budget, the journal, results and exports."""
+"""Execute a study: the loop, the budget, results and exports."""

@@ -16,7 +16,7 @@ from genmix.core.masking import mask
 from genmix.core.text import quotable
 from genmix.data.samples import MAX_COST, Request, Sample
 from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
-from genmix.runs.journal_schema import Entry
+from genmix.journal.schema import Entry
 from genmix.runs.retries import InvalidSampleError, Retries
 
 MAX_TOKENS = 2**53

@@ -20,10 +20,10 @@ from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
+from genmix.journal.schema import Entry
 from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
-from genmix.runs.journal_schema import Entry
 from genmix.runs.references import read_reference, texts_or_images
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of

@@ -15,7 +15,7 @@ from genmix.core.threads import in_thread
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import GenmixError, InputError
-from genmix.runs.journal_schema import Entry
+from genmix.journal.schema import Entry
 
 MAX_BATCH = 256
 ATTEMPTS = 3

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
 from genmix.core.optional import require_all
 from genmix.errors import InputError, StorageError
-from genmix.runs.integrity import verify
-from genmix.runs.journal_reader import JournalReader
+from genmix.journal.integrity import verify
+from genmix.journal.reader import JournalReader
 from genmix.runs.session import IMAGES, read_image
 
 Form = Literal["parquet", "jsonl", "hf"]

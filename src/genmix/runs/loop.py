@@ -22,10 +22,10 @@ from genmix.core.text import quotable
 from genmix.data.samples import Sample
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Outcome
+from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
 from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
-from genmix.runs.journal_schema import Entry
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"

@@ -16,8 +16,8 @@ import numpy as np
 from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores, plain_weights
 from genmix.errors import InputError
+from genmix.journal.reader import JournalReader
 from genmix.runs.export import export, rows
-from genmix.runs.journal_reader import JournalReader
 from genmix.runs.session import Session
 from genmix.study.study import Study
 

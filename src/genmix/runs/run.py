@@ -20,16 +20,16 @@ from genmix.core.streams import streams_of_version
 from genmix.core.text import quotable
 from genmix.encoders.base import Encoder
 from genmix.errors import GenmixError, InputError
+from genmix.journal.integrity import verify
+from genmix.journal.journal import Journal
+from genmix.journal.lock import LOCK, FolderLock, mark_stopping
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JOURNAL
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, EarlyStopping, Limits, Money
 from genmix.runs.embedding import EmbeddingQueue
-from genmix.runs.integrity import verify
 from genmix.runs.interrupts import Interrupts
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import JOURNAL
-from genmix.runs.lock import LOCK, FolderLock, mark_stopping
 from genmix.runs.loop import INTERRUPTED, Loop
 from genmix.runs.references import Note
 from genmix.runs.result import Run, write_results

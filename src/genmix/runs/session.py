@@ -17,9 +17,9 @@ from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
 from genmix.data.samples import Sample
 from genmix.errors import GenmixError, StorageError
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader, embedding_of
-from genmix.runs.journal_schema import Entry, JournalError, JournalStep
+from genmix.journal.journal import Journal
+from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.schema import Entry, JournalError, JournalStep
 from genmix.runs.references import Note
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket

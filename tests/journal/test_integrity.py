@@ -21,10 +21,10 @@ from genmix.cli import app
 from genmix.data.samples import Sample
 from genmix.errors import StorageError
 from genmix.generators.base import GenerationError
-from genmix.runs.integrity import EVENTS, check_run, row_hash, verify
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import JOURNAL, Entry, JournalError
+from genmix.journal.integrity import EVENTS, check_run, row_hash, verify
+from genmix.journal.journal import Journal
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JOURNAL, Entry, JournalError
 from genmix.runs.session import SNAPSHOT
 
 OLD = Path(__file__).parent / "data" / "v0.1"
@@ -164,8 +164,8 @@ import itertools, os, sys
 import numpy as np
 from pathlib import Path
 from genmix.data.samples import Sample
-from genmix.runs.journal import Journal
-from genmix.runs.journal_schema import Entry
+from genmix.journal.journal import Journal
+from genmix.journal.schema import Entry
 
 journal = Journal.create(Path(sys.argv[1]), {"run": "r"})
 for i in itertools.count():

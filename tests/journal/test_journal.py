@@ -19,10 +19,10 @@ from threadpoolctl import threadpool_info
 import genmix as gx
 from genmix.data.samples import Sample
 from genmix.generators.base import GenerationError
-from genmix.runs.journal import Journal
-from genmix.runs.journal_reader import JournalReader, embedding_of
-from genmix.runs.journal_schema import JOURNAL, Entry, JournalError
-from genmix.runs.lock import FolderLock
+from genmix.journal.journal import Journal
+from genmix.journal.lock import FolderLock
+from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.schema import JOURNAL, Entry, JournalError
 from genmix.runs.session import SNAPSHOT, Session, seed_of
 from tests.support.conformance import assert_same_bits
 
@@ -192,7 +192,7 @@ def test_running_time_is_that_of_the_sessions_own_clock(
 ) -> None:
     """A laptop slept for eight hours in the first session, which was killed; then the clock was set back."""
     clock, wall = iter([2.0, 5.0, 9.0]), iter([0.0, 8 * 3600.0, -3.0, -2.0])
-    monkeypatch.setattr("genmix.runs.journal.time.time", lambda: 1e9 + next(wall))
+    monkeypatch.setattr("genmix.journal.journal.time.time", lambda: 1e9 + next(wall))
     journal = Journal.create(tmp_path, META)
     journal.event("start")
     assert journal.running_time() == 0
@@ -340,7 +340,7 @@ def test_the_lock_dies_with_its_holder(tmp_path: Path) -> None:
     code = """
         import sys, time
         from pathlib import Path
-        from genmix.runs.lock import FolderLock
+        from genmix.journal.lock import FolderLock
         with FolderLock(Path(sys.argv[1])):
             print("held", flush=True)
             time.sleep(60)

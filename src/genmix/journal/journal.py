@@ -22,7 +22,7 @@ from genmix.core.atomic import move, remove
 from genmix.data.samples import Sample
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError
-from genmix.runs.integrity import (
+from genmix.journal.integrity import (
     CHECKSUM,
     EMBEDDINGS,
     EVENTS,
@@ -38,8 +38,8 @@ from genmix.runs.integrity import (
     latest,
     row_hash,
 )
-from genmix.runs.journal_reader import JournalReader
-from genmix.runs.journal_schema import (
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import (
     FORMAT,
     JOURNAL,
     TABLES,

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from genmix.errors import StorageError
-from genmix.runs.journal_schema import DTYPES, JournalError, corrupt, page_in
+from genmix.journal.schema import DTYPES, JournalError, corrupt, page_in
 
 if TYPE_CHECKING:
-    from genmix.runs.journal_reader import JournalReader
+    from genmix.journal.reader import JournalReader
 
 HASH_BYTES = 16
 COUNTER_BYTES = 8
@@ -139,7 +139,7 @@ class RunCheck:
 
 def check_run(folder: Path) -> RunCheck:
     """Verify a run's journal and its snapshot of the selector."""
-    from genmix.runs.journal_reader import JournalReader
+    from genmix.journal.reader import JournalReader
     from genmix.runs.session import SNAPSHOT, read_snapshot
 
     problems: list[str] = []

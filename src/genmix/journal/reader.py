@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.errors import InputError
-from genmix.runs.journal_schema import (
+from genmix.journal.schema import (
     DTYPES,
     FORMATS,
     JOURNAL,
