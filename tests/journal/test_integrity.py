@@ -27,7 +27,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL, Entry, JournalError
 from genmix.runs.session import SNAPSHOT
 
-OLD = Path(__file__).parent / "data" / "v0.1"
+OLD = Path(__file__).parents[1] / "runs" / "data" / "v0.1"
 META = {"run": "r", "study": {"name": "s"}, "home": "/somewhere"}
 
 
