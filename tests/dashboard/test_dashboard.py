@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 import genmix as gx
 from genmix.cli import app
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.monitor import MAX_TEXT, RunMonitor, TimelinePoint
 from genmix.dashboard.page_data import (
     MAX_POINTS,
     comparison_data,
@@ -32,11 +31,13 @@ from genmix.dashboard.page_data import (
     run_data,
     thinned,
 )
-from genmix.dashboard.runs_folder import RunsFolder, read_inside
+from genmix.dashboard.runs_folder import RunsFolder
 from genmix.dashboard.status import status_of
 from genmix.journal.journal import Journal
 from genmix.journal.lock import FolderLock, Holder, holder, mark_stopping
 from genmix.journal.reader import JournalReader
+from genmix.monitoring.finding import read_inside
+from genmix.monitoring.monitor import MAX_TEXT, RunMonitor, TimelinePoint
 from tests.support import web
 from tests.support.dashboard_runs import HOSTILE, write_long_journal, write_study
 from tests.support.dashboard_server import serving, wait_until

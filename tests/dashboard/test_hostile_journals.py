@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from genmix.dashboard import monitor
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.monitor import RunMonitor
 from genmix.dashboard.page_data import list_entry
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JournalError, Limit, SlowJournalError
+from genmix.monitoring import monitor
+from genmix.monitoring.monitor import RunMonitor
 from tests.support.dashboard_runs import write_long_journal
 from tests.support.dashboard_server import serving
 

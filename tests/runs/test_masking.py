@@ -153,8 +153,8 @@ def output_of(*command: object) -> str:
 def test_no_channel_shows_a_secret(tmp_path: Path) -> None:
     """A server, a program and a function that repeat their keys, and everything that comes of it."""
     from genmix.dashboard.actions import Actions
-    from genmix.dashboard.monitor import RunMonitor
     from genmix.dashboard.page_data import list_entry, run_data
+    from genmix.monitoring.monitor import RunMonitor
 
     folder = tmp_path / "run"
     with Endpoint() as endpoint:

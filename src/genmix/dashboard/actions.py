@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 from genmix.core.text import quotable
-from genmix.dashboard.runs_folder import read_inside
 from genmix.errors import InputError, StorageError
 from genmix.journal.lock import Holder, holder, locked_at
 from genmix.journal.reader import Row
+from genmix.monitoring.finding import read_inside
 from genmix.report.sanitize import without_secrets
 
 LOG = "resume.log"

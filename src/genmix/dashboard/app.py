@@ -18,13 +18,14 @@ from starlette.types import ASGIApp
 
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.event_stream import MAX_STREAMS, RETRY_AFTER, EventStreams, RunData
-from genmix.dashboard.monitor import RunMonitor
 from genmix.dashboard.page_data import REPORT, comparison_data, run_data
 from genmix.dashboard.pages import data_page, message_page
 from genmix.dashboard.run_list import RunList
-from genmix.dashboard.runs_folder import RunsFolder, read_inside
+from genmix.dashboard.runs_folder import RunsFolder
 from genmix.dashboard.security import REPORT_POLICY, Access, Guard
 from genmix.errors import GenmixError
+from genmix.monitoring.finding import read_inside
+from genmix.monitoring.monitor import RunMonitor
 from genmix.runs.session import IMAGES
 
 STATIC = Path(__file__).parent / "static"

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from genmix.charts.style import arm_colors
 from genmix.core.text import quotable
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.checked import is_number
-from genmix.dashboard.monitor import RunMonitor, TimelinePoint, invalid_data
-from genmix.dashboard.runs_folder import read_inside
-from genmix.dashboard.status import safe_message, shown_reason, status_data
+from genmix.dashboard.status import status_data
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.reader import Row
+from genmix.monitoring.facts import (
+    arm_names,
+    changed_at,
+    inactive_arms,
+    objective_text,
+    read_summary,
+    score_values,
+    scores_of,
+)
+from genmix.monitoring.monitor import RunMonitor, TimelinePoint, invalid_data
+from genmix.monitoring.status import safe_message, shown_reason
 from genmix.runs.budget import time_left
-from genmix.runs.result import SUMMARY
-from genmix.study.components import hyphenated, objective_classes
 
 MAX_POINTS = 300
 """Maximum number of points on a curve; a screen cannot show more."""
 
 MAX_SPARKLINE_POINTS = 48
 MAX_EVENTS = 20
-MAX_OBJECTIVE = 2000
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
 """The rate covers the last minute if it contains at least this many samples, otherwise a longer period."""
 
 REPORT = "report.html"
-MAX_SUMMARY_BYTES = 5_000_000
 
 
 # -- one run -----------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
         rate = sample_rate(run) if is_active else None
         summary = None if is_active else read_summary(run)
         budget, seconds = run.study.get("budget", {}), run.seconds(is_active)
-        report_time = _changed_at(run.folder / REPORT)
+        report_time = changed_at(run.folder / REPORT)
         return {
             "name": name,
             "study": quotable(run.study.get("name", "")),
@@ -91,21 +92,6 @@ def _event(event: Row) -> dict[str, Any]:
     return {key: event[key] for key in ("id", "at", "kind", "arm")} | {"why": shown_reason(event)}
 
 
-def _changed_at(path: Path) -> float | None:
-    """Return when a file was written; None if there is no such file."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
-
-
-def objective_text(study: Mapping[str, Any]) -> str:
-    terms = study.get("objective", [])
-    names = [next(iter(term), "") if isinstance(term, dict) else str(term) for term in terms]
-    return quotable(" + ".join(map(str, names)), most=MAX_OBJECTIVE)
-
-
 def sample_rate(run: RunMonitor) -> float | None:
     """Return the recent number of samples per second in the current session."""
     if run.last_start is None:
@@ -121,41 +107,11 @@ def sample_rate(run: RunMonitor) -> float | None:
     return len(times) / max(now - since, 1e-3)
 
 
-def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the scores at the end of the timeline; without a timeline, those in the summary."""
-    last = run.timeline[-1] if run.timeline else TimelinePoint(0, {})
-    pooled, mixture = last.pooled, last.score
-    if summary is not None and not pooled and not mixture:
-        pooled, mixture = (_values(summary.get(key)) for key in ("pooled_score", "score"))
-    return [
-        {
-            "name": name,
-            "maximise": is_maximised(name),
-            "pooled": pooled.get(name),
-            "mixture": mixture.get(name),
-        }
-        for name in dict.fromkeys([*pooled, *mixture])
-    ]
-
-
-def _values(scores: Any) -> dict[str, float | None]:
-    """Return the scores in a summary that are numbers; the file may contain anything."""
-    if not isinstance(scores, dict):
-        return {}
-    found = {k: score.get("value") for k, score in scores.items() if isinstance(score, dict)}
-    return {name: value for name, value in found.items() if value is None or is_number(value)}
-
-
-def is_maximised(name: str) -> bool:
-    objective: Any = objective_classes().get(hyphenated(name.split(" ")[0]))
-    return objective is None or bool(objective.maximise)
-
-
 def arms_of(
     run: RunMonitor, is_active: bool, summary: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
     weights = run.timeline[-1].weights if run.timeline and run.has_timeline else {}
-    states = _inactive_arms(run)
+    states = inactive_arms(run)
     single_scores = (summary or {}).get("single_scores")
     single_scores = single_scores if isinstance(single_scores, dict) else {}
     return [
@@ -167,43 +123,10 @@ def arms_of(
             "in_flight": run.in_flight.get(arm, 0) if is_active else 0,
             "failures": run.failures[arm],
             "state": states.get(arm, "active"),
-            "single_scores": _values(single_scores.get(arm)),
+            "single_scores": score_values(single_scores.get(arm)),
         }
         for arm, color in arm_colors(arm_names(run)).items()
     ]
-
-
-def arm_names(run: RunMonitor) -> list[str]:
-    """Return the arms in the order of the study."""
-    return list(dict.fromkeys([*map(str, run.study.get("arms", {})), *run.counts]))
-
-
-def _inactive_arms(run: RunMonitor) -> dict[str, str]:
-    """Return the state of each arm that is retired or suspended."""
-    found: dict[str, str] = {}
-    for event in run.events:
-        if event["arm"] is None:
-            continue
-        if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
-            continue  # the last arm is never retired, so there is no event that revives it
-        if event["kind"] in ("retire", "suspend"):
-            found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
-        elif event["kind"] == "revive":
-            found.pop(event["arm"], None)
-    return found
-
-
-def read_summary(run: RunMonitor) -> dict[str, Any] | None:
-    """Return the summary of a run if it has a valid one; parse it only if it has changed."""
-    changed = _changed_at(run.folder / SUMMARY)
-    if run.summary is None or run.summary[0] != changed:
-        content = read_inside(run.folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
-        try:
-            found = None if content is None else json.loads(content)
-        except (ValueError, RecursionError):
-            found = None
-        run.summary = changed, found if isinstance(found, dict) else None
-    return run.summary[1]
 
 
 # -- curves ------------------------------------------------------------------------------------------

@@ -1,38 +1,21 @@
-"""Determine whether a run is starting, running, stopping or done."""
+"""The status of a run, including what the dashboard itself has started or stopped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from genmix.dashboard.actions import Actions
-from genmix.dashboard.monitor import MAX_TEXT, RunMonitor
-from genmix.journal.lock import holder, locked_at
-from genmix.report.sanitize import without_secrets
-
-ACTIVE = ("starting", "running", "stopping", "ending")
-RESUMABLE = ("interrupted", "trouble", "unfinished")
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """What a run is doing, and why."""
-
-    name: str
-    """starting, running, stopping, ending, finished, interrupted, trouble or unfinished."""
-    reason: str | None = None
+from genmix.journal.lock import holder
+from genmix.monitoring.monitor import RunMonitor
+from genmix.monitoring.status import RunStatus, run_status
 
 
 def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
     lock_holder, end = holder(run.folder), run.end
     if lock_holder is not None:
-        if actions.is_stopping(run.folder, lock_holder) and end is None:
-            return RunStatus("stopping", "waiting for the samples in flight")
-        if end is None:
-            return RunStatus("running" if run.events else "starting")
-        if locked_at(run.folder) > 1e9 * end["at"]:
-            return RunStatus("starting", "reading the journal")
-        return RunStatus("ending", "writing the results")
+        is_stopping = actions.is_stopping(run.folder, lock_holder)
+        return run_status(run, replace(lock_holder, is_stopping=is_stopping))
     if end is not None and actions.is_ending(run.folder, end["at"]):
         return RunStatus("ending", "writing the report")
     if actions.is_starting(run.folder):
@@ -40,9 +23,7 @@ def status_of(run: RunMonitor, actions: Actions) -> RunStatus:
     problem = actions.resume_problem(run.folder, run.last_start)
     if problem is not None and (end is None or end["kind"] != "finished"):
         return RunStatus("trouble", problem)
-    if end is not None:
-        return RunStatus(end["kind"], shown_reason(end))
-    return RunStatus("unfinished", "its process no longer exists")
+    return run_status(run, None)
 
 
 def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
@@ -51,19 +32,8 @@ def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
     return {
         "name": status.name,
         "reason": status.reason,
-        "is_active": status.name in ACTIVE,
+        "is_active": status.is_active,
         "can_stop": status.name == "running",
         "can_stop_now": status.name == "stopping",
-        "can_resume": status.name in RESUMABLE and not actions.is_starting(run.folder),
+        "can_resume": status.is_resumable and not actions.is_starting(run.folder),
     }
-
-
-def shown_reason(event: dict[str, Any]) -> str | None:
-    """Return the reason for an event, if it says more than the event's kind."""
-    why = event["detail"].get("why")
-    return None if why in (None, "", event["kind"]) else safe_message(why)
-
-
-def safe_message(text: Any) -> str:
-    """Truncate a message and remove secrets, because other machines may have access to the page."""
-    return without_secrets(str(text))[:MAX_TEXT]

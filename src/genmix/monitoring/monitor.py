@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from genmix.dashboard.checked import (
+from genmix.errors import GenmixError
+from genmix.journal.reader import JournalReader, Row, journal_version
+from genmix.journal.schema import JournalError, Limit, SlowJournalError
+from genmix.monitoring.checked import (
     MAX_ARMS,
     checked,
     checked_counts,
@@ -31,9 +34,6 @@ from genmix.dashboard.checked import (
     is_time,
     or_none,
 )
-from genmix.errors import GenmixError
-from genmix.journal.reader import JournalReader, Row, journal_version
-from genmix.journal.schema import JournalError, Limit, SlowJournalError
 from genmix.runs.result import ENDS
 
 NEWEST_SAMPLES, NEWEST_FAILURES = 12, 20

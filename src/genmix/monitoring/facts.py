@@ -1,0 +1,98 @@
+"""What one run has achieved so far, for every list and page that shows runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from genmix.core.text import quotable
+from genmix.monitoring.checked import is_number
+from genmix.monitoring.finding import read_inside
+from genmix.monitoring.monitor import RunMonitor, TimelinePoint
+from genmix.runs.result import SUMMARY
+from genmix.study.components import hyphenated, objective_classes
+
+MAX_OBJECTIVE = 2000
+MAX_SUMMARY_BYTES = 5_000_000
+
+
+def objective_text(study: Mapping[str, Any]) -> str:
+    terms = study.get("objective", [])
+    names = [next(iter(term), "") if isinstance(term, dict) else str(term) for term in terms]
+    return quotable(" + ".join(map(str, names)), most=MAX_OBJECTIVE)
+
+
+def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the scores at the end of the timeline; without a timeline, those in the summary."""
+    last = run.timeline[-1] if run.timeline else TimelinePoint(0, {})
+    pooled, mixture = last.pooled, last.score
+    if summary is not None and not pooled and not mixture:
+        pooled, mixture = (score_values(summary.get(key)) for key in ("pooled_score", "score"))
+    return [
+        {
+            "name": name,
+            "maximise": is_maximised(name),
+            "pooled": pooled.get(name),
+            "mixture": mixture.get(name),
+        }
+        for name in dict.fromkeys([*pooled, *mixture])
+    ]
+
+
+def score_values(scores: Any) -> dict[str, float | None]:
+    """Return the scores in a summary that are numbers; the file may contain anything."""
+    if not isinstance(scores, dict):
+        return {}
+    found = {k: score.get("value") for k, score in scores.items() if isinstance(score, dict)}
+    return {name: value for name, value in found.items() if value is None or is_number(value)}
+
+
+def is_maximised(name: str) -> bool:
+    objective: Any = objective_classes().get(hyphenated(name.split(" ")[0]))
+    return objective is None or bool(objective.maximise)
+
+
+def arm_names(run: RunMonitor) -> list[str]:
+    """Return the arms in the order of the study."""
+    return list(dict.fromkeys([*map(str, run.study.get("arms", {})), *run.counts]))
+
+
+def inactive_arms(run: RunMonitor) -> dict[str, str]:
+    """Return the state of each arm that is retired or suspended."""
+    found: dict[str, str] = {}
+    for event in run.events:
+        if event["arm"] is None:
+            continue
+        if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
+            continue  # the last arm is never retired, so there is no event that revives it
+        if event["kind"] in ("retire", "suspend"):
+            found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
+        elif event["kind"] == "revive":
+            found.pop(event["arm"], None)
+    return found
+
+
+def read_summary(run: RunMonitor) -> dict[str, Any] | None:
+    """Return the summary of a run if it has a valid one; parse it only if it has changed."""
+    changed = changed_at(run.folder / SUMMARY)
+    if run.summary is None or run.summary[0] != changed:
+        content = read_inside(run.folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
+        try:
+            found = None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        run.summary = changed, found if isinstance(found, dict) else None
+    return run.summary[1]
+
+
+def changed_at(path: Path) -> float | None:
+    """Return when a file was written; None if there is no such file."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
