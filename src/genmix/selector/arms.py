@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,17 @@ class ArmRecord:
     def asked(self) -> int:
         """Number of samples reported or still expected."""
         return self.told + self.in_flight
+
+
+def restricted(
+    arms: Sequence[ArmRecord], weights: Vector, among: Collection[str] | None
+) -> tuple[Sequence[ArmRecord], Vector]:
+    """Return the arms to draw from, and their weights scaled to 1; equal weights if all are 0."""
+    if among is None:
+        return arms, weights
+    kept = [k for k, arm in enumerate(arms) if arm.label in among]
+    left = weights[kept] if weights[kept].any() else np.ones(len(kept))
+    return [arms[k] for k in kept], left / left.sum()
 
 
 def draw_iid(weights: Vector, rng: np.random.Generator) -> tuple[int, float]:
@@ -61,6 +72,8 @@ def draw_warm_start(
     if not weights.any():
         return int(np.argmin([arm.asked + arm.failed for arm in arms])), 1.0
     incomplete = np.array([arm.told < warm_start for arm in arms], dtype=float)
+    if not incomplete.any():  # the incomplete ones cannot be drawn at the moment
+        return draw_iid(weights / weights.sum(), rng)
     share = 1 / len(arms)
     return draw_iid(
         (1 - share) * weights / weights.sum() + share * incomplete / incomplete.sum(), rng

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -17,7 +17,7 @@ from genmix.objectives import Objective
 from genmix.objectives.validation import labels
 from genmix.policies import MixtureUCBV, Policy
 from genmix.selector import saved_state
-from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start
+from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start, restricted
 from genmix.selector.learner import Learner
 from genmix.selector.readings import Readings
 from genmix.selector.saved_state import Savable
@@ -124,7 +124,7 @@ class Selector(Readings, Savable):
 
     # -- asking and telling ----------------------------------------------------------------------
 
-    def ask(self, n: int = 1) -> list[Ticket]:
+    def ask(self, n: int = 1, *, among: Collection[str] | None = None) -> list[Ticket]:
         """Issue tickets, each for one sample to generate.
 
         Until every arm has completed its warm start, tickets are issued round-robin.
@@ -133,6 +133,8 @@ class Selector(Readings, Savable):
         ----------
         n : int, default 1
             Number of tickets.
+        among : collection of str, optional
+            Draw only from these arms, e.g. those that your money still covers. Default: all active arms.
 
         Returns
         -------
@@ -147,7 +149,9 @@ class Selector(Readings, Savable):
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise InputError(f"ask({n!r}): pass a whole number of at least 1.")
-        return [self._draw_ticket() for _ in range(n)]
+        if among is not None and not set(among) & set(self.arms):
+            raise InputError(f"among contains no active arm; the arms are {', '.join(self.arms)}.")
+        return [self._draw_ticket(among) for _ in range(n)]
 
     def ask_from(self, label: str) -> Ticket:
         """Issue a ticket for one arm, for example to test whether a retired arm works again.
@@ -363,9 +367,9 @@ class Selector(Readings, Savable):
             raise InputError(f"unknown arm {label!r}; the arms are {', '.join(self.arms)}.")
         return found
 
-    def _draw_ticket(self) -> Ticket:
+    def _draw_ticket(self, among: Collection[str] | None) -> Ticket:
         learner = self._learner
-        arms, weights = learner.active, learner.targets
+        arms, weights = restricted(learner.active, learner.targets, among)
         if learner.alpha is None:
             drawn = draw_warm_start(arms, learner.warm_start, learner.previous_weights, self._rng)
         elif self._draw == "tracking":
