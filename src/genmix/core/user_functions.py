@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from genmix.core.python_objects import PythonObject
 from genmix.core.text import describe_error
 from genmix.errors import InputError
 
@@ -26,7 +27,12 @@ _shadowed: dict[Path, dict[str, ModuleType]] = {}
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
-    """Import ``module:function``; a module in ``folder`` takes precedence over an installed one."""
+    """Import ``module:function``; a module in ``folder`` takes precedence over an installed one.
+
+    A function that was passed in Python is returned as it is.
+    """
+    if isinstance(name, PythonObject):
+        return name.get()  # type: ignore[no-any-return]
     module, _, attribute = name.partition(":")
     with _importing_from(folder.resolve()):
         found = _import(module, folder.resolve())
@@ -36,6 +42,11 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
             f"the module {module} has no function named {attribute}; correct {name!r}."
         )
     return function  # type: ignore[no-any-return]
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a function for messages."""
+    return name.label if isinstance(name, PythonObject) else name
 
 
 def _import(module: str, folder: Path) -> ModuleType:

@@ -62,7 +62,7 @@ class Moments(_Quiet):
 
 def samples_of(reference: object) -> Samples:
     """Return the reference as samples, as needed for kernels and nearest neighbors."""
-    found = _read(reference)
+    found = to_reference(reference)
     if isinstance(found, Moments):
         raise InputError(
             "the reference contains only moments, but this objective needs samples; "
@@ -73,7 +73,7 @@ def samples_of(reference: object) -> Samples:
 
 def moments_of(reference: object) -> Moments:
     """Return the reference as mean and 1/n covariance, as needed for the Fréchet distance."""
-    found = _read(reference)
+    found = to_reference(reference)
     if isinstance(found, Moments):
         variances = np.diagonal(to_numpy(found.covariance))
         check_spread(math.sqrt(max(float(variances.max()), 0.0)), "the reference")
@@ -86,7 +86,8 @@ def moments_of(reference: object) -> Moments:
     return Moments(mean, centered.mT @ centered / points.shape[0], int(points.shape[0]))
 
 
-def _read(reference: object) -> Samples | Moments:
+def to_reference(reference: object) -> Samples | Moments:
+    """Convert whatever an objective accepts as a reference: samples, a tuple of moments, or a file."""
     if isinstance(reference, Samples | Moments):
         return reference
     if isinstance(reference, str | os.PathLike):

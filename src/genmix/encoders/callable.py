@@ -6,13 +6,14 @@ import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
 from genmix.core.arrays import to_numpy
+from genmix.core.python_objects import OR_OBJECT, PythonObject
 from genmix.core.text import first_sentence
-from genmix.core.user_functions import FUNCTION_NAME, load_function
+from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, modality_of
 from genmix.encoders.local_models import file_hash
@@ -26,8 +27,7 @@ class CallableSettings(EncoderSettings):
     """
 
     kind: Literal["callable"]
-    function: str = Field(
-        pattern=FUNCTION_NAME,
+    function: Annotated[str, Field(pattern=FUNCTION_NAME), OR_OBJECT] = Field(
         description="module:function; the module is next to the study file or installed.",
     )
     arguments: dict[str, JsonValue] = Field(
@@ -44,7 +44,7 @@ class CallableEncoder(BatchEncoder):
     """Calls a user function. The name includes a hash of the source, because it is used in cache keys."""
 
     def __init__(self, settings: CallableSettings, folder: Path) -> None:
-        self._function_name = settings.function
+        self._function_name, self._shown = settings.function, shown_name(settings.function)
         self._folder, self._arguments = folder, settings.arguments
         self._function: Callable[..., Any] | None = None
         super().__init__(
@@ -61,17 +61,17 @@ class CallableEncoder(BatchEncoder):
     def embed(self, samples: Sequence[Sample]) -> Any:
         self.load()
         assert self._function is not None
-        contents = [_content(sample, self._function_name) for sample in samples]
+        contents = [_content(sample, self._shown) for sample in samples]
         try:
             rows = to_numpy(self._function(contents, **self._arguments))
         except Exception as error:
             raise EncodingError(
-                f"the encoder {self._function_name} failed "
+                f"the encoder {self._shown} failed "
                 f"({type(error).__name__}: {first_sentence(error)}); fix the function."
             ) from error
         if rows.ndim != 2 or len(rows) != len(samples) or rows.dtype.kind not in "fiub":
             raise EncodingError(
-                f"the encoder {self._function_name} returned shape {rows.shape} and dtype {rows.dtype} for "
+                f"the encoder {self._shown} returned shape {rows.shape} and dtype {rows.dtype} for "
                 f"{len(samples)} samples; return real numbers of shape ({len(samples)}, d)."
             )
         return rows
@@ -88,12 +88,13 @@ def _content(sample: Sample, name: str) -> str | bytes:
 
 
 def _describe(settings: CallableSettings, folder: Path) -> str:
-    source = _find(settings.function.partition(":")[0], folder, settings.function)
+    name = settings.function
+    if isinstance(name, PythonObject):
+        digest = name.digest
+    else:
+        digest = file_hash(_find(name.partition(":")[0], folder, name))[:12]
     written = json.dumps(settings.arguments, sort_keys=True, ensure_ascii=False)
-    return (
-        f"callable {settings.function} #{file_hash(source)[:12]}"
-        f"{' ' + written if settings.arguments else ''}"
-    )
+    return f"callable {shown_name(name)} #{digest}{' ' + written if settings.arguments else ''}"
 
 
 def _find(module: str, folder: Path, name: str) -> Path:

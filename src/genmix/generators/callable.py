@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, JsonValue
 
 from genmix.core.arrays import is_torch
+from genmix.core.python_objects import OR_OBJECT
 from genmix.core.text import describe_error
 from genmix.core.threads import in_thread
-from genmix.core.user_functions import FUNCTION_NAME, load_function
+from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name
 from genmix.data.samples import FIELDS, FieldError, Request, Sample, sample_from
 from genmix.errors import InputError
 from genmix.generators.base import (
@@ -32,8 +33,7 @@ class CallableArm(ArmSettings):
     """
 
     kind: Literal["callable"]
-    function: str = Field(
-        pattern=FUNCTION_NAME,
+    function: Annotated[str, Field(pattern=FUNCTION_NAME), OR_OBJECT] = Field(
         description="module:function; the module is next to the study file or installed.",
     )
     arguments: dict[str, JsonValue] = Field(
@@ -52,7 +52,7 @@ class CallableArm(ArmSettings):
             inspect.signature(function).bind([0], **self.arguments)
         except TypeError as error:
             raise InputError(
-                f"{self.function} cannot be called with a list of seeds and these arguments "
+                f"{shown_name(self.function)} cannot be called with a list of seeds and these arguments "
                 f"({error}); correct the function or 'arguments'."
             ) from error
         except ValueError:  # some compiled functions have no signature
@@ -65,9 +65,10 @@ class CallableGenerator(Generator):
 
     def __init__(self, settings: CallableArm, function: Callable[..., Any]) -> None:
         self._settings, self._function = settings, function
+        self._name = shown_name(settings.function)
 
     async def generate(self, requests: Sequence[Request]) -> Outcomes:
-        name = self._settings.function
+        name = self._name
         try:
             results = await self._call([request.seed for request in requests])
         except GenerationError:
@@ -104,10 +105,10 @@ class CallableGenerator(Generator):
         try:
             sample = sample_from(**{"cost": price, **_fields(result)})
         except FieldError as error:
-            return GenerationError(f"a sample from {self._settings.function} {error}.", cost=price)
+            return GenerationError(f"a sample from {self._name} {error}.", cost=price)
         if price is not None and sample.cost is not None and sample.cost > price:
             return GenerationError(
-                f"a sample from {self._settings.function} costs {sample.cost:g}, which is more than the "
+                f"a sample from {self._name} costs {sample.cost:g}, which is more than the "
                 f"price of {price:g}; correct one of them.",
                 retryable=False,
                 cost=sample.cost,

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from genmix import __version__
 from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
+from genmix.core.python_objects import objects_in
 from genmix.core.streams import VERSION
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
@@ -113,10 +114,17 @@ def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
 
 
 def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
-    """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs."""
+    """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs.
+
+    A function that was passed in Python has no cache: two functions with the same source code can compute
+    different things, e.g. with different models.
+    """
     if study.encoder is None:
         return None
-    return CachedEncoder(study.encoder.build(folder), cache_folder(), note)
+    encoder = study.encoder.build(folder)
+    if any(objects_in(study.encoder)):
+        return encoder
+    return CachedEncoder(encoder, cache_folder(), note)
 
 
 def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:

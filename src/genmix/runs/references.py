@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from genmix.core.python_objects import PythonObject
 from genmix.data.png import SUFFIXES
 from genmix.data.reference import Moments, read_features
 from genmix.data.samples import Sample, without_surrogates
@@ -34,6 +35,9 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
     ``path`` is relative to ``folder``; ``encoder`` embeds texts and images.
     """
+    if isinstance(path, PythonObject):
+        found = path.get()
+        return found if isinstance(found, Moments) else found.points
     unembedded = texts_or_images(path, folder)
     if unembedded is not None:
         return _embed(*unembedded, path, encoder, note)
@@ -42,7 +46,9 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
 
 def texts_or_images(path: str, folder: Path) -> tuple[list[Item], str] | None:
-    """Return the texts or images of a reference, and what they are; None for a feature file."""
+    """Return the texts or images of a reference, and what they are; None for features."""
+    if isinstance(path, PythonObject):
+        return None
     place = resolved(path, folder)
     if not os.path.exists(place):  # Path.exists raises an error if the name is too long
         raise InputError(

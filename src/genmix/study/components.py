@@ -10,10 +10,11 @@ from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_type_hints
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WrapValidator, create_model, model_validator
 
 import genmix as gx
 from genmix.core.plugins import Plugin, find_plugins, plugin_classes
+from genmix.core.python_objects import OR_OBJECT, PythonObject, missing_in
 from genmix.errors import InputError
 from genmix.study.problems import KeyPath, Problems
 
@@ -111,7 +112,8 @@ class ComponentSettings(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
-        self.build(synthetic_reference([self]))
+        if not missing_in(self):
+            self.build(synthetic_reference([self]))
         return self
 
 
@@ -135,6 +137,55 @@ class ObjectiveSettings(ComponentSettings):
 
     def plain(self) -> dict[str, Any]:
         return {self.kind: {**super().plain()[self.kind], "weight": self.weight}}
+
+
+class OwnComponent(ComponentSettings):
+    """Holds an object of the user's own class or a function, which a study file has no name for."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    kind: str = "own"
+    object: PythonObject
+
+    def build(self, reference: Any = None) -> Any:
+        return self.object.get()
+
+    def plain(self) -> Any:
+        return str(self.object)
+
+
+class OwnKernel(OwnComponent, KernelSettings):
+    """A kernel of the user's own."""
+
+
+class OwnPolicy(OwnComponent, PolicySettings):
+    """A policy of the user's own."""
+
+
+class OwnObjective(OwnComponent, ObjectiveSettings):
+    """A term of the user's own."""
+
+    def build(self, reference: Any = None) -> Any:
+        return self.weight * self.object.get() if self.weight != 1 else self.object.get()
+
+    def plain(self) -> Any:
+        return {str(self.object): {"weight": self.weight}}
+
+
+OWN: dict[str, type[OwnComponent]] = {
+    "objective": OwnObjective,
+    "kernel": OwnKernel,
+    "policy": OwnPolicy,
+}
+
+
+def _keep_own(value: Any, validate: Callable[[Any], Any]) -> Any:
+    return value if isinstance(value, OwnComponent) else validate(value)
+
+
+def one_of(settings: Iterable[type[ComponentSettings]]) -> Any:
+    """Return the type of a component in a study: one of these settings, told apart by ``kind``."""
+    union: Any = Union[tuple(settings)]  # noqa: UP007
+    return Annotated[union, Field(discriminator="kind"), WrapValidator(_keep_own)]
 
 
 def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
@@ -174,7 +225,8 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
         words = (
             "Path to a feature file, text file or image folder; overrides the study's reference."
         )
-        return Annotated[str, Field(min_length=1, description=words)] | None
+        text = Annotated[str, Field(min_length=1, description=words)] | None
+        return Annotated[text, OR_OBJECT]
     if key == "weights":
         return Annotated[dict[str, float], Field(description="Weight of each arm, by label.")]
     if key == "order" and hint is float:
@@ -185,7 +237,7 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
 
 
 KERNELS = {name: settings_of(name, cls, KernelSettings) for name, cls in kernel_classes().items()}
-Kernel: Any = Annotated[Union[tuple(KERNELS.values())], Field(discriminator="kind")]  # noqa: UP007
+Kernel: Any = one_of(KERNELS.values())
 OBJECTIVES = {name: _objective_settings(name, cls) for name, cls in objective_classes().items()}
 POLICIES = {name: _policy_settings(name, cls) for name, cls in policy_classes().items()}
 
@@ -230,7 +282,10 @@ def term_path(study: Study, position: int) -> KeyPath:
 
 def reference_of(term: ObjectiveSettings, default: str | None) -> str:
     """Return the path of the reference that a term compares with, or an empty string."""
-    return str(getattr(term, "reference", None) or default or "") if term.needs_reference else ""
+    if not term.needs_reference:
+        return ""
+    found: str = getattr(term, "reference", None) or default or ""
+    return found
 
 
 def reference_paths(study: Study) -> tuple[str, ...]:

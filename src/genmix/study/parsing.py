@@ -11,14 +11,16 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
+from genmix.core.python_objects import PythonObject
 from genmix.core.text import quotable
+from genmix.errors import InputError
 from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.secrets import ADVICE, lines_with_secrets
 
@@ -325,25 +327,39 @@ def is_usable(value: float) -> bool:
     return math.isfinite(value) and (isinstance(value, float) or abs(value) < 2**63)
 
 
-def plain_data(data: Any, problems: Problems) -> Any:
-    """Copy ``data`` into dicts, lists and JSON scalars; add a problem for anything else."""
-    return _PlainCopy(problems).value(data, ())
+Written = Callable[[Any, KeyPath], Any]
+"""A function that returns what stands for a Python object at its place in a study."""
+
+
+def plain_data(data: Any, problems: Problems, written: Written = lambda value, path: value) -> Any:
+    """Copy ``data`` into dicts, lists and JSON scalars; add a problem for anything else.
+
+    ``written`` is called for every value first.
+    """
+    return _PlainCopy(problems, written).value(data, ())
 
 
 class _PlainCopy:
-    def __init__(self, problems: Problems) -> None:
-        self.problems, self.count = problems, 0
+    def __init__(self, problems: Problems, written: Written) -> None:
+        self.problems, self.written, self.count = problems, written, 0
 
     def value(self, value: Any, path: KeyPath) -> Any:
         self.count += 1
         if self.count > MAX_VALUES or len(path) > 2 * MAX_DEPTH:
             raise StudyError(["the study is too large or contains itself; use plain nested dicts."])
+        try:
+            value = self.written(value, path)
+        except InputError as error:
+            self.problems.add(path, str(error))
+            return None
         if isinstance(value, Mapping):
             return self._mapping(value, path)
         if isinstance(value, list | tuple):
             return [self.value(item, (*path, i)) for i, item in enumerate(value)]
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
+        if isinstance(value, PythonObject):
+            return value
         if isinstance(value, str):
             return self._text(str(value), path)
         if value is None or isinstance(value, bool):
@@ -354,8 +370,9 @@ class _PlainCopy:
         found = {}
         for key, item in value.items():
             if isinstance(key, str):
-                found[str(key)] = self.value(item, (*path, str(key)))
-                self._text(str(key), (*path, str(key)))
+                name = key if isinstance(key, PythonObject) else str(key)
+                found[name] = self.value(item, (*path, name))
+                self._text(name, (*path, name))
             else:
                 words = f"the key {shown(key)} of {subject(path)} is not text; use a string."
                 self.problems.add((*path, str(key)), words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from genmix.core.python_objects import PythonObject
 from genmix.study.problems import KeyPath, Problems, subject
 
 ADVICE = "put it in an environment variable and set api_key_env to the variable's name"
@@ -54,7 +55,7 @@ def find_secrets(data: Any, problems: Problems, path: KeyPath = ()) -> None:
         for position, value in enumerate(data):
             find_secrets(value, problems, (*path, position))
             _check_option(data[max(position - 1, 0)], value, problems, (*path, position))
-    elif data not in (None, "") and not isinstance(data, bool):
+    elif data not in (None, "") and not isinstance(data, bool | PythonObject):
         _check_value(str(data), problems, path)
 
 

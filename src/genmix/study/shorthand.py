@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from genmix.core.python_objects import PythonObject
 from genmix.core.text import listed
-from genmix.study.components import KERNELS, OBJECTIVES, POLICIES, ComponentSettings, hyphenated
+from genmix.study.components import (
+    KERNELS,
+    OBJECTIVES,
+    OWN,
+    POLICIES,
+    ComponentSettings,
+    hyphenated,
+)
 from genmix.study.problems import KeyPath, Problems, nearest, shown
 
 FAMILIES = {
@@ -117,7 +125,7 @@ class Expansion:
 
     # -- components --------------------------------------------------------------------------------
 
-    def _terms(self, written: Any) -> list[dict[str, Any]]:
+    def _terms(self, written: Any) -> list[Any]:
         is_list = isinstance(written, list)
         if written == []:
             self.problems.add(("objective",), "objective is empty; name one, e.g. vendi.")
@@ -127,18 +135,18 @@ class Expansion:
             terms.append(self._component("objective", item, path, ("objective", i)))
         return [term or {"kind": "vendi"} for term in terms or [None]]
 
-    def _component(
-        self, family: str, written: Any, path: KeyPath, full: KeyPath
-    ) -> dict[str, Any] | None:
+    def _component(self, family: str, written: Any, path: KeyPath, full: KeyPath) -> Any:
         """Convert ``name`` or ``{name: {parameters}}`` to ``{kind: name, **parameters}``.
 
-        ``path`` is its path in the file, and ``full`` its path in ``data``.
+        A Python object becomes the settings that contain it. ``path`` is its path in the file, and ``full`` its path in ``data``.
         """
         known, example = FAMILIES[family]
         name, given = written, None
         if isinstance(written, dict) and len(written) == 1:
             ((name, given),) = written.items()
             path = (*path, name)
+        if isinstance(name, PythonObject):
+            return OWN[family](object=name, **(given or {}))
         kind, words = hyphenated(name) if isinstance(name, str) else "", ""
         if isinstance(name, dict) and name:
             words = _several_names(family, name, known)

@@ -21,14 +21,22 @@ from pydantic import (
 )
 
 import genmix as gx
+from genmix.core.python_objects import OR_OBJECT, missing_in
 from genmix.encoders import encoder_kinds
 from genmix.encoders.base import EncoderSettings
 from genmix.generators import arm_kinds
 from genmix.generators.base import ArmSettings
-from genmix.study.components import OBJECTIVES, POLICIES, ObjectiveSettings, PolicySettings
+from genmix.study.components import (
+    OBJECTIVES,
+    POLICIES,
+    ObjectiveSettings,
+    PolicySettings,
+    one_of,
+)
 from genmix.study.consistency import check_consistency
 from genmix.study.messages import add_errors, with_numbers
-from genmix.study.parsing import parse_study_file, plain_data
+from genmix.study.objects import written
+from genmix.study.parsing import Written, parse_study_file, plain_data
 from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets
@@ -44,8 +52,8 @@ if TYPE_CHECKING:
 else:
     Arm = Annotated[Union[arm_kinds()], Field(discriminator="kind")]  # noqa: UP007
     Encoder = Annotated[Union[encoder_kinds()], Field(discriminator="kind")]  # noqa: UP007
-    Objective = Annotated[Union[tuple(OBJECTIVES.values())], Field(discriminator="kind")]  # noqa: UP007
-    Policy = Annotated[Union[tuple(POLICIES.values())], Field(discriminator="kind")]  # noqa: UP007
+    Objective = one_of(OBJECTIVES.values())
+    Policy = one_of(POLICIES.values())
 
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 DURATION = re.compile(r"([0-9.]+h)? ?([0-9.]+m)? ?([0-9.]+s)?")
@@ -180,9 +188,8 @@ class Study(Section):
     )
     encoder: Encoder | None = Field(None, description="The model that turns samples into vectors.")
     objective: tuple[Objective, ...] = Field(description="What to optimize.")
-    reference: str | None = Field(
+    reference: Annotated[Annotated[str, Field(min_length=1)] | None, OR_OBJECT] = Field(
         None,
-        min_length=1,
         description="Real samples to compare with: features (.npy, .npz), texts (.jsonl, .txt) or a "
         "folder of images.",
     )
@@ -221,10 +228,10 @@ class Study(Section):
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values from which ``study_from`` recreates an equal study."""
-        found = self.model_dump(mode="json")
+        found = self.model_dump(mode="json", exclude={"objective", "policy"})
         found["objective"] = [term.plain() for term in self.objective]
         found["policy"] = self.policy.plain()
-        return found
+        return {key: found[key] for key in type(self).model_fields}
 
 
 # -- reading -----------------------------------------------------------------------------------------
@@ -247,7 +254,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def study_from(data: Mapping[str, Any]) -> Study:
-    """Validate plain data, e.g. from ``study.plain()``, and return the study.
+    """Validate a dict, which can contain Python objects or come from ``study.plain()``.
 
     Raises
     ------
@@ -257,7 +264,7 @@ def study_from(data: Mapping[str, Any]) -> Study:
     if not isinstance(data, Mapping):
         raise StudyError([f"the study is {shown(data)}; pass a mapping of keys and values."])
     problems = Problems()
-    study = _validate(data, problems, "study")
+    study = _validate(data, problems, "study", written)
     problems.raise_if_any()
     assert study is not None
     return study
@@ -268,10 +275,11 @@ def _default_name(path: Path) -> str:
     return stem or "study"
 
 
-def policy_from(written: Any) -> gx.Policy:
+def policy_from(policy: Any) -> gx.Policy:
     """Build a policy from a name or ``{name: {parameters}}``, as written in a study."""
     problems = Problems()
-    found = _section_from(PolicySection, plain_data({"policy": written}, problems), problems)
+    data = plain_data({"policy": policy}, problems, written)
+    found = _section_from(PolicySection, data, problems)
     problems.raise_if_any()
     assert found is not None
     made: gx.Policy = found.policy.build()
@@ -284,17 +292,17 @@ class PolicySection(Section):
     policy: Policy
 
 
-def _validate(written: Any, problems: Problems, default_name: str) -> Study | None:
-    data = plain_data(written, problems)
+def _validate(given: Any, problems: Problems, default_name: str, *objects: Written) -> Study | None:
+    data = plain_data(given, problems, *objects)
     find_secrets(data, problems)
     study = _section_from(Study, {"name": default_name, **data}, problems)
-    if study is not None and not problems:
+    if study is not None and not problems and not missing_in(study):
         check_consistency(study, problems)
     return study
 
 
-def _section_from(model: type[S], written: dict[str, Any], problems: Problems) -> S | None:
-    expansion = Expansion(written, problems)
+def _section_from(model: type[S], data: dict[str, Any], problems: Problems) -> S | None:
+    expansion = Expansion(data, problems)
 
     def report(path: KeyPath, words: str) -> None:
         origin = expansion.origin(path)

@@ -1,0 +1,128 @@
+"""Write the Python objects in a dict as a study file would: by name, with their parameters.
+
+Objectives, kernels and policies from genmix become ``{name: {parameters}}``. Functions, arrays and
+classes of the user become a ``PythonObject``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+import numpy as np
+
+import genmix as gx
+from genmix.core.arrays import is_torch
+from genmix.core.description import Description
+from genmix.core.python_objects import PythonObject, function_label
+from genmix.data.reference import Moments, Samples, to_reference
+from genmix.kernels.kernels import Custom, Normalised
+from genmix.objectives import Sum
+from genmix.study.components import KERNELS, OBJECTIVES, POLICIES
+from genmix.study.problems import KeyPath
+
+
+def written(value: Any, path: KeyPath) -> Any:
+    """Return what stands for ``value`` at this place of a study; most values stand for themselves."""
+    section, key = path[:1], path[-1:]
+    if section in (("arms",), ("encoder",)):
+        is_whole = path == ("encoder",) or (section == ("arms",) and len(path) == 2)
+        if is_whole and callable(value):
+            return {"kind": "callable", "function": value}
+        return _function(value) if key == ("function",) else value
+    if section == ("policy",):
+        return _policy(value) if len(path) == 1 else value
+    if path == ("objective",) and isinstance(value, list | tuple | gx.Objective):
+        items = value if isinstance(value, list | tuple) else [value]
+        return [term for item in items for term in _terms(item)]
+    if section == ("objective",) and (len(path) == 1 or isinstance(path[-1], int)):
+        return _stored_term(value)
+    if section == ("objective",) and key == ("kernel",):
+        return _kernel(value)
+    is_reference = section in (("objective",), ("reference",)) and key == ("reference",)
+    return _reference(value) if is_reference else value
+
+
+# -- functions and references ------------------------------------------------------------------------
+
+
+def _function(value: Any) -> Any:
+    if callable(value):
+        return PythonObject.of(value, function_label(value))
+    return PythonObject.stored(value)
+
+
+def _reference(value: Any) -> Any:
+    is_array = isinstance(value, np.ndarray) or is_torch(value)
+    if is_array or isinstance(value, tuple | Samples | Moments):
+        found = to_reference(value)
+        return PythonObject.of(found, str(found))
+    return PythonObject.stored(value)
+
+
+# -- objectives, kernels and policies ----------------------------------------------------------------
+
+
+def _terms(value: Any) -> list[Any]:
+    """Return the terms of an objective, or a list that contains any other value."""
+    if not isinstance(value, gx.Objective):
+        return [value]
+    terms = value.terms if isinstance(value, Sum) else ((1.0, value),)
+    return [_term(weight, term) for weight, term in terms]
+
+
+def _term(weight: float, term: gx.Objective) -> dict[Any, Any]:
+    found = _component(term, OBJECTIVES)
+    ((name, parameters),) = found.items() if isinstance(found, dict) else [(found, {})]
+    return {name: parameters if weight == 1 else {**parameters, "weight": weight}}
+
+
+def _stored_term(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {PythonObject.stored(key): item for key, item in value.items()}
+    return PythonObject.stored(value)
+
+
+def _policy(value: Any) -> Any:
+    if isinstance(value, gx.Policy):
+        return _component(value, POLICIES)
+    return PythonObject.stored(value)
+
+
+def _kernel(value: Any) -> Any:
+    if isinstance(value, Normalised):
+        return _kernel(value.kernel)
+    if isinstance(value, Custom):
+        return _function(value.function)
+    if isinstance(value, gx.Kernel):
+        return _component(value, KERNELS)
+    return _function(value)
+
+
+def _component(value: Description, known: Mapping[str, Any]) -> Any:
+    """Return ``{name: {parameters}}``, or the object itself if its class has no name in a study."""
+    name = next((name for name, each in known.items() if each.component is type(value)), None)
+    if name is None or any(not each.repr and _is_set(value, each) for each in fields(value)):  # type: ignore[arg-type]
+        return PythonObject.of(value, f"{type(value).__module__}:{type(value).__qualname__}")
+    given = [each.name for each in fields(value) if _is_set(value, each)]  # type: ignore[arg-type]
+    return {name: {key: _parameter(key, getattr(value, key)) for key in given}}
+
+
+def _is_set(value: Description, parameter: Field[Any]) -> bool:
+    """Return whether a parameter differs from its default."""
+    found = getattr(value, parameter.name)
+    return (
+        parameter.default is MISSING
+        or type(found) is not type(parameter.default)
+        or bool(found != parameter.default)
+    )
+
+
+def _parameter(key: str, value: Any) -> Any:
+    if key == "kernel":
+        return _kernel(value)
+    if key == "reference":
+        return _reference(value)
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
