@@ -72,6 +72,16 @@ def hyphenated(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
 
 
+SHORT_NAMES = {"fd": "frechet-distance", "kd": "kernel-distance"}
+"""Short names of objectives. Wherever an objective is named, both names are accepted."""
+
+
+def component_name(written: str) -> str:
+    """Convert a name as users write it, e.g. ``fd`` or ``FrechetDistance``, to ``frechet-distance``."""
+    name = hyphenated(written)
+    return SHORT_NAMES.get(name, name)
+
+
 # -- settings ----------------------------------------------------------------------------------------
 
 

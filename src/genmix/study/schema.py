@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from genmix.study.components import KERNELS, OBJECTIVES, POLICIES
+from genmix.study.components import KERNELS, OBJECTIVES, POLICIES, SHORT_NAMES
 
 Schema = dict[str, Any]
 
@@ -57,6 +57,7 @@ def _allow_variants(arm: Schema) -> None:
 def _by_name(settings: Mapping[str, type[BaseModel]], parts: Schema) -> Schema:
     """Return the schema for a name, or for a mapping from one name to its parameters."""
     entries = {name: _parameters(parts.pop(each.__name__)) for name, each in settings.items()}
+    entries |= {short: entries[name] for short, name in SHORT_NAMES.items() if name in entries}
     return {
         "anyOf": [
             {"type": "string", "enum": list(entries)},

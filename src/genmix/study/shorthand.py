@@ -25,9 +25,7 @@ FAMILIES = {
 """For each family of components: its settings classes, and an example for error messages."""
 
 OTHER_NAMES = {
-    "fd": "frechet-distance",
     "fid": "frechet-distance",
-    "kd": "kernel-distance",
     "kid": "kernel-distance",
     "mmd": "kernel-distance",
     "is": "inception-score",
@@ -147,14 +145,14 @@ class Expansion:
             path = (*path, name)
         if isinstance(name, PythonObject):
             return OWN[family](object=name, **(given or {}))
-        kind, words = hyphenated(name) if isinstance(name, str) else "", ""
+        kind, words = component_name(name) if isinstance(name, str) else "", ""
         if isinstance(name, dict) and name:
             words = _several_names(family, name, known)
         elif not kind:
             advice = f"use a name such as {example}, or {{{example}: {{parameters}}}}"
             words = f"{family} is {shown(name)}; {advice}."
         elif kind not in known:
-            words = f"unknown {family} {shown(name)}; {_suggestion(name, known)}"
+            words = f"unknown {family} {shown(name)}; {suggestion(name, known)}"
         elif given is not None and not isinstance(given, dict):
             words = (
                 f"the parameters of {kind} are {shown(given)}; {_parameters_advice(known[kind])}."
@@ -174,7 +172,7 @@ class Expansion:
 
 
 def _several_names(family: str, written: Mapping[str, Any], known: Iterable[str]) -> str:
-    names = [key for key in written if hyphenated(key) in known]
+    names = [key for key in written if component_name(key) in known]
     others = [key for key in written if key not in names]
     if len(names) == 1:
         below = f"'{names[0]}: {{{others[0]}: …}}'"
@@ -192,7 +190,8 @@ def _parameters_advice(settings: type[ComponentSettings]) -> str:
     return f"use a mapping such as {{{names[0]}: …}}" if names else "it takes none, so remove them"
 
 
-def _suggestion(written: str, known: Iterable[str]) -> str:
+def suggestion(written: str, known: Iterable[str]) -> str:
+    """Return advice for an unknown name: the most likely one, or all of them."""
     names, name = list(known), hyphenated(written)
     if name in REPORT_ONLY and "precision" in names:
         return f"{name} is reported but cannot be optimized, so use precision or density."
