@@ -180,12 +180,12 @@ def _from_torch(torch: Any, content: Any, path: Path, key: str | None) -> Conten
 
 def _read_parquet(path: Path, key: str | None) -> Content:
     modules = ("pyarrow", "pyarrow.parquet", "pyarrow.compute")
-    arrow, parquet, _ = require_all(modules, extra="export", what="reading Parquet")
+    _, parquet, _ = require_all(modules, extra="export", what="reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            column = _embedding_column(arrow, file.schema_arrow, path, key)
+            column = _embedding_column(file.schema_arrow, path, key)
             where = f"{path} ({printable(column)})"
-            _check_column(file, column, size_of(path), where)
+            check_column(file, column, size_of(path), where)
             chunks = file.read(columns=[column]).column(column).chunks
             return as_matrix(_stacked(chunks, where), where)
     except InputError:
@@ -194,7 +194,7 @@ def _read_parquet(path: Path, key: str | None) -> Content:
         raise InputError(f"{path} is not a readable Parquet file; write it again.") from error
 
 
-def _check_column(file: Any, column: str, on_disk: int, where: str) -> None:
+def check_column(file: Any, column: str, on_disk: int, where: str) -> None:
     """Check the number of values that the file declares for a column."""
     paths = [file.schema.column(i).path for i in range(len(file.schema.names))]
     leaves = [i for i, path in enumerate(paths) if f"{path}.".startswith(f"{column}.")]
@@ -217,7 +217,19 @@ def _stacked(chunks: Sequence[Any], where: str) -> Any:
     return np.concatenate(blocks[1:] or blocks)
 
 
-def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> str:
+def _embedding_column(schema: Any, path: Path, key: str | None) -> str:
+    found = embedding_column(schema, key)
+    if found is None:
+        raise InputError(
+            f"{path} has the columns {_listed(schema.names) or '(none)'}; choose the embeddings "
+            f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
+        )
+    return found
+
+
+def embedding_column(schema: Any, key: str | None) -> str | None:
+    """Return the column with embeddings: ``key``, ``embedding``, or the only one with lists of floats."""
+    arrow = require("pyarrow", extra="export", what="reading Parquet")
     lists: list[str] = [field.name for field in schema if _is_list(arrow, field.type)]
     is_float = arrow.types.is_floating
     floats = [name for name in lists if is_float(schema.field(name).type.value_type)]
@@ -225,12 +237,7 @@ def _embedding_column(arrow: Any, schema: Any, path: Path, key: str | None) -> s
         found = [name for name in lists if name == key]
     else:
         found = [name for name in lists if name == EMBEDDING] or floats
-    if len(found) != 1:
-        raise InputError(
-            f"{path} has the columns {_listed(schema.names) or '(none)'}; choose the embeddings "
-            f"with read_features(path, key=...) or --key, or name their column {EMBEDDING!r}."
-        )
-    return found[0]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_list(arrow: Any, kind: Any) -> bool:

@@ -61,6 +61,11 @@ def sample_from(**fields: Any) -> Sample:
     return Sample(**{name: _CHECKS[name](value, name) for name, value in given.items()})
 
 
+def checked_field(name: str, value: Any) -> Any:
+    """Validate one field of a sample; raise FieldError if it is invalid."""
+    return _CHECKS[name](value, name)
+
+
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -15,20 +15,25 @@ LINE_SHARE = 32
 """Parsed JSON can take this many times as much memory as its text."""
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the nonblank lines of a UTF-8 file with their line numbers."""
+def numbered_lines(path: Path, *, keep: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the nonblank lines of a UTF-8 file with their line numbers.
+
+    With ``keep``, yield all lines unchanged, including their ends.
+    """
     if not os.path.isfile(path):  # opening a named pipe would wait forever
         raise InputError(f"{path} is not a file; check the path.")
     longest = max_bytes() // LINE_SHARE
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with path.open(encoding="utf-8-sig", newline="" if keep else None) as file:
             for number, line in enumerate(iter(lambda: file.readline(longest + 1), ""), 1):
                 if len(line) > longest:
                     raise InputError(
                         f"{path}, line {number} has more than {longest} characters; write one object "
                         f"or text per line, or increase {VARIABLE}."
                     )
-                if line.strip():
+                if keep:
+                    yield number, line
+                elif line.strip():
                     yield number, line.rstrip("\n")
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{path} cannot be read as UTF-8 text; save it as UTF-8.") from None

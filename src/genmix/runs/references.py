@@ -7,27 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from genmix.core.python_objects import PythonObject
+from genmix.data.loaded_arm import Item
 from genmix.data.png import SUFFIXES
 from genmix.data.reference import Moments, read_features
 from genmix.data.samples import Sample, without_surrogates
 from genmix.data.text_files import is_outside, json_object, numbered_lines, resolved
-from genmix.encoders.base import Encoder, EncodingError
+from genmix.encoders.base import Encoder
+from genmix.encoders.embed_items import embed_items
 from genmix.errors import InputError
 
 FEATURES = (".npy", ".npz", ".parquet", ".pq", ".pt", ".pth")
 LINES = (".jsonl", ".ndjson")
-BATCH = 64
-"""Samples per call to the encoder; each batch is cached as soon as it is embedded."""
 MAX_NOTES = 20
 """Maximum number of progress messages."""
 
 Note = Callable[[str], None]
 """A function that takes a progress message."""
-Item = tuple[str, Callable[[], Sample]]
-"""The location of a sample, for messages, and a function that reads it."""
 
 
 def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note) -> Any:
@@ -35,9 +30,6 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
     ``path`` is relative to ``folder``; ``encoder`` embeds texts and images.
     """
-    if isinstance(path, PythonObject):
-        found = path.get()
-        return found if isinstance(found, Moments) else found.points
     unembedded = texts_or_images(path, folder)
     if unembedded is not None:
         return _embed(*unembedded, path, encoder, note)
@@ -46,9 +38,7 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
 
 def texts_or_images(path: str, folder: Path) -> tuple[list[Item], str] | None:
-    """Return the texts or images of a reference, and what they are; None for features."""
-    if isinstance(path, PythonObject):
-        return None
+    """Return the texts or images of a reference, and what they are; None for a feature file."""
     place = resolved(path, folder)
     if not os.path.exists(place):  # Path.exists raises an error if the name is too long
         raise InputError(
@@ -77,28 +67,15 @@ def _embed(items: Sequence[Item], kind: str, path: str, encoder: Encoder | None,
         raise InputError(
             f"the reference {path} contains {kind}, but the study has no encoder; add one."
         )
-    rows, total, noted = [], len(items), -1
-    for start in range(0, total, BATCH):
-        if start * MAX_NOTES // total > noted:
-            noted = start * MAX_NOTES // total
-            note(f"embedding the reference: {start}/{total}")
-        rows.append(_encoded(items[start : start + BATCH], path, encoder))
-    note(f"embedding the reference: {total}/{total}")
-    return np.concatenate(rows)
+    noted = -1
 
+    def report(done: int, total: int) -> None:
+        nonlocal noted
+        if done * MAX_NOTES // total > noted:
+            noted = done * MAX_NOTES // total
+            note(f"embedding the reference: {done}/{total}")
 
-def _encoded(items: Sequence[Item], path: str, encoder: Encoder) -> Any:
-    """Embed a batch; if this fails, the error names the first sample that cannot be embedded."""
-    samples = [get() for _, get in items]
-    try:
-        return encoder.encode(samples)
-    except EncodingError as error:
-        for (where, _), sample in zip(items, samples, strict=True):
-            try:
-                encoder.encode([sample])
-            except EncodingError as fault:
-                raise InputError(f"the reference {path}, {where}: {fault}") from fault
-        raise InputError(f"the reference {path}: {error}") from error
+    return embed_items(items, encoder, f"the reference {path}", report)
 
 
 def _holds_texts(file: Path) -> bool:

@@ -1,0 +1,123 @@
+"""The samples of one arm that already exist, with everything their source says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Array
+from genmix.data.png import read_as_png
+from genmix.data.samples import FieldError, Sample
+from genmix.errors import InputError
+
+Item = tuple[str, Callable[[], Sample]]
+"""The location of a sample, for messages, and a function that reads it."""
+
+COLUMNS = ("features", "texts", "images", "quality", "cost", "sample_ids")
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedArm:
+    """The samples of one arm, as columns of equal length.
+
+    A column that the source does not have is None. At least one of ``features``, ``texts`` and
+    ``images`` is present. Row ``i`` of every column describes the same sample, in the order of the
+    source, so that a command can choose rows and write the original samples back.
+
+    Attributes
+    ----------
+    label : str
+        The name of the arm.
+    source : str
+        The file or folder that the samples were read from, for messages.
+    features : array of shape (n, d), optional
+        The embeddings. None for texts and images that have not been embedded yet.
+    texts : list of str, optional
+        The texts.
+    images : list of Path, optional
+        The image files.
+    quality, cost : array of shape (n,), optional
+        The quality and the cost of every sample. None if the source does not have it for each of them.
+    sample_ids : list of str, optional
+        Identifiers from the source: ``sample_id`` in a run or a table.
+    encoder : str, optional
+        The name of the encoder that computed ``features``, if it is known.
+    generator : str, optional
+        The settings of the generator as JSON, for an arm of a run. Arms of several runs with equal labels
+        and equal settings are one arm.
+    """
+
+    label: str
+    source: str
+    features: Array | None = None
+    texts: Sequence[str] | None = None
+    images: Sequence[Path] | None = None
+    quality: Any = None
+    cost: Any = None
+    sample_ids: Sequence[str] | None = None
+    encoder: str | None = None
+    generator: str | None = None
+
+    def __len__(self) -> int:
+        return len(next(column for column in self._columns().values() if column is not None))
+
+    @property
+    def content(self) -> str:
+        """What the samples are: ``texts``, ``images`` or ``features``."""
+        if self.texts is not None:
+            return "texts"
+        return "images" if self.images is not None else "features"
+
+    def items(self) -> Iterator[Item]:
+        """Iterate over the texts or images, for an encoder."""
+        for row, text in enumerate(self.texts or ()):
+            yield f"sample {row}", _text_reader(text)
+        if self.texts is None:
+            for file in self.images or ():
+                yield file.name, _image_reader(file)
+
+    def take(self, rows: Sequence[int]) -> LoadedArm:
+        """Return the samples in these rows, in this order."""
+        picked: dict[str, Any] = {
+            name: column[np.asarray(rows)]
+            if isinstance(column, np.ndarray)
+            else [column[row] for row in rows]
+            for name, column in self._columns().items()
+            if column is not None
+        }
+        return replace(self, **picked)
+
+    def joined(self, other: LoadedArm) -> LoadedArm:
+        """Return the samples of both; a column that one of them lacks is dropped."""
+        mine, theirs = self._columns(), other._columns()
+        both = {name: _joined(mine[name], theirs[name]) for name in COLUMNS}
+        return replace(self, **both, encoder=self.encoder or other.encoder)
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if first is None or second is None:
+        return None
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, second])
+    return [*first, *second]
+
+
+def _text_reader(text: str) -> Callable[[], Sample]:
+    return lambda: Sample(text=text)
+
+
+def _image_reader(file: Path) -> Callable[[], Sample]:
+    def read() -> Sample:
+        try:
+            return Sample(image=read_as_png(file))
+        except FieldError as error:
+            raise InputError(f"{file} {error}; replace or remove it.") from None
+
+    return read

@@ -1,0 +1,73 @@
+"""Read the arms of a run, with the embeddings, quality and cost that the journal stores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import as_matrix
+from genmix.data.loaded_arm import LoadedArm
+from genmix.errors import InputError
+from genmix.journal.integrity import verify
+from genmix.journal.reader import JournalReader, Row, embedding_of
+from genmix.journal.schema import JOURNAL
+from genmix.runs.session import IMAGES
+
+UNNAMED = "precomputed"
+"""The name of the encoder of runs whose arms return vectors; it does not say what computed them."""
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a path is the folder of a run."""
+    return (path / JOURNAL).exists()
+
+
+def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
+    """Return the arms of a run; with ``name``, the labels are ``name/ARM``.
+
+    Arms without samples are left out.
+    """
+    with JournalReader.open(folder) as journal, journal.snapshot():
+        verify(journal)
+        rows: dict[str, list[Row]] = {}
+        for row in journal.told_rows():
+            rows.setdefault(row["arm"], []).append(row)
+        settings, encoder = journal.meta("study")["arms"], journal.meta("encoder")
+    if not rows:
+        raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
+    return [
+        _arm(rows[arm], arm, name, folder, settings[arm], None if encoder == UNNAMED else encoder)
+        for arm in settings
+        if arm in rows
+    ]
+
+
+def _arm(
+    rows: list[Row], arm: str, name: str | None, folder: Path, settings: Any, encoder: str | None
+) -> LoadedArm:
+    features = np.stack([embedding_of(row) for row in rows])
+    as_matrix(features, f"{folder}, arm {arm!r}")
+    images = _complete([row["image"] for row in rows])
+    return LoadedArm(
+        arm if name is None else f"{name}/{arm}",
+        str(folder),
+        features,
+        texts=_complete([row["text"] for row in rows]),
+        images=None if images is None else [folder / IMAGES / image for image in images],
+        quality=_numbers([row["quality"] for row in rows]),
+        cost=_numbers([row["cost"] for row in rows]),
+        sample_ids=[str(row["id"]) for row in rows],
+        encoder=encoder,
+        generator=json.dumps(settings, sort_keys=True),
+    )
+
+
+def _complete(values: list[Any]) -> list[Any] | None:
+    return None if None in values else values
+
+
+def _numbers(values: list[Any]) -> Any:
+    return None if None in values else np.array(values, dtype=np.float64)
