@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from genmix.core.python_objects import PythonObject
 from genmix.data.loaded_arm import Item
 from genmix.data.png import SUFFIXES
 from genmix.data.reference import Moments, read_features
@@ -30,6 +31,9 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
     ``path`` is relative to ``folder``; ``encoder`` embeds texts and images.
     """
+    if isinstance(path, PythonObject):
+        found = path.get()
+        return found if isinstance(found, Moments) else found.points
     unembedded = texts_or_images(path, folder)
     if unembedded is not None:
         return _embed(*unembedded, path, encoder, note)
@@ -38,7 +42,9 @@ def read_reference(path: str, folder: Path, encoder: Encoder | None, note: Note)
 
 
 def texts_or_images(path: str, folder: Path) -> tuple[list[Item], str] | None:
-    """Return the texts or images of a reference, and what they are; None for a feature file."""
+    """Return the texts or images of a reference, and what they are; None for features."""
+    if isinstance(path, PythonObject):
+        return None
     place = resolved(path, folder)
     if not os.path.exists(place):  # Path.exists raises an error if the name is too long
         raise InputError(

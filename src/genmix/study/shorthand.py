@@ -13,6 +13,7 @@ from genmix.study.components import (
     OWN,
     POLICIES,
     ComponentSettings,
+    component_name,
     hyphenated,
 )
 from genmix.study.problems import KeyPath, Problems, nearest, shown
