@@ -18,23 +18,16 @@ BAD_INPUT = 2
 TROUBLE = 3
 INTERRUPTED = 130
 
-COMMANDS = (
-    *(
-        "demo",
-        "init",
-        "check",
-        "run",
-        "resume",
-        "ls",
-        "status",
-        "export",
-        "report",
-        "plot",
-        "dashboard",
-    ),
-    *("mixture", "score", "diagnose", "embed", "keep", "compare", "paper", "doctor"),
-)
-"""The order of the commands in the help text."""
+TASKS = {
+    "Run a study": ("demo", "init", "check", "run", "resume"),
+    "Look at runs": ("ls", "status", "export", "report", "plot", "dashboard"),
+    "Use samples you already have": ("mixture", "score", "diagnose", "embed", "keep"),
+    "Compare policies": ("compare", "paper"),
+    "Fix the installation": ("doctor",),
+}
+"""The commands by task, in the order of the help text."""
+
+COMMANDS = tuple(name for names in TASKS.values() for name in names)
 
 
 class OrderedGroup(typer.core.TyperGroup):
@@ -47,6 +40,7 @@ app = typer.Typer(
     help="Spend a generation budget across several generators so that the samples score best together.",
     epilog="Example: genmix demo --budget 500",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -115,4 +109,15 @@ from genmix.cli import (  # noqa: E402, F401  (importing them registers their co
     paper_commands,
     report_commands,
     run_commands,
+    status_commands,
 )
+
+
+def _group_by_task() -> None:
+    tasks = {name: task for task, names in TASKS.items() for name in names}
+    for command in app.registered_commands:
+        assert command.callback is not None
+        command.rich_help_panel = tasks[command.name or command.callback.__name__]
+
+
+_group_by_task()

@@ -30,7 +30,7 @@ def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
             ("pooled", sum(counts.values()), table.pooled),
         )
     ]
-    _print_table(headings, rows)
+    print_table(headings, rows)
     for name in names:
         typer.echo(f"pooled: {table.pooled[name]}")
 
@@ -47,13 +47,13 @@ def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: b
         headings += ["loss increase without it", "active"]
         for row, (name, rise) in zip(rows, found.leave_one_out.items(), strict=True):
             row += [f"{max(rise, 0.0):.4g}", "yes" if name in found.active else "no"]
-    _print_table(headings, rows)
+    print_table(headings, rows)
     for score in scores.values():
         typer.echo(f"mixture: {score}")
     typer.echo(f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum")
 
 
-def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns: full width in a pipe, folded to fit a terminal."""
     from rich.console import Console
     from rich.measure import Measurement

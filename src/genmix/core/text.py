@@ -58,6 +58,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
+def ago(seconds: float) -> str:
+    """Say how long ago something happened, in one unit."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{max(seconds, 0):.0f} s ago"
+
+
 def listed(names: Iterable[object], last: str = "and") -> str:
     """Join names into a phrase such as ``a, b and c``."""
     *others, final = map(str, names)

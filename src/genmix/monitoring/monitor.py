@@ -124,6 +124,10 @@ class RunMonitor:
         """The total cost; None if nothing has a price, or while past costs are being summed."""
         return self._cost.total
 
+    def wait_for_cost(self) -> float | None:
+        """Return the total cost, after summing past costs; None if nothing has a price."""
+        return self._cost.wait()
+
     def refresh(self, for_list: bool = False) -> None:
         """Read what is new; do nothing if the journal has not changed since the last refresh.
 
@@ -284,7 +288,18 @@ class CostTotal:
             self._until = None
             timer.daemon = True
             timer.start()
+        return self._sum
+
+    @property
+    def _sum(self) -> float | None:
         return self._past + self._new if self._has_price and self._past is not None else None
+
+    def wait(self) -> float | None:
+        """Sum past costs in this thread instead of in the background."""
+        if self._until is not None:
+            self._sum_past(self._until)
+            self._until = None
+        return self._sum
 
     def add(self, cost: float | None) -> None:
         if cost is not None:
