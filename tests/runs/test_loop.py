@@ -612,7 +612,7 @@ def suspended_with_open_tickets(folder: Path, makers: dict[str, Maker], told: in
             continue
         sample = Sample(text="abcdef"[: 1 + entry.id % 6], cost=1.0)
         journal.made(entry.id, sample, None, 0.0)
-        session.tell([(entry, sample, Letters().encode([sample])[0])])
+        asyncio.run(session.tell([(entry, sample, Letters().encode([sample])[0])]))
     session.retire("b", why="503", pause=60.0)
     journal.close()
 

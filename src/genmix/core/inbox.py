@@ -33,11 +33,15 @@ class Inbox(Generic[E]):
         self._tasks.discard(task)
         if task.cancelled():
             return
-        self._error = self._error or task.exception()
-        if self._error is not None:
-            self._has_arrived.set()
+        if (error := task.exception()) is not None:
+            self.fail(error)
         elif (event := task.result()) is not None:
             self.put(event)
+
+    def fail(self, error: BaseException) -> None:
+        """Let the next ``wait`` raise an error; the first one counts."""
+        self._error = self._error or error
+        self._has_arrived.set()
 
     async def wait(self, seconds: float) -> None:
         """Wait until an event has arrived, but no longer than this.
@@ -52,12 +56,10 @@ class Inbox(Generic[E]):
         if self._error is not None:
             raise self._error
 
-    def take(self, kind: type | None = None) -> E | None:
-        """Remove and return the first event, of this kind if there is one; None if there are no events."""
-        if not self._events:
-            return None
-        kinds = (k for k, event in enumerate(self._events) if kind and isinstance(event, kind))
-        return self._events.pop(next(kinds, 0))
+    def take(self) -> list[E]:
+        """Remove and return the events that have arrived, in this order."""
+        taken, self._events = self._events, []
+        return taken
 
     async def cancel(self) -> None:
         """Cancel the tasks that are still running, and wait until they have ended."""

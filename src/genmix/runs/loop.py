@@ -1,7 +1,7 @@
 """The run loop: ask for tickets, generate and embed their samples, tell the selector.
 
-One coroutine owns the session and does all writing. Generators and the encoder run concurrently and put
-their results into its inbox. At any time, the journal contains every sample that was paid for.
+One coroutine owns the session; generators and the encoder run concurrently. Replies are journaled the moment
+they arrive, even while the selector re-solves: the journal always contains every sample that was paid for.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -99,7 +98,7 @@ class Loop:
         """Run until a budget is spent or something else ends it; see ``reason`` and ``trouble``."""
         try:
             while True:
-                self._start_embedding()
+                await self._start_embedding()
                 self.reason = self.reason or self.limits.reached(self._told, self.clock)
                 self._probe_suspended_arms()
                 self._give_up_if_no_arm_works()
@@ -108,8 +107,8 @@ class Loop:
                 self.report()
                 if self._has_work():
                     await self._inbox.wait(self._pause())
-                    while (event := self._inbox.take(Reply)) is not None:
-                        self._handle(event)  # replies first: they are paid for
+                    for event in self._inbox.take():
+                        await self._handle(event)
                 elif self.reason is None and self.embedding.rejected:
                     self._fail_rejected()  # no other sample will show whether the encoder works
                 else:
@@ -121,10 +120,6 @@ class Loop:
                 self._withdraw_open_tickets()
         finally:
             await self._inbox.cancel()
-            with suppress(StorageError):
-                while (event := self._inbox.take()) is not None:  # it arrived during the stop
-                    if isinstance(reply := getattr(event, "extra", event), Reply):
-                        self._record(reply)
 
     def stop(self, reason: str) -> None:
         """Stop asking for samples; those in flight are still told, unless the encoder takes too long."""
@@ -176,13 +171,13 @@ class Loop:
         due += [give_up_at - now] if give_up_at > now else []
         return max(min([*due, self.clock.left, MAX_SLEEP]), 0.0)
 
-    def _handle(self, event: Event) -> None:
+    async def _handle(self, event: Event) -> None:
         if isinstance(event, Reply):
             self._on_reply(event)
         elif isinstance(event, FinishedCall):
-            self._on_finished_call(event)
+            event.arm.calls -= 1
         elif isinstance(event, EmbeddedBatch):
-            self._on_embedded(event)
+            await self._on_embedded(event)
         elif isinstance(event, Entry):
             self._retry(event)
 
@@ -267,15 +262,21 @@ class Loop:
         for arm in self.arms.values():
             while arm.ready and self.reason is None:
                 arm.calls += 1
-                self._inbox.spawn(arm.call(arm.take_batch(), self._inbox.put))
+                self._inbox.spawn(arm.call(arm.take_batch(), self._receive))
 
-    def _on_finished_call(self, call: FinishedCall) -> None:
-        call.arm.calls -= 1
-        if call.extra is not None:
-            self._record(call.extra)
+    def _receive(self, event: Reply | FinishedCall) -> None:
+        """Journal a reply as soon as it arrives, because it is paid for; it is handled in its turn."""
+        try:
+            if isinstance(event, Reply):
+                event = replace(event, outcome=self._record(event))
+            elif event.extra is not None:
+                self._record(event.extra)
+        except StorageError as error:
+            self._inbox.fail(error)
+        self._inbox.put(event)
 
     def _on_reply(self, reply: Reply) -> None:
-        arm, entry, outcome = reply.arm, reply.entry, self._record(reply)
+        arm, entry, outcome = reply.arm, reply.entry, reply.outcome
         self.money.release(entry.id)
         if isinstance(outcome, Sample):
             arm.retries.record_success(entry.id)
@@ -376,24 +377,24 @@ class Loop:
 
     # -- embedding and telling -------------------------------------------------------------------
 
-    def _start_embedding(self) -> None:
+    async def _start_embedding(self) -> None:
         while pairs := self.embedding.take_batch():
             if has_vector(pairs[0]):
-                self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
+                await self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
             else:
                 self._inbox.spawn(self.embedding.embed(pairs))
 
-    def _on_embedded(self, batch: EmbeddedBatch) -> None:
+    async def _on_embedded(self, batch: EmbeddedBatch) -> None:
         self.embedding.finish(batch)
         if batch.error is None:
-            self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
+            await self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
         elif batch.is_fatal or (batch.is_late and self.reason is not None):
             self._give_up(str(batch.error).rstrip("."))
         elif len(batch.pairs) == 1:  # the samples of larger batches are embedded again one by one
             self._reject(batch.pairs[0][0], batch.error)
             self._find_fault(batch.error)
 
-    def _tell(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> None:
+    async def _tell(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> None:
         """Tell the selector the samples that it accepts, and reject the others."""
         accepted, error = [], None
         for (entry, sample), row in zip(pairs, rows, strict=True):
@@ -405,18 +406,18 @@ class Loop:
                 self._reject(entry, problem)
         if accepted:
             self._fail_rejected()
-            self._tell_accepted(accepted)
+            await self._tell_accepted(accepted)
         elif error is not None:
             self._find_fault(error)
 
-    def _tell_accepted(self, accepted: Sequence[tuple[Entry, Sample, Any]]) -> None:
+    async def _tell_accepted(self, accepted: Sequence[tuple[Entry, Sample, Any]]) -> None:
         try:
-            self.session.tell(accepted)
+            await self.session.tell(accepted)
         except InputError:  # not valid together, e.g. different dimensions in the first batch
             if len(accepted) == 1:
                 raise
             for entry, sample, row in accepted:
-                self._tell([(entry, sample)], [row])
+                await self._tell([(entry, sample)], [row])
             return
         self._last_told = time.monotonic()
         for entry, _, _ in accepted:

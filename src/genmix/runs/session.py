@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -120,15 +121,21 @@ class Session:
         self.flush()
         return self._step + 1
 
-    def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
-        """Tell the selector samples and their embeddings: one solve for all, one transaction per sample."""
+    async def tell(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
+        """Tell the selector samples and their embeddings: one solve for all, one transaction per sample.
+
+        The selector runs in a thread; use nothing but the journal until it has finished.
+        """
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
-        with self.threads():
-            self.selector.tell_all((e.id, row, s.quality, s.cost) for e, s, row in told)
+        await asyncio.to_thread(self._update_selector, told)
         for entry, _, row in told:
             self.journal.told(entry.id, row, self._step + 1, first)
             self._step += 1
+
+    def _update_selector(self, told: Sequence[tuple[Entry, Sample, NDArray[Any]]]) -> None:
+        with self.threads():
+            self.selector.tell_all((e.id, row, s.quality, s.cost) for e, s, row in told)
 
     def threads(self) -> AbstractContextManager[Any]:
         """Limit the threads used for linear algebra while the selector is told or read."""
@@ -166,10 +173,17 @@ class Session:
 
     def revive(self, arm: str, **why: Any) -> None:
         """Draw from a retired arm again."""
+        self._add("revive", arm, why)
+
+    def join(self, arm: str, **why: Any) -> None:
+        """Draw from a new arm, beginning with its warm start."""
+        self._add("join", arm, why)
+
+    def _add(self, kind: str, arm: str, why: dict[str, Any]) -> None:
         step = self._next_step()
         with self.threads():
             self.selector.add_arm(arm)
-        self.journal.event("revive", arm, step, **why)
+        self.journal.event(kind, arm, step, **why)
         self._step = step
 
     # -- samples ---------------------------------------------------------------------------------
@@ -238,10 +252,10 @@ class Session:
             _check_ticket(self.selector.ask()[0], step)
         elif step.kind == "probe":
             _check_ticket(self.selector.ask_from(step.arm), step)
-        elif step.kind in ("retire", "revive"):
-            change = {"retire": self.selector.retire_arm, "revive": self.selector.add_arm}
+        elif step.kind in ("retire", "revive", "join"):
+            retires = step.kind == "retire"
             with self.threads():
-                change[step.kind](step.arm)
+                (self.selector.retire_arm if retires else self.selector.add_arm)(step.arm)
         else:  # failed or withdrawn
             assert step.ticket is not None
             self.selector.fail(step.ticket)
