@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from genmix.cli import app, plain_errors
+from genmix.cli.tables import counter
 from genmix.errors import InputError
 
 FORMATS = ("pdf", "png", "svg")
@@ -30,7 +32,11 @@ def report(
     with plain_errors():
         from genmix.report import write_report
 
-        typer.echo(write_report(folder, out, lambda line: typer.echo(f"genmix: {line}", err=True)))
+        with counter("writing the report") as progress:
+            path = write_report(
+                folder, out, lambda line: typer.echo(f"genmix: {line}", err=True), progress
+            )
+        typer.echo(path)
 
 
 @app.command(epilog="Example: genmix plot runs/first weights --out weights.pdf")
@@ -88,12 +94,28 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
+    open_: Annotated[
+        bool,
+        typer.Option(
+            "--open/--no-open", help="Open the page in a browser, if this machine has one."
+        ),
+    ] = True,
 ) -> None:
     """Show runs live in a browser; compare, stop and resume them.
 
-    It prints its address and runs until Ctrl-C. Runs continue after it stops.
+    It prints its address, opens it in a browser and runs until Ctrl-C. Runs continue after it stops.
     """
     with plain_errors():
+        from genmix.dashboard.browser import open_browser
         from genmix.dashboard.server import serve
 
-        serve(runs, host, port, token, announce=typer.echo)
+        def announce(url: str) -> None:
+            typer.echo(url)
+            if open_ and is_interactive():
+                open_browser(url)
+
+        serve(runs, host, port, token, announce)
+
+
+def is_interactive() -> bool:
+    return sys.stdout.isatty()

@@ -20,10 +20,12 @@ def write_report(
     run: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     note: Callable[[str], None] = lambda line: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:
     """Write the report on a run, by default to ``report.html`` in its folder, and return the path.
 
-    ``note`` is called with a sentence for each problem that did not prevent the report.
+    ``note`` is called with a sentence for each problem that did not prevent the report, and
+    ``progress`` with the number of finished steps and their total.
     """
     from genmix.report.facts import Facts
     from genmix.report.page import render_page
@@ -35,7 +37,7 @@ def write_report(
         check_target(folder, target)
     facts = Facts(folder)
     with facts.limited_threads():
-        text = render_page(facts)
+        text = render_page(facts, progress)
     make_folder(target.parent)
     write_text(target, text)
     for line in facts.problems:

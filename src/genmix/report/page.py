@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 from markupsafe import Markup
@@ -31,13 +32,28 @@ MAX_TIP = 240
 MAX_SUBTITLE = 200
 MAX_FAILURES = 20
 MAX_STUDY = 40_000
+STEPS = 4 + len(FIGURES)
+"""Number of times that progress is reported."""
+
 MAX_OPEN_SHELVES = 8
 """If there are more arms than this, their samples are collapsed."""
 
+Progress = Callable[[int, int], None]
+"""A callback that receives the number of finished steps and their total."""
 
-def render_page(facts: Facts) -> str:
+T = TypeVar("T")
+
+
+def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> str:
     style, script = _asset("report.css"), _asset("report.js")
     colors = arm_colors(facts)
+    steps = count(1)
+
+    def step(content: T) -> T:
+        """Report progress after a part of the page that takes time."""
+        progress(next(steps), STEPS)
+        return content
+
     return render_template(
         "report.html",
         facts=facts,
@@ -46,7 +62,7 @@ def render_page(facts: Facts) -> str:
         style=Markup(style),
         script=Markup(script),
         subtitle=_subtitle(facts),
-        mixture=sentences.mixture_sentence(facts),
+        mixture=step(sentences.mixture_sentence(facts)),
         sentences=[
             *sentences.score_sentences(facts),
             sentences.cost_sentence(facts),
@@ -54,13 +70,13 @@ def render_page(facts: Facts) -> str:
         ],
         status=sentences.status_sentence(facts),
         shares=_shares(facts, colors),
-        tiles=_tiles(facts),
-        advice=advise(facts),
-        figures=[_figure(facts, name) for name in FIGURES],
+        tiles=step(_tiles(facts)),
+        advice=step(advise(facts)),
+        figures=[step(_figure(facts, name)) for name in FIGURES],
         columns=_columns(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
-        shelves=gallery(facts.subset, facts.labels, facts.folder, facts.compares_directions),
+        shelves=step(gallery(facts.subset, facts.labels, facts.folder, facts.compares_directions)),
         max_open=MAX_OPEN_SHELVES,
         failures=_failing_arms(facts),
         study=_study(facts),
