@@ -56,7 +56,7 @@ def compare(
     Parameters
     ----------
     study : path, dict, Run, World or mapping of str to array
-        A study whose arms are recorded, a run (its samples become the arms), a world, or the
+        A study whose arms are recorded (a dict can contain Python objects, as for :func:`genmix.run`), a run (its samples become the arms), a world, or the
         samples ``(n, d)`` of each arm. The last two require ``objective`` and ``budget``.
     policies : sequence or mapping, optional
         Policies, policy names or :class:`genmix.Variant` objects, or a mapping from labels to these.
@@ -175,8 +175,8 @@ def _read(study: Any, objective: Objective | None) -> tuple[World, Objective, di
         return study if isinstance(study, World) else _world(study), objective, {}
     from genmix.comparison.study_world import read_study_world
 
-    found = read_study_world(study)
-    return found.world, found.objective if objective is None else objective, found.options
+    found = read_study_world(study, objective)
+    return found.world, found.objective, found.options
 
 
 def _holds_samples(study: Any) -> bool:

@@ -11,20 +11,23 @@ from typing import Any
 import numpy as np
 
 from genmix.comparison.worlds import World
+from genmix.core.python_objects import missing_in
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import Encoder
-from genmix.errors import InputError
+from genmix.errors import InputError, StorageError
 from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
 from genmix.journal.integrity import verify
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import JOURNAL
-from genmix.objectives import Objective
+from genmix.objectives import Objective, Sum
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.prepare import close_all, make_encoder, make_generators
 from genmix.runs.references import read_reference
 from genmix.runs.result import Run
-from genmix.study.components import make_objective
+from genmix.runs.session import read_snapshot
+from genmix.study.components import make_objective, reference_paths
+from genmix.study.objects import name_of_reference
 from genmix.study.study import Study, read_study, study_from
 
 BATCH_SIZE = 64
@@ -39,22 +42,25 @@ class StudyWorld:
     options: dict[str, Any]
 
 
-def read_study_world(study: Any) -> StudyWorld:
-    """Read the world from a study file, a study as plain data, a run folder or a Run."""
+def read_study_world(study: Any, objective: Objective | None = None) -> StudyWorld:
+    """Read the world from a study file, a dict, a run folder or a Run.
+
+    ``objective`` replaces that of the study.
+    """
     if isinstance(study, Run):
-        return _of_run(study.folder)
+        return _of_run(study.folder, objective)
     if isinstance(study, Mapping):
-        return _of_study(study_from(study), Path.cwd())
+        return _of_study(study_from(study), Path.cwd(), objective)
     if isinstance(study, Study):
-        return _of_study(study, Path.cwd())
+        return _of_study(study, Path.cwd(), objective)
     if not isinstance(study, str | os.PathLike):
         raise InputError(
             f"cannot compare policies on {study!r}; pass a study, a run folder or arrays."
         )
     place = Path(study)
     if (place / JOURNAL).exists():
-        return _of_run(place)
-    return _of_study(read_study(place), place.parent)
+        return _of_run(place, objective)
+    return _of_study(read_study(place), place.parent, objective)
 
 
 def _options(study: Study) -> dict[str, Any]:
@@ -67,32 +73,64 @@ def _options(study: Study) -> dict[str, Any]:
     return options | ({} if study.budget.samples is None else {"rounds": study.budget.samples})
 
 
-def _of_run(folder: Path) -> StudyWorld:
+def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
     """Read the samples of a run, which become the whole population."""
     with JournalReader.open(folder) as journal, journal.snapshot():
         verify(journal)
         study = study_from(journal.meta("study"))
-        home = journal.study_folder()
         rows: dict[str, list[Any]] = {label: [] for label in study.arms}
         extras: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
         for row in journal.told_rows():
             rows[row["arm"]].append(embedding_of(row))
             extras[row["arm"]].append((row["quality"], row["cost"]))
         encoder_name = journal.meta("encoder")
+        if objective is None:
+            objective = _objective_of_run(journal, study)
     empty = next((label for label, found in rows.items() if not found), None)
     if empty is not None:
         raise InputError(f"{folder} has no samples of arm {empty!r}; compare on another run.")
     pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
     world = _world(study.name, pools, encoder_name, extras)
-    encoder = make_encoder(study, home)
-    try:
-        objective = make_objective(study, lambda path: read_reference(path, home, encoder, _quiet))
-    finally:
-        Interrupts().run(close_all({}, encoder))
     return StudyWorld(world, objective, _options(study))
 
 
-def _of_study(study: Study, folder: Path) -> StudyWorld:
+def _objective_of_run(journal: JournalReader, study: Study) -> Objective:
+    """Build the objective; references that were passed as arrays are in the snapshot."""
+    home, saved = journal.study_folder(), _saved_references(journal, study)
+    needed = missing_in([study.objective, study.reference])
+    own = next((each for each in needed if each not in saved), None)
+    if own is not None:
+        raise InputError(
+            f"the objective of {journal.path.parent} contains the Python object {own.label}, which a "
+            "journal cannot store; pass objective=."
+        )
+    encoder = make_encoder(study, home)
+
+    def read(path: str) -> Any:
+        return saved[path] if path in saved else read_reference(path, home, encoder, _quiet)
+
+    try:
+        return make_objective(study, read)
+    finally:
+        Interrupts().run(close_all({}, encoder))
+
+
+def _saved_references(journal: JournalReader, study: Study) -> dict[str, Any]:
+    """Return the references in the snapshot by their names; they are read only if one is missing."""
+    names = [path for path in reference_paths(study) if missing_in(path)]
+    try:
+        snapshot = read_snapshot(journal) if names else None
+    except StorageError:
+        return {}
+    if snapshot is None:
+        return {}
+    objective = snapshot.selector.objective
+    terms = [t for _, t in objective.terms] if isinstance(objective, Sum) else [objective]
+    found = [t.reference for t in terms if hasattr(t, "reference")]
+    return {name_of_reference(each): each for each in found}
+
+
+def _of_study(study: Study, folder: Path, objective: Objective | None) -> StudyWorld:
     live = [label for label, arm in study.arms.items() if not isinstance(arm, RecordedArm)]
     if live:
         raise InputError(
@@ -107,9 +145,10 @@ def _of_study(study: Study, folder: Path) -> StudyWorld:
             samples = Interrupts().run(_all_samples(generator, label))
             pools[label] = _embedded(samples, encoder, label)
             extras[label] = [(sample.quality, sample.cost) for sample in samples]
-        objective = make_objective(
-            study, lambda path: read_reference(path, folder, encoder, _quiet)
-        )
+        if objective is None:
+            objective = make_objective(
+                study, lambda path: read_reference(path, folder, encoder, _quiet)
+            )
     finally:
         Interrupts().run(close_all(generators, encoder))
     name = None if encoder is None else encoder.name

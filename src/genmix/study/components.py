@@ -116,7 +116,8 @@ class ComponentSettings(BaseModel):
 
     def plain(self) -> dict[str, Any]:
         """Return ``{kind: {parameters}}``, as written in a study file."""
-        values = {key: getattr(self, key) for key in self._given()}
+        given = {key: getattr(self, key) for key in self._given()}
+        values = {k: str(v) if isinstance(v, PythonObject) else v for k, v in given.items()}
         nested = {k: v.plain() for k, v in values.items() if isinstance(v, ComponentSettings)}
         return {self.kind: values | nested}
 

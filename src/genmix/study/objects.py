@@ -57,9 +57,13 @@ def _function(value: Any) -> Any:
 def _reference(value: Any) -> Any:
     is_array = isinstance(value, np.ndarray) or is_torch(value)
     if is_array or isinstance(value, tuple | Samples | Moments):
-        found = to_reference(value)
-        return PythonObject.of(found, str(found))
+        return name_of_reference(to_reference(value))
     return PythonObject.stored(value)
+
+
+def name_of_reference(reference: Samples | Moments) -> PythonObject:
+    """Return the name of a reference, which includes its size and a digest of its numbers."""
+    return PythonObject.of(reference, str(reference))
 
 
 # -- objectives, kernels and policies ----------------------------------------------------------------
