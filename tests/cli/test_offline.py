@@ -138,7 +138,7 @@ def test_diagnose_as_a_process(folder: Path) -> None:
 def test_bad_input_as_a_process(folder: Path) -> None:
     done = run_process(folder, "mixture", "sdxl.npz", "absent.npz")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "genmix: no feature file found at absent.npz; check the path.\n"
+    assert done.stderr == "genmix: no file or folder found at absent.npz; check the path.\n"
 
 
 # -- score -------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ MISFITS = [
     (("--objective", "fd", *WITH_REAL, "--ddof", "2"), "ddof is 2"),
     (("--reference-key", "a"), "--reference"),
     (("--objective", "kd", "--reference", "stats.npz"), "only moments"),
-    (("--objective", "kd", "--reference", "absent.npz"), "no feature file"),
+    (("--objective", "kd", "--reference", "absent.npz"), "no file or folder"),
     (("--objective", "fd", "--reference", "stats.npz", "--encoder", "dino"), "'clip'"),
     (("--objective", "precision", *WITH_REAL, "--k", "0"), "k is 0"),
 ]
@@ -382,7 +382,7 @@ def test_arms_that_cannot_be_used_are_one_sentence(command: str, folder: Path) -
     assert "embed all arms with the same encoder" in refused(command, "sdxl.npz", "narrow.npy")
     assert "has only mu and sigma" in refused(command, "sdxl.npz", "stats.npz")
     assert "pickled objects" in refused(command, "pickled.npz")
-    assert "embed the texts first" in refused(command, "texts.jsonl")
+    assert "pass --encoder sentence-transformers" in refused(command, "texts.jsonl")
 
 
 def test_repeats_that_make_no_sense_are_refused(folder: Path) -> None:

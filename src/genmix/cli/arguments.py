@@ -1,154 +1,239 @@
-"""Turn command-line arguments and options into arms, a reference and an objective."""
+"""Turn command-line options into arms, a reference and an objective."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from genmix.cli.sample_options import InputOptions, KernelName, ScoreOptions
+from genmix.cli.tables import counter
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
     import genmix as gx
-
-
-class Goal(StrEnum):
-    """The objectives that the command line can score and optimize."""
-
-    vendi = "vendi"
-    rke = "rke"
-    fd = "fd"
-    frechet_distance = "frechet-distance"
-    kd = "kd"
-    kernel_distance = "kernel-distance"
-    precision = "precision"
-    density = "density"
-
-    @property
-    def short(self) -> Goal:
-        return {Goal.frechet_distance: Goal.fd, Goal.kernel_distance: Goal.kd}.get(self, self)
-
-
-class KernelName(StrEnum):
-    cosine = "cosine"
-    gaussian = "gaussian"
-    polynomial = "polynomial"
-
+    from genmix.data.features import Statistics
+    from genmix.data.loaded_arm import LoadedArm
 
 KERNEL = ("kernel", "bandwidth", "features")
-OPTIONS: dict[Goal, tuple[str, ...]] = {
-    Goal.vendi: ("order", *KERNEL),
-    Goal.rke: (*KERNEL, "unbiased"),
-    Goal.fd: ("reference", "ddof"),
-    Goal.kd: ("reference", *KERNEL, "unbiased"),
-    Goal.precision: ("reference", "k"),
-    Goal.density: ("reference", "k"),
-}
-"""The options that each objective accepts."""
+"""Options that together describe a kernel."""
+MOST_NEIGHBORS = 1000
+"""Neighbors up to which ``--k`` is checked before the reference is read."""
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The files that a command reads, and the names of the arrays in them."""
-
-    files: Sequence[str]
-    key: str | None
-    reference: Path | None
-    reference_key: str | None
-
-
-@dataclass(frozen=True)
-class ReferenceFile:
-    """The content of a reference file."""
+class Reference:
+    """The reference samples or moments of a command."""
 
     path: Path
     content: Any
     """Either Samples or Moments."""
-    encoder: str | None
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The validated inputs of a command."""
 
-    arms: dict[str, Any]
-    reference: ReferenceFile | None
+    loaded: Sequence[LoadedArm]
+    reference: Reference | None
     objective: gx.Objective
     encoder: str | None
 
     @property
+    def arms(self) -> dict[str, Any]:
+        return {arm.label: arm.features for arm in self.loaded}
+
+    @property
     def counts(self) -> dict[str, int]:
-        return {name: len(rows) for name, rows in self.arms.items()}
+        return {arm.label: len(arm) for arm in self.loaded}
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The quality and the cost of the samples, as arguments for gx.score and the like."""
+        return {
+            name: {arm.label: getattr(arm, name) for arm in self.loaded if _has(arm, name)} or None
+            for name in ("quality", "cost")
+        }
 
 
-def read_inputs(
-    sources: Sources,
-    goal: Goal,
-    options: Mapping[str, Any],
-    encoder: str | None,
-    neighbors: bool = False,
-) -> Inputs:
-    """Validate the options, then read the files.
+def _has(arm: LoadedArm, name: str) -> bool:
+    return getattr(arm, name) is not None
+
+
+def read_inputs(options: ScoreOptions, neighbors: bool = False) -> Inputs:
+    """Validate the options, then read the samples and embed those that have no embeddings.
 
     With ``neighbors``, the command itself uses a reference and ``k``, whatever the objective.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    has_reference = sources.reference is not None
+    given, has_reference = options.parameters, options.reference is not None
     if neighbors and "k" in given and not has_reference:
         raise InputError("--k counts neighbors in a reference; pass --reference FILE.")
+    if options.reference_key is not None and not has_reference:
+        raise InputError("--reference-key needs a reference; also pass --reference FILE.")
     extra = ("reference", "k") if neighbors else ()
-    _check_options(goal, [*given, *(["reference"] if has_reference else [])], extra)
-    real = read_reference(sources.reference, sources.reference_key)
-    objective = make_objective(goal, real, given)
-    arms = read_arms(sources.files, sources.key)
-    return Inputs(arms, real, objective, _encoder_name(encoder, real))
+    _check_options(options.objective, [*given, *(["reference"] if has_reference else [])], extra)
+    _check_parameters(options.objective, given)  # before anything is embedded
+    loaded, real = load_arms(options), _load_reference(options)
+    arms, real, encoder = embed_samples(loaded, real, options.encoder)
+    reference = None if real is None else _reference(options.reference, real)
+    content = None if reference is None else reference.content
+    return Inputs(arms, reference, make_objective(options.objective, content, given), encoder)
 
 
-def _check_options(goal: Goal, given: Iterable[str], extra: Sequence[str]) -> None:
-    accepted = OPTIONS[goal.short]
+# -- samples -----------------------------------------------------------------------------------------
+
+
+def load_arms(options: InputOptions) -> list[LoadedArm]:
+    """Read the samples, without embedding them."""
+    from genmix import inputs
+
+    return inputs.load_arms(options.inputs, options.key)
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"genmix: {message}", err=True)
+
+
+def _load_reference(options: ScoreOptions) -> LoadedArm | Statistics | None:
+    from genmix import inputs
+
+    if options.reference is None:
+        return None
+    return inputs.load_samples(options.reference, options.reference_key)
+
+
+def embed_samples(
+    arms: Sequence[LoadedArm], real: LoadedArm | Statistics | None, encoder: str | None
+) -> tuple[list[LoadedArm], LoadedArm | Statistics | None, str | None]:
+    """Embed the texts and images of arms and reference with ``--encoder``, which is otherwise a label.
+
+    Return the arms, the reference, and the name of the encoder if it is known.
+    """
+    from genmix.data.features import Statistics
+    from genmix.inputs import common_encoder
+
+    if real is None or isinstance(real, Statistics):
+        found, label = _embed(arms, encoder)
+    else:
+        (*found, real), label = _embed([*arms, real], encoder)
+    stated = [(arm.source, arm.encoder) for arm in found]
+    if real is not None:
+        stated.append(("the reference", real.encoder))
+    source, name = common_encoder(stated) or ("", label)
+    if label is not None and not f"{name} ".startswith(f"{label} "):
+        raise InputError(
+            f"--encoder is {label!r}, but {source} was embedded with {name!r}; use the same encoder."
+        )
+    return found, real, name
+
+
+def _embed(arms: Sequence[LoadedArm], encoder: str | None) -> tuple[list[LoadedArm], str | None]:
+    """Embed what needs it, with progress on stderr; if nothing does, also return the label."""
+    from genmix import inputs
+
+    if all(arm.features is not None for arm in arms):
+        return list(arms), encoder
+    with redirect_stdout(sys.stderr):  # stdout is for the result, not for what a function prints
+        found = None if encoder is None else inputs.find_encoder(encoder, _warn)
+        try:
+            return inputs.embed_arms(arms, found, counter), None
+        finally:
+            if found is not None:
+                found.close()
+
+
+def _reference(path: Path | None, real: LoadedArm | Statistics) -> Reference:
+    from genmix.data.loaded_arm import LoadedArm
+    from genmix.data.reference import as_reference
+
+    assert path is not None
+    return Reference(path, as_reference(real.features if isinstance(real, LoadedArm) else real))
+
+
+def neighbor_reference(real: Reference | None, k: int | None) -> Any:
+    """Return the samples for precision and recall; None if there are too few and ``k`` was not given."""
+    from genmix.data.reference import Samples
+
+    if real is None:
+        return None
+    if isinstance(real.content, Samples):
+        return real.content if k is not None or len(real.content.points) > 5 else None
+    if k is not None:
+        raise InputError(f"{real.path} has no samples, which --k needs; pass a file of samples.")
+    return None
+
+
+# -- the objective -----------------------------------------------------------------------------------
+
+
+def accepted_options(objective: str) -> tuple[str, ...]:
+    """Return the options that an objective accepts; raise InputError if there is no such objective."""
+    from genmix.study.components import OBJECTIVES, component_name
+    from genmix.study.shorthand import suggestion
+
+    settings = OBJECTIVES.get(component_name(objective))
+    if settings is None:
+        raise InputError(f"--objective is {objective!r}; {suggestion(objective, OBJECTIVES)}")
+    fields = [name for name in settings.model_fields if name not in ("kind", "weight")]
+    return (*fields, *(KERNEL[1:] if "kernel" in fields else ()))
+
+
+def _check_options(objective: str, given: Iterable[str], extra: Sequence[str]) -> None:
+    accepted = accepted_options(objective)
     if "reference" in accepted and "reference" not in given:
-        raise InputError(f"{goal} needs a reference to compare with; pass --reference FILE.")
+        raise InputError(f"{objective} needs a reference to compare with; pass --reference FILE.")
     for name in given:
         if name not in accepted and name not in extra:
-            goals = ", ".join(other for other, names in OPTIONS.items() if name in names)
             raise InputError(
-                f"{goal} does not accept --{name}, which is for {goals}; remove the option."
+                f"{objective} does not accept --{name}, which is for {_objectives_with(name)}; remove "
+                "the option."
             )
 
 
-def make_objective(
-    goal: Goal, real: ReferenceFile | None, given: Mapping[str, Any]
-) -> gx.Objective:
-    """Build the objective from the options."""
-    import genmix as gx
+def _objectives_with(option: str) -> str:
+    """Return the objectives that accept an option, by their shortest names."""
+    from genmix.study.components import OBJECTIVES, SHORT_NAMES
 
-    kinds: dict[Goal, Any] = {
-        Goal.vendi: gx.Vendi,
-        Goal.rke: gx.RKE,
-        Goal.fd: gx.FrechetDistance,
-        Goal.kd: gx.KernelDistance,
-        Goal.precision: gx.Precision,
-        Goal.density: gx.Density,
-    }
-    accepted = OPTIONS[goal.short]
+    short = {name: short for short, name in SHORT_NAMES.items()}
+    return ", ".join(short.get(o, o) for o in OBJECTIVES if option in accepted_options(o))
+
+
+def make_objective(objective: str, reference: Any, given: Mapping[str, Any]) -> gx.Objective:
+    """Build the objective from the options."""
+    from genmix.study.components import OBJECTIVES, component_name
+
+    accepted = accepted_options(objective)
     arguments = {name: value for name, value in given.items() if name in accepted}
-    if real is not None and "reference" in accepted:
-        arguments["reference"] = real.content
+    if "reference" in accepted:
+        arguments["reference"] = reference
     if set(KERNEL) & set(arguments):
-        arguments["kernel"] = _kernel(goal, *(arguments.pop(name, None) for name in KERNEL))
-    objective: gx.Objective = kinds[goal.short](**arguments)
-    return objective
+        is_vendi = component_name(objective) in ("vendi", "quality-vendi")
+        arguments["kernel"] = _kernel(is_vendi, *(arguments.pop(name, None) for name in KERNEL))
+    made: gx.Objective = OBJECTIVES[component_name(objective)].component(**arguments)
+    return made
+
+
+def _check_parameters(objective: str, given: Mapping[str, Any]) -> None:
+    """Build the objective with some reference; raise InputError if a parameter is invalid."""
+    import numpy as np
+
+    k = min(given.get("k", 5), MOST_NEIGHBORS)
+    points = np.arange(1.0, max(k, 0) + 9)[:, None]
+    make_objective(objective, points, {**given, "k": k})
 
 
 def _kernel(
-    goal: Goal, name: KernelName | None, bandwidth: str | None, features: int | None
+    is_vendi: bool, name: KernelName | None, bandwidth: str | None, features: int | None
 ) -> gx.Kernel:
     import genmix as gx
 
     if name is None:
-        name = KernelName.cosine if goal is Goal.vendi else KernelName.gaussian
+        name = KernelName.cosine if is_vendi else KernelName.gaussian
     if name is KernelName.gaussian:
         return gx.Gaussian(_number_or_text(bandwidth or "median"), features)
     if bandwidth is not None or features is not None:
@@ -164,70 +249,3 @@ def _number_or_text(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
-
-
-def read_arms(files: Sequence[str], key: str | None) -> dict[str, Any]:
-    """Read the samples of each arm from ``PATH`` or ``NAME=PATH`` arguments."""
-    from genmix.data.features import Statistics, read_file
-
-    paths: dict[str, Path] = {}
-    for given in files:
-        name, path = _split_name(given)
-        if name in paths:
-            raise InputError(
-                f"{paths[name]} and {path} would both be named {name!r}; name them, e.g. "
-                f"first={paths[name]} second={path}."
-            )
-        paths[name] = path
-    arms = {name: read_file(path, key) for name, path in paths.items()}
-    for name, rows in arms.items():
-        if isinstance(rows, Statistics):
-            raise InputError(
-                f"{paths[name]} has only mu and sigma, but an arm needs samples; pass a file of samples."
-            )
-    return arms
-
-
-def _split_name(given: str) -> tuple[str, Path]:
-    name, sign, rest = given.partition("=")
-    if not sign or Path(given).exists():
-        return Path(given).stem, Path(given)
-    if not name or not rest:
-        raise InputError(f"{given!r} is not NAME=PATH; pass both, e.g. sdxl=a/features.npz.")
-    return name, Path(rest)
-
-
-def read_reference(path: Path | None, key: str | None) -> ReferenceFile | None:
-    from genmix.data.features import Statistics, read_file
-    from genmix.data.reference import as_reference
-
-    if path is None:
-        if key is not None:
-            raise InputError("--reference-key needs a reference; also pass --reference FILE.")
-        return None
-    found = read_file(path, key)
-    encoder = found.encoder if isinstance(found, Statistics) else None
-    return ReferenceFile(path, as_reference(found), encoder)
-
-
-def _encoder_name(given: str | None, real: ReferenceFile | None) -> str | None:
-    """Return the given encoder, or the one that the reference names."""
-    stated = None if real is None else real.encoder
-    if given is not None and stated is not None and given != stated:
-        raise InputError(
-            f"--encoder is {given!r}, but the reference was embedded with {stated!r}; use the same encoder."
-        )
-    return given or stated
-
-
-def neighbor_reference(real: ReferenceFile | None, k: int | None) -> Any:
-    """Return the samples for precision and recall; None if there are too few and ``k`` was not given."""
-    from genmix.data.reference import Samples
-
-    if real is None:
-        return None
-    if isinstance(real.content, Samples):
-        return real.content if k is not None or len(real.content.points) > 5 else None
-    if k is not None:
-        raise InputError(f"{real.path} has no samples, which --k needs; pass a file of samples.")
-    return None

@@ -1,14 +1,16 @@
-"""Commands for feature files: score, mixture, diagnose."""
+"""Commands for samples that already exist: score, mixture, diagnose, embed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.arguments import Goal, KernelName, Sources, neighbor_reference, read_inputs
+from genmix.cli.arguments import embed_samples, load_arms, neighbor_reference, read_inputs
+from genmix.cli.sample_options import InputOptions, ScoreOptions, takes
 from genmix.cli.tables import (
     plain_mixture,
     plain_table,
@@ -20,89 +22,27 @@ from genmix.cli.tables import (
 from genmix.core.atomic import write_json
 from genmix.core.plain import plain_weights
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES",
-        help="One feature file per arm: PATH or NAME=PATH. Without NAME, the arm is named after the file.",
-        show_default=False,
-    ),
-]
-GoalOption = Annotated[Goal, typer.Option("--objective", help="The score to compute or optimize.")]
-Reference = Annotated[
-    Path | None,
-    typer.Option(help="Feature file of reference samples; for fd, also a file of statistics."),
-]
-Neighbors = Annotated[
-    int | None,
-    typer.Option("--k", help="Number of neighbors for precision and density. Default: 5."),
-]
-Order = Annotated[
-    float | None,
-    typer.Option(help="Order of the Vendi score: a number above 0, or inf. Default: 1."),
-]
-KernelOption = Annotated[
-    KernelName | None,
-    typer.Option(help="Kernel. Default: cosine for vendi, gaussian for rke and kd."),
-]
-Bandwidth = Annotated[
-    str | None, typer.Option(help="σ of the Gaussian kernel: a number or median. Default: median.")
-]
-Features = Annotated[
-    int | None,
-    typer.Option(help="Approximate the Gaussian kernel with this many random frequencies."),
-]
-Ddof = Annotated[
-    int | None,
-    typer.Option(help="For fd: 0 divides covariances by n, and 1 divides by n-1. Default: 0."),
-]
-Unbiased = Annotated[
-    bool | None,
-    typer.Option("--unbiased", help="Omit self-pairs in rke and kd."),
-]
-Key = Annotated[
-    str | None, typer.Option(help="Array, column or field to read from the arms' files.")
-]
-ReferenceKey = Annotated[
-    str | None, typer.Option(help="Array, column or field to read from the reference.")
-]
-EncoderName = Annotated[
-    str | None, typer.Option("--encoder", help="Name of the encoder, printed with every score.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
 
 @app.command(epilog="Example: genmix score sdxl.npz pixart.npz --objective fd --reference real.npz")
-def score(
-    files: Files,
-    objective: GoalOption = Goal.vendi,
-    reference: Reference = None,
-    k: Neighbors = None,
-    order: Order = None,
-    kernel: KernelOption = None,
-    bandwidth: Bandwidth = None,
-    features: Features = None,
-    ddof: Ddof = None,
-    unbiased: Unbiased = None,
-    key: Key = None,
-    reference_key: ReferenceKey = None,
-    encoder: EncoderName = None,
-    as_json: Json = False,
-) -> None:
-    """Score every file, and all files pooled.
+@takes(ScoreOptions)
+def score(options: ScoreOptions) -> None:
+    """Score every arm, and all samples pooled.
 
     If there are reference samples, this also prints precision, density, recall and coverage.
     """
     with plain_errors():
         import genmix as gx
 
-        options = {"k": k, "order": order, "kernel": kernel, "bandwidth": bandwidth}
-        options |= {"features": features, "ddof": ddof, "unbiased": unbiased}
-        sources = Sources(files, key, reference, reference_key)
-        given = read_inputs(sources, objective, options, encoder, neighbors=True)
-        points, k = neighbor_reference(given.reference, k), 5 if k is None else k
-        table = gx.score(given.arms, given.objective, reference=points, k=k, encoder=given.encoder)
-    if as_json:
+        given = read_inputs(options, neighbors=True)
+        table = gx.score(
+            given.arms,
+            given.objective,
+            reference=neighbor_reference(given.reference, options.k),
+            k=5 if options.k is None else options.k,
+            encoder=given.encoder,
+            **given.numbers,
+        )
+    if options.as_json:
         print_json({"objective": str(given.objective), **plain_table(table)})
     else:
         print_scores(table, given.counts)
@@ -112,10 +52,9 @@ def score(
     epilog="Example: genmix mixture sdxl.npz pixart.npz --objective fd --reference real.npz "
     "--weights weights.json"
 )
+@takes(ScoreOptions)
 def mixture(
-    files: Files,
-    objective: GoalOption = Goal.vendi,
-    reference: Reference = None,
+    options: ScoreOptions,
     weights: Annotated[
         Path | None, typer.Option(help="Write the weights to this JSON file.")
     ] = None,
@@ -123,17 +62,6 @@ def mixture(
         bool,
         typer.Option("--leave-one-out", help="Show how much the loss increases without each arm."),
     ] = False,
-    k: Neighbors = None,
-    order: Order = None,
-    kernel: KernelOption = None,
-    bandwidth: Bandwidth = None,
-    features: Features = None,
-    ddof: Ddof = None,
-    unbiased: Unbiased = None,
-    key: Key = None,
-    reference_key: ReferenceKey = None,
-    encoder: EncoderName = None,
-    as_json: Json = False,
 ) -> None:
     """Find the best mixture of the arms, with a certificate.
 
@@ -142,24 +70,22 @@ def mixture(
     with plain_errors():
         import genmix as gx
 
-        options = {"k": k, "order": order, "kernel": kernel, "bandwidth": bandwidth}
-        options |= {"features": features, "ddof": ddof, "unbiased": unbiased}
-        sources = Sources(files, key, reference, reference_key)
-        given = read_inputs(sources, objective, options, encoder)
-        found = gx.optimal_mixture(given.arms, given.objective, encoder=given.encoder)
+        given = read_inputs(options)
+        found = gx.optimal_mixture(
+            given.arms, given.objective, encoder=given.encoder, **given.numbers
+        )
         if weights is not None:
             write_json(weights, plain_weights(found.weights))
-    if as_json:
+    if options.as_json:
         print_json(plain_mixture(found, leave_one_out))
     else:
         print_mixture(found, given.counts, leave_one_out)
 
 
 @app.command(epilog="Example: genmix diagnose sdxl.npz pixart.npz --repeats 50 --subsample 500")
+@takes(ScoreOptions)
 def diagnose(
-    files: Files,
-    objective: GoalOption = Goal.vendi,
-    reference: Reference = None,
+    options: ScoreOptions,
     repeats: Annotated[
         int, typer.Option(help="Number of random subsamples for means and standard deviations.")
     ] = 0,
@@ -174,17 +100,6 @@ def diagnose(
     confidence: Annotated[
         float, typer.Option(help="The confidence parameter δ in the paper's theorem.")
     ] = 0.05,
-    k: Neighbors = None,
-    order: Order = None,
-    kernel: KernelOption = None,
-    bandwidth: Bandwidth = None,
-    features: Features = None,
-    ddof: Ddof = None,
-    unbiased: Unbiased = None,
-    key: Key = None,
-    reference_key: ReferenceKey = None,
-    encoder: EncoderName = None,
-    as_json: Json = False,
 ) -> None:
     """Show which arms the best mixture needs and which add nothing.
 
@@ -194,10 +109,7 @@ def diagnose(
     with plain_errors():
         import genmix as gx
 
-        options = {"k": k, "order": order, "kernel": kernel, "bandwidth": bandwidth}
-        options |= {"features": features, "ddof": ddof, "unbiased": unbiased}
-        sources = Sources(files, key, reference, reference_key)
-        given = read_inputs(sources, objective, options, encoder)
+        given = read_inputs(options)
         with progress("subsamples", repeats) as report:
             found = gx.diagnose(
                 given.arms,
@@ -210,8 +122,38 @@ def diagnose(
                 horizon=horizon,
                 confidence=confidence,
                 progress=report,
+                **given.numbers,
             )
-    if as_json:
+    if options.as_json:
         print_json(found.as_dict())
     else:
         typer.echo(str(found))
+
+
+@app.command(epilog="Example: genmix embed sdxl/ pixart/ --encoder dinov2 --out features.npz")
+@takes(InputOptions)
+def embed(
+    options: InputOptions,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="An .npz, .npy or .parquet file.", show_default=False),
+    ],
+) -> None:
+    """Embed images and texts, and write all arms to one feature file.
+
+    The other commands read the file like its inputs, and show the encoder with every score. Samples that
+    were embedded before, here or in a run, come from the cache.
+    """
+    with plain_errors():
+        from genmix.data.write_features import check_target, write_features
+
+        check_target(out)
+        arms, _, encoder = embed_samples(load_arms(options), None, options.encoder)
+        write_features(out, [replace(arm, encoder=encoder) for arm in arms])
+    counts = {arm.label: len(arm) for arm in arms}
+    if options.as_json:
+        print_json({"file": str(out), "encoder": encoder, "samples": counts})
+    else:
+        for label, count in counts.items():
+            typer.echo(f"{label}: {count} samples")
+        typer.echo(out)

@@ -43,7 +43,8 @@ def load_arms(arguments: Sequence[str], key: str | None = None) -> list[LoadedAr
             if arm.label not in found:
                 found[arm.label], paths[arm.label] = arm, path
             elif arm.generator is not None and arm.generator == found[arm.label].generator:
-                check_encoders([found[arm.label], arm])
+                both = (found[arm.label], arm)
+                common_encoder((each.source, each.encoder) for each in both)
                 found[arm.label] = found[arm.label].joined(arm)
             else:
                 first = paths[arm.label]
@@ -83,13 +84,16 @@ def split_name(argument: str) -> tuple[str | None, Path]:
     return name, Path(rest)
 
 
-def check_encoders(arms: Iterable[LoadedArm]) -> str | None:
-    """Return the encoder that the samples were embedded with; refuse samples of different encoders."""
-    known = [arm for arm in arms if arm.encoder is not None]
-    for arm in known:
-        if arm.encoder != known[0].encoder:
+def common_encoder(stated: Iterable[tuple[str, str | None]]) -> tuple[str, str] | None:
+    """Return the first source that names an encoder, and the name; refuse samples of different encoders.
+
+    ``stated`` contains sources, e.g. files, and the encoders that they name.
+    """
+    known = [(source, name) for source, name in stated if name is not None]
+    for source, name in known:
+        if name != known[0][1]:
             raise InputError(
-                f"{known[0].source} was embedded with {known[0].encoder!r}, but {arm.source} with "
-                f"{arm.encoder!r}; embed both with the same encoder."
+                f"{known[0][0]} was embedded with {known[0][1]!r}, but {source} with {name!r}; embed "
+                "both with the same encoder."
             )
-    return known[0].encoder if known else None
+    return known[0] if known else None

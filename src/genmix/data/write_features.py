@@ -1,0 +1,115 @@
+"""Write embeddings, with labels and what else is known of the samples, to a feature file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmix.core.atomic import draft_of
+from genmix.core.optional import require_all
+from genmix.data.features import EMBEDDING
+from genmix.data.loaded_arm import LoadedArm
+from genmix.data.tables import MODEL
+from genmix.errors import InputError
+
+
+def write_features(path: Path, arms: Sequence[LoadedArm]) -> Path:
+    """Write the embeddings of arms to an ``.npz``, ``.npy`` or ``.parquet`` file, atomically.
+
+    Parameters
+    ----------
+    path : Path
+        ``.npz``: the arrays ``features``, ``model_name``, ``quality``, ``cost``, ``sample_id`` and
+        ``encoder``. ``.parquet``: the same as columns, with texts and image paths; the encoder is in the
+        metadata.
+        ``.npy``: only the embeddings, of a single arm.
+    arms : sequence of LoadedArm
+        Arms with features. What one of them lacks, e.g. the quality, is left out.
+
+    Returns
+    -------
+    Path
+        The file. Every genmix command that reads feature files finds the same arms in it.
+    """
+    check_target(path)
+    widths = {arm.label: arm.features.shape[1] for arm in arms if arm.features is not None}
+    (first, width), *others = widths.items()
+    for label, other in others:
+        if other != width:
+            raise InputError(
+                f"arm {first!r} has {width} dimensions, but arm {label!r} has {other}; embed both with the "
+                "same encoder."
+            )
+    whole = reduce(LoadedArm.joined, arms)
+    WRITERS[path.suffix.lower()](path, whole, [arm.label for arm in arms for _ in range(len(arm))])
+    return path
+
+
+def check_target(path: Path) -> None:
+    """Raise InputError if this is not the name of a feature file."""
+    if path.suffix.lower() not in WRITERS:
+        raise InputError(
+            f"{path} is not a feature file; use a name that ends in .npz, .npy or .parquet."
+        )
+
+
+def _write_npy(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
+    count = len(set(labels))
+    if count > 1:
+        raise InputError(
+            f"{path} can contain only one arm, but there are {count}; write an .npz or .parquet file."
+        )
+    with draft_of(path) as draft, draft.open("wb") as file:
+        np.save(file, np.asarray(whole.features), allow_pickle=False)
+
+
+def _write_npz(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
+    known = {"quality": whole.quality, "cost": whole.cost, "sample_id": whole.sample_ids}
+    known |= {MODEL: labels, "encoder": whole.encoder}
+    arrays = {name: np.asarray(value) for name, value in known.items() if value is not None}
+    with draft_of(path) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, features=np.asarray(whole.features), **arrays)
+
+
+def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
+    modules = ("pyarrow", "pyarrow.parquet")
+    arrow, parquet = require_all(modules, extra="export", what="writing Parquet")
+    known: dict[str, Any] = {"sample_id": whole.sample_ids, MODEL: labels, "text": whole.texts}
+    known |= {"image_path": _relative_paths(whole.images, path.parent)}
+    known |= {"quality": whole.quality, "cost": whole.cost}
+    columns = {name: arrow.array(value) for name, value in known.items() if value is not None}
+    columns[EMBEDDING] = embedding_array(arrow, np.asarray(whole.features))
+    table = arrow.table(columns)
+    if whole.encoder is not None:
+        table = table.replace_schema_metadata({"encoder": whole.encoder})
+    with draft_of(path) as draft:
+        parquet.write_table(table, draft)
+
+
+def embedding_array(arrow: Any, rows: Any) -> Any:
+    """Convert embeddings ``(n, d)`` to an Arrow array of lists."""
+    flat = arrow.array(np.ascontiguousarray(rows).reshape(-1))
+    return arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+
+
+def _relative_paths(images: Sequence[Path] | None, folder: Path) -> list[str] | None:
+    """Return paths relative to the folder of the table, or None if an image is outside of it."""
+    if images is None:
+        return None
+    root, found = folder.resolve(), [image.resolve() for image in images]
+    if not all(image.is_relative_to(root) for image in found):
+        return None
+    return [image.relative_to(root).as_posix() for image in found]
+
+
+WRITERS: dict[str, Callable[[Path, LoadedArm, Sequence[str]], None]] = {
+    ".npz": _write_npz,
+    ".npy": _write_npy,
+    ".parquet": _write_parquet,
+    ".pq": _write_parquet,
+}
+"""Writers by file extension."""
