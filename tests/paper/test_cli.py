@@ -67,14 +67,25 @@ def test_every_item_of_the_paper_is_there_in_its_order() -> None:
         assert item.stands_in
 
 
-def test_the_list_says_what_each_item_needs() -> None:
-    result = invoke("--list")
+def test_the_list_has_one_line_per_item() -> None:
+    lines = invoke("--list").stdout.splitlines()
+    for item, line in zip(ITEMS.values(), lines, strict=False):
+        assert re.fullmatch(rf"{item.name} +{re.escape(item.title)}", line)
+    assert lines[len(ITEMS) :] == ["", "What an item needs: genmix paper --list NAME"]
+
+
+def test_the_list_with_names_says_what_they_need() -> None:
+    result = invoke("--list", *ITEMS)
     assert result.exit_code == 0
     said = " ".join(result.stdout.split())
     for item in ITEMS.values():
         for words in (item.name, item.title, item.needs, item.stands_in, item.choice):
             assert " ".join(words.split()) in said
     assert RULE in said
+    assert "did you mean table-innovation?" in refused("--list", "table-inovation")
+    assert [
+        row["name"] for row in json.loads(invoke("--list", TABLE, "--json").stdout)["items"]
+    ] == [TABLE]
 
 
 def test_the_list_as_json() -> None:

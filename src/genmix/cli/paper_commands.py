@@ -21,6 +21,8 @@ Examples:
 
 genmix paper --list
 
+genmix paper --list fig-fd
+
 genmix paper table-innovation fig-fd-bars --quick
 
 genmix paper --all --features dgm-eval/ --out results
@@ -55,7 +57,11 @@ def paper(
         int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="List the items and what each needs, and exit.")
+        bool,
+        typer.Option("--list", help="List the items; with names, what they need. Makes nothing."),
+    ] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Also write the tables as LaTeX, to tables.tex.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -70,7 +76,8 @@ def paper(
         from genmix.paper import ITEMS, Settings
 
         if listing:
-            print_items(list(ITEMS.values()), as_json)
+            shown = choose(ITEMS, names or [], every or not names)
+            print_items(shown, as_json, details=bool(names))
             return
         chosen = choose(ITEMS, names or [], every)
         settings = Settings(
@@ -82,7 +89,7 @@ def paper(
             progress=lambda line: typer.echo(printable_lines(line), err=True),
         )
         check(settings)
-        results, failed = make_all(chosen, settings, as_json)
+        results, failed = make_all(chosen, settings, latex, as_json)
     if as_json:
         print_json(results)
     if failed:
@@ -118,7 +125,7 @@ def check(settings: Settings) -> None:
 
 
 def make_all(
-    items: Sequence[Item], settings: Settings, as_json: bool
+    items: Sequence[Item], settings: Settings, latex: bool, as_json: bool
 ) -> tuple[list[dict[str, Any]], bool]:
     """Make the items that do not exist yet; return all results and whether any item failed."""
     results: list[dict[str, Any]] = []
@@ -127,7 +134,7 @@ def make_all(
         if len(items) > 1:
             settings.progress(f"{item.name} ({place} of {len(items)})")
         try:
-            result = make(item, settings)
+            result = make(item, settings, latex)
         except GenmixError as error:
             if len(items) == 1:
                 raise
@@ -147,9 +154,9 @@ def make_all(
     return results, failed
 
 
-def make(item: Item, settings: Settings) -> dict[str, Any]:
-    """Make an item, or keep the existing one."""
-    from genmix.paper.items import PAGE, files_of, fingerprint, is_made, write_item
+def make(item: Item, settings: Settings, latex: bool = False) -> dict[str, Any]:
+    """Make an item, or keep the existing one; ``latex`` writes its tables as LaTeX in either case."""
+    from genmix.paper.items import PAGE, files_of, fingerprint, is_made, write_item, write_latex
 
     folder = settings.out / item.name
     made_with = fingerprint(item, settings)
@@ -162,20 +169,29 @@ def make(item: Item, settings: Settings) -> dict[str, Any]:
         "name": item.name,
         "folder": str(folder),
         "kept": kept,
-        "files": files_of(folder),
+        "files": [*files_of(folder), *(write_latex(folder) if latex else ())],
         "text": (folder / PAGE).read_text("utf-8"),
     }
 
 
-def print_items(items: Sequence[Item], as_json: bool) -> None:
-    """List the items: what each makes, what it needs from --features, and what is used without it."""
+def print_items(items: Sequence[Item], as_json: bool, details: bool) -> None:
+    """List the items, one per line; with details, what each needs and what is used without it."""
     from genmix.paper.feature_files import RULE
 
     fields = ("name", "title", "needs", "stands_in", "choice")
     if as_json:
         rows = [{field: getattr(item, field) for field in fields} for item in items]
         print_json({"features": RULE, "items": rows})
-        return
+    elif details:
+        _print_details(items, RULE)
+    else:
+        width = max(len(item.name) for item in items)
+        for item in items:
+            typer.echo(f"{item.name:<{width}}  {item.title}")
+        typer.echo("\nWhat an item needs: genmix paper --list NAME")
+
+
+def _print_details(items: Sequence[Item], rule: str) -> None:
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
@@ -197,4 +213,4 @@ def print_items(items: Sequence[Item], as_json: bool) -> None:
             if text:
                 table.add_row(Text(heading, style="dim"), Text(text))
         console.print(Padding(table, (0, 0, 1, 2)))
-    console.print(Text(f"--features DIR: {RULE}"))
+    console.print(Text(f"--features DIR: {rule}"))

@@ -18,7 +18,7 @@ from genmix.comparison.worlds import find_worlds
 from genmix.core.atomic import make_folder, remove, sweep, write_json, write_parquet, write_text
 from genmix.errors import GenmixError
 
-SETTINGS, PAGE = "settings.json", "README.md"
+SETTINGS, PAGE, LATEX = "settings.json", "README.md", "tables.tex"
 DATA = (".npz", ".npy", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".pt", ".pth")
 
 Rows = list[dict[str, Any]]
@@ -167,6 +167,17 @@ def write_item(
     write_text(folder / PAGE, _page(item, output.text, settings, files))
     write_json(folder / SETTINGS, {"settings": made_with, "files": [*files, PAGE]})
     return folder
+
+
+def write_latex(folder: Path) -> list[str]:
+    """Write the tables on an item's page as LaTeX; return the file's name, or nothing without a table."""
+    from genmix.paper.latex import latex_tables
+
+    found = latex_tables((folder / PAGE).read_text("utf-8"))
+    if not found:
+        return []
+    write_text(folder / LATEX, f"% needs \\usepackage{{booktabs}}\n\n{found}")
+    return [LATEX]
 
 
 def _page(item: Item, text: str, settings: Settings, files: Sequence[str]) -> str:
