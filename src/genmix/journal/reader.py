@@ -161,14 +161,15 @@ class JournalReader:
             SELECT ended_step, outcome, id, arm, embedding, dtype, quality, cost, told_with
                 FROM tickets LEFT JOIN samples ON ticket = id WHERE ended_step > ?1
             UNION ALL
-            SELECT step, kind, NULL, arm, NULL, NULL, NULL, NULL, NULL FROM events WHERE step > ?1
+            SELECT step, kind, NULL, arm, detail, NULL, NULL, NULL, NULL FROM events WHERE step > ?1
             ORDER BY 1
             """,
             after,
         )
         for number, kind, ticket, arm, blob, dtype, quality, cost, group in rows:
-            embedding = _decoded(blob, dtype) if kind == "told" else None
-            yield JournalStep(number, kind, ticket, arm, embedding, quality, cost, group)
+            row = _decoded(blob, dtype) if kind == "told" else None
+            detail = self._json(blob) if ticket is None else {}
+            yield JournalStep(number, kind, ticket, arm, row, quality, cost, group, detail)
 
     def last_step(self) -> int:
         [(found,)] = self.query(

@@ -1,7 +1,8 @@
 """The journal file: its SQL schema, its records, and how to open it.
 
 Everything that changes the selector is a numbered *step*: a ticket is asked for, told, failed or
-withdrawn, or an arm is retired or revived. Repeating the same steps reproduces the same selector.
+withdrawn, an arm joins or is retired or revived, or the plan for the budget changes. Repeating the same steps
+reproduces the same selector.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ class JournalStep:
 
     number: int
     kind: str
-    """ask, probe, told, failed, withdrawn, retire or revive."""
+    """ask, probe, told, failed, withdrawn, retire, revive, join or plan."""
     ticket: int | None
     arm: str
     embedding: NDArray[Any] | None = None
@@ -156,6 +157,8 @@ class JournalStep:
     cost: float | None = None
     group: int | None = None
     """The first step of the batch that this sample was told in."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """What a change of an arm or of the plan consists of."""
 
 
 # -- connections -------------------------------------------------------------------------------------

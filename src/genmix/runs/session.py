@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,11 +16,13 @@ from threadpoolctl import ThreadpoolController
 
 from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
+from genmix.core.description import names_function
 from genmix.data.samples import Sample
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.journal import Journal
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import Entry, JournalError, JournalStep
+from genmix.objectives import Objective
 from genmix.runs.references import Note
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
@@ -59,6 +61,10 @@ class Session:
         self._saved_at = 0
         self._places: dict[str, int] = {}
         self._unwritten: list[Entry] = []
+        self._among: list[str] | None = None
+        """The arms to draw from; None for all."""
+        self.replan: Callable[[], None] = lambda: None
+        """Called before every step that may re-solve the mixture."""
         self._libraries = ThreadpoolController()
         self._is_small = False
 
@@ -94,9 +100,13 @@ class Session:
 
     # -- tickets ---------------------------------------------------------------------------------
 
-    def ask(self) -> Entry:
-        """Issue a ticket; ``flush`` or the next step journals it."""
-        return self._entry(self.selector.ask()[0])
+    def ask(self, among: Sequence[str] | None = None) -> Entry:
+        """Issue a ticket for one of these arms; ``flush`` or the next step journals it."""
+        if among is not None and set(among) >= set(self.selector.arms):
+            among = None
+        if among != self._among:
+            self.plan(arms=None if among is None else list(among))
+        return self._entry(self.selector.ask(among=self._among)[0])
 
     def probe(self, arm: str) -> Entry:
         """Issue a ticket for a suspended arm."""
@@ -126,6 +136,8 @@ class Session:
 
         The selector runs in a thread; use nothing but the journal until it has finished.
         """
+        if self.selector.will_solve(len(told)):
+            self.replan()
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
         await asyncio.to_thread(self._update_selector, told)
@@ -158,11 +170,29 @@ class Session:
         self.journal.ended(entry.id, outcome, step)
         self._step = step
 
+    def plan(self, **change: Any) -> None:
+        """Change how the budget is spent.
+
+        ``arms`` are those to draw from (None for all). ``mean_cost`` and ``prices`` are what the selector's
+        next solves respect.
+        """
+        step = self._next_step()
+        self._apply_plan(change)
+        self.journal.event("plan", step=step, **change)
+        self._step = step
+
+    def _apply_plan(self, change: Mapping[str, Any]) -> None:
+        if "arms" in change:
+            self._among = change["arms"]
+        if "mean_cost" in change:
+            self.selector.plan(change["mean_cost"], change.get("prices"))
+
     # -- arms ------------------------------------------------------------------------------------
 
     def retire(self, arm: str, **why: Any) -> None:
         """Stop drawing from an arm; the last active arm remains, and only its suspension is journaled."""
         if arm in self.selector.arms and len(self.selector.arms) > 1:
+            self.replan()
             step = self._next_step()
             with self.threads():
                 self.selector.retire_arm(arm)
@@ -180,6 +210,7 @@ class Session:
         self._add("join", arm, why)
 
     def _add(self, kind: str, arm: str, why: dict[str, Any]) -> None:
+        self.replan()
         step = self._next_step()
         with self.threads():
             self.selector.add_arm(arm)
@@ -220,14 +251,15 @@ class Session:
         If given, ``observe`` is called after every told batch, as in the run; all steps are then replayed.
         """
         self._places = self.journal.ticket_counts()
-        fresh = self.selector.state_dict()
+        fresh, objective = self.selector.state_dict(), self.selector.objective
         if observe is None and self._load_snapshot():
             try:
                 self._replay(None)
                 return
             except GenmixError:
                 self._discard_snapshot("it does not belong to this journal")
-                self.selector, self._step = Selector.from_state_dict(fresh), -1
+                self.selector, self._step = Selector.from_state_dict(fresh, objective), -1
+                self._among = None
         self._replay(observe)
 
     def _replay(self, observe: Callable[[], object] | None) -> None:
@@ -249,13 +281,15 @@ class Session:
 
     def _replay_step(self, step: JournalStep) -> None:
         if step.kind == "ask":
-            _check_ticket(self.selector.ask()[0], step)
+            _check_ticket(self.selector.ask(among=self._among)[0], step)
         elif step.kind == "probe":
             _check_ticket(self.selector.ask_from(step.arm), step)
         elif step.kind in ("retire", "revive", "join"):
             retires = step.kind == "retire"
             with self.threads():
                 (self.selector.retire_arm if retires else self.selector.add_arm)(step.arm)
+        elif step.kind == "plan":
+            self._apply_plan(step.detail)
         else:  # failed or withdrawn
             assert step.ticket is not None
             self.selector.fail(step.ticket)
@@ -269,20 +303,21 @@ class Session:
             return
         self.flush()
         self._saved_at = self._step
-        content = {"run": self.journal.meta("run"), "step": self._step}
+        content = {"run": self.journal.meta("run"), "step": self._step, "among": self._among}
         with suppress(GenmixError):  # e.g. a full disk: the steps can be replayed instead
             state.save(self._snapshot, {**content, "selector": self.selector.state_dict()})
 
     def _load_snapshot(self) -> bool:
         """Load the snapshot and return True, or remove it and return False if it cannot be used."""
         try:
-            saved = read_snapshot(self.journal)
+            saved = read_snapshot(self.journal, self.selector.objective)
         except StorageError as error:
             self._discard_snapshot(str(error))
             return False
         if saved is None:
             return False
         self.selector, self._step, self._is_small = saved.selector, saved.step, saved.is_small
+        self._among = saved.among
         self._saved_at = self._step
         return True
 
@@ -311,10 +346,14 @@ class Snapshot:
     step: int
     is_small: bool
     """Whether its matrices are small."""
+    among: list[str] | None = None
+    """The arms to draw from; None for all."""
 
 
-def read_snapshot(journal: JournalReader) -> Snapshot | None:
+def read_snapshot(journal: JournalReader, objective: Objective | None = None) -> Snapshot | None:
     """Read the snapshot next to a journal; return None if there is none.
+
+    If the objective contains a function, which cannot be saved, there is none without ``objective``.
 
     Raises
     ------
@@ -327,15 +366,20 @@ def read_snapshot(journal: JournalReader) -> Snapshot | None:
     try:
         saved = state.load(path)
         run, step = saved["run"], saved["step"]
-        selector = Selector.from_state_dict(saved["selector"])
-        dimension = saved["selector"]["dimension"] or 0
+        is_complete = not names_function(saved["selector"]["objective"])
+        if not is_complete and objective is None:
+            return None
+        selector = Selector.from_state_dict(saved["selector"], None if is_complete else objective)
+        dimension, among = saved["selector"]["dimension"] or 0, saved.get("among")
     except GenmixError as error:
         raise StorageError(str(error)) from error
     except (KeyError, TypeError) as error:
         raise StorageError("it is not the snapshot of a run") from error
+    if among is not None and not isinstance(among, list):
+        raise StorageError("it is not the snapshot of a run")
     if run != journal.meta("run") or not isinstance(step, int) or step > journal.last_step():
         raise StorageError("it does not belong to this journal")
-    return Snapshot(selector, step, 0 < dimension <= SMALL_DIMENSION)
+    return Snapshot(selector, step, 0 < dimension <= SMALL_DIMENSION, among)
 
 
 def read_image(folder: Path, name: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,11 @@ class Learner:
     def roll_back(self, snapshot: Mapping[str, Any]) -> None:
         vars(self).update(snapshot)
         self._lookahead = None  # it may share rows with an incomplete fork
+
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.roll_back(self.snapshot())
+        return made
 
     # -- readings --------------------------------------------------------------------------------
 
@@ -265,6 +270,12 @@ class Learner:
             return False
         grown = self.total - self.solved_at
         return self.alpha is None or grown >= max(1.0, self.growth * self.solved_at)
+
+    def will_solve(self, samples: int) -> bool:
+        """Return whether this many more samples can make a solve due."""
+        if self.alpha is None:
+            return sum(max(self.warm_start - arm.told, 0) for arm in self.active) <= samples
+        return self.total + samples - self.solved_at >= max(1.0, self.growth * self.solved_at)
 
     def _flush(self) -> None:
         """Move the pending samples into the statistics."""

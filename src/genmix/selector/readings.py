@@ -34,6 +34,27 @@ class Readings:
         """
         return self._learner.active_labels
 
+    def will_solve(self, samples: int = 1) -> bool:
+        """Return whether telling this many samples can trigger a re-solve.
+
+        Parameters
+        ----------
+        samples : int, default 1
+            Number of samples that are told together.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=3)
+        >>> sel.will_solve(5), sel.will_solve(6)
+        (False, True)
+        """
+        return self._learner.will_solve(samples)
+
     @property
     def is_warm(self) -> bool:
         """Whether every active arm has completed its warm start, so that there is a mixture.
