@@ -17,7 +17,7 @@ from genmix.data.image_folder import image_files
 from genmix.data.loaded_arm import LoadedArm
 from genmix.data.png import SUFFIXES
 from genmix.data.samples import FieldError, checked_field
-from genmix.data.tables import MODEL, TEXT, is_table, parquet_schema, read_rows
+from genmix.data.tables import MODEL, PARQUET, TEXT, is_table, parquet_schema, read_rows
 from genmix.data.text_files import is_outside
 from genmix.errors import InputError
 
@@ -53,6 +53,11 @@ def read_arm_file(
         raise InputError(f"no file or folder found at {path}; check the path.")
     found = _read_table(path, key) if is_table(path) else _read_features(path, key)
     return found if isinstance(found, Statistics) else _split(*found, label)
+
+
+def read_table(path: Path, key: str | None = None) -> LoadedArm:
+    """Read all samples in a table as one arm, in the order of the rows."""
+    return _read_table(path, key)[0]
 
 
 Loaded = tuple[LoadedArm, Sequence[str] | None]
@@ -129,7 +134,7 @@ def _read_table(path: Path, key: str | None) -> Loaded:
 
 def _content_of(path: Path, key: str | None) -> tuple[str, str]:
     """Return whether a table contains features, texts or images, and in which column."""
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if path.suffix.lower() in PARQUET:
         schema = parquet_schema(path)
         names, features = set(schema.names), embedding_column(schema, key)
         is_text = key is not None and features is None and key in names
@@ -154,7 +159,7 @@ def _content_of(path: Path, key: str | None) -> tuple[str, str]:
 
 def _stored_encoder(path: Path) -> str | None:
     """Return the encoder that a Parquet file names."""
-    if path.suffix.lower() not in (".parquet", ".pq"):
+    if path.suffix.lower() not in PARQUET:
         return None
     name = (parquet_schema(path).metadata or {}).get(b"encoder")
     return None if name is None else quotable(name.decode("utf-8", "replace"))

@@ -21,6 +21,7 @@ MODEL = "model_name"
 """The column that says which arm a sample belongs to. Exports of runs have it."""
 NUMBERS = ("quality", "cost", "input_tokens", "output_tokens")
 """Columns that contain numbers; in a CSV file they are text."""
+PARQUET = (".parquet", ".pq")
 ROWS_PER_BATCH = 1000
 
 Row = dict[str, Any]
@@ -38,6 +39,13 @@ def read_rows(path: Path, columns: Collection[str] | None = None) -> Rows:
     A missing value is None or absent. A ``.txt`` file has the column ``text``, with one row per line.
     """
     return READERS[path.suffix.lower()](path, columns)
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the columns of a table; for JSON Lines, the keys of the first line."""
+    if path.suffix.lower() in PARQUET:
+        return list(parquet_schema(path).names)
+    return list(next((row for _, row in read_rows(path)), {}))
 
 
 def _read_json_lines(path: Path, columns: Collection[str] | None) -> Rows:

@@ -1,24 +1,28 @@
-"""Arms that replay recorded samples: features, texts in a JSONL file, or images in a folder."""
+"""Arms that replay recorded samples: features, a table of texts, or a folder of images."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from genmix.core.arrays import as_matrix
 from genmix.core.numpy_files import NumpyArchive, is_archive, read_array
 from genmix.core.threads import iterate_in_thread
-from genmix.data.png import SUFFIXES, read_as_png, require_pillow
+from genmix.data.arm_files import read_table
+from genmix.data.features import EMBEDDING, embedding_column
+from genmix.data.image_folder import image_files
+from genmix.data.png import read_as_png, require_pillow
 from genmix.data.reference import Moments, read_features
 from genmix.data.samples import MAX_COST, FieldError, Request, Sample, sample_from
-from genmix.data.text_files import is_outside, json_object, numbered_lines
+from genmix.data.tables import PARQUET, column_names, is_table, parquet_schema, read_rows
+from genmix.data.text_files import is_outside
 from genmix.errors import InputError
 from genmix.generators.base import (
     ArmSettings,
@@ -33,22 +37,31 @@ BLOCK_SIZE = 1 << 20
 """Number of feature values that are checked at a time."""
 
 METADATA = ("prompt", "quality", "cost", "input_tokens", "output_tokens")
-"""Metadata keys that a line of a JSONL file can contain."""
+"""Columns of a table that describe a text."""
 
 
 class RecordedArm(ArmSettings):
     """Settings for an arm that replays each recorded sample once.
 
-    By default, the samples are shuffled, based on the study's seed and the arm's label.
+    By default, the samples are shuffled, based on the study's seed and the arm's label. Samples that
+    you already have and do not pay for again are an arm with ``once: true``.
     """
 
     kind: Literal["recorded"]
     path: str = Field(
         min_length=1,
-        description="A feature file (.npy, .npz), a .jsonl file of texts, or a folder of images.",
+        description="A feature file (.npy, .npz, .parquet …), a table of texts (.jsonl, .csv, .parquet, "
+        ".txt), or a folder of images.",
     )
-    key: str | None = Field(None, description="Name of the feature array in an .npz file.")
-    field: str = Field("text", min_length=1, description="Key of the text in a .jsonl file.")
+    key: str | None = Field(
+        None, description="Name of the array or column of features, if there are several."
+    )
+    field: str = Field("text", min_length=1, description="Column of the texts in a table.")
+    once: bool = Field(
+        False,
+        description="These are samples that you already have: they cost nothing, whatever the file says, "
+        "and the arm retires when all of them are used.",
+    )
     shuffle: bool = Field(
         True, description="Shuffle the samples; if false, keep the order of the file."
     )
@@ -64,8 +77,22 @@ class RecordedArm(ArmSettings):
         "retire the arm when it runs out.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _set_once(cls, written: Any) -> Any:
+        if not isinstance(written, dict) or written.get("once") is not True:
+            return written
+        if written.get("exhausted", "retire") != "retire" or written.get("cost"):
+            key = "cost" if written.get("cost") else "exhausted"
+            raise ValueError(
+                f"once: true uses each sample at no cost and then retires; remove '{key}'"
+            )
+        return {**written, "exhausted": "retire"}
+
     def build(self, context: Context) -> RecordedGenerator:
         samples = self._open(context.path(self.path))
+        if self.once:
+            samples = FreeSamples(samples)
         order = np.arange(len(samples))
         if self.shuffle:
             _rng(context).shuffle(order)
@@ -77,15 +104,26 @@ class RecordedArm(ArmSettings):
             return ImageFolder(path, cost)
         if not os.path.isfile(path):
             raise InputError(f"no file or folder found at {path}; correct the path.")
-        if path.suffix == ".jsonl":
+        if is_table(path) and self._holds_texts(path):
             return TextFile(path, self.field, cost)
         return FeatureFile(path, self.key, cost)
+
+    def _holds_texts(self, path: Path) -> bool:
+        """Return whether a table contains texts, with or without their embeddings."""
+        names = column_names(path)
+        if self.key is None and self.field in names:
+            return True
+        if path.suffix.lower() in PARQUET:
+            return embedding_column(parquet_schema(path), self.key) is None
+        return (self.key or EMBEDDING) not in names
 
 
 class RecordedSamples(Protocol):
     """Recorded samples, accessed by row."""
 
     most_cost: float
+    is_slow: bool
+    """Whether reading a sample takes so long that it should happen in a thread."""
 
     def __len__(self) -> int: ...
 
@@ -101,7 +139,7 @@ class RecordedGenerator(Generator):
         self._samples, self._order, self._name = samples, order, name
 
     def generate(self, requests: Sequence[Request]) -> Outcomes:
-        if isinstance(self._samples, ImageFolder):  # decoding blocks
+        if self._samples.is_slow:
             return iterate_in_thread(lambda stop: enumerate(map(self._outcome, requests)))
         return self._generate_now(requests)
 
@@ -129,12 +167,26 @@ class RecordedGenerator(Generator):
         return len(self._order)
 
 
+class FreeSamples:
+    """Samples that have been paid for; their costs are ignored."""
+
+    def __init__(self, samples: RecordedSamples) -> None:
+        self._samples, self.most_cost, self.is_slow = samples, 0.0, samples.is_slow
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def read(self, row: int) -> Sample:
+        return replace(self._samples.read(row), cost=0.0)
+
+
 class FeatureFile:
-    """Rows of a feature file. ``.npy`` files stay on disk; ``.npz`` files can include quality and cost."""
+    """Rows of a feature file. ``.npy`` files stay on disk; others can include quality and cost."""
+
+    is_slow = False
 
     def __init__(self, path: Path, key: str | None, cost: float) -> None:
-        self._rows = _map_rows(path) if path.suffix == ".npy" else _load_rows(path, key)
-        metadata = _metadata(path, len(self._rows)) if path.suffix == ".npz" else {}
+        self._rows, metadata = _read_features(path, key)
         self._quality = metadata.get("quality")
         self._cost = metadata.get("cost", np.full(len(self._rows), cost))
         if self._cost.min() < 0:
@@ -149,6 +201,18 @@ class FeatureFile:
     def read(self, row: int) -> Sample:
         quality = None if self._quality is None else self._quality[row]
         return sample_from(vector=self._rows[row], quality=quality, cost=self._cost[row])
+
+
+def _read_features(path: Path, key: str | None) -> tuple[Any, dict[str, Any]]:
+    """Return the rows, and the quality and cost that the file contains."""
+    if path.suffix == ".npy":
+        return _map_rows(path), {}
+    if is_table(path):
+        whole = read_table(path, key)
+        found = {"quality": whole.quality, "cost": whole.cost}
+        return whole.features, {name: each for name, each in found.items() if each is not None}
+    rows = _load_rows(path, key)
+    return rows, _metadata(path, len(rows)) if path.suffix == ".npz" else {}
 
 
 def _map_rows(path: Path) -> Any:
@@ -198,15 +262,17 @@ def _column(values: Any, count: int, where: str) -> Any:
 
 
 class TextFile:
-    """Texts from a JSONL file with one object per line."""
+    """Texts from a table with one row per sample."""
+
+    is_slow = False
 
     def __init__(self, path: Path, field: str, cost: float) -> None:
+        columns = (field, *METADATA)
         self._samples = [
-            _read_line(line, field, cost, f"{path}, line {number}")
-            for number, line in numbered_lines(path)
+            _read_row(row, field, cost, where) for where, row in read_rows(path, columns)
         ]
         if not self._samples:
-            raise InputError(f"{path} contains no texts; write one JSON object per line.")
+            raise InputError(f"{path} contains no texts; write one per row.")
         self.most_cost = max(sample.cost or 0.0 for sample in self._samples)
 
     def __len__(self) -> int:
@@ -216,10 +282,7 @@ class TextFile:
         return self._samples[row]
 
 
-def _read_line(line: str, field: str, cost: float, where: str) -> Sample:
-    content = json_object(line)
-    if content is None:
-        raise InputError(f"{where} is not a JSON object; write one object per line.")
+def _read_row(content: Mapping[str, Any], field: str, cost: float, where: str) -> Sample:
     text = content.get(field)
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text under {field!r}; add it, or correct 'field'.")
@@ -233,20 +296,12 @@ def _read_line(line: str, field: str, cost: float, where: str) -> Sample:
 class ImageFolder:
     """Images in a folder and its subfolders, sorted by name. Nothing outside the folder is read."""
 
+    is_slow = True
+
     def __init__(self, folder: Path, cost: float) -> None:
         require_pillow()
         self._folder, self.most_cost = folder, cost
-        entries = sorted(folder.rglob("*"))
-        outside = next((entry for entry in entries if is_outside(entry, folder)), None)
-        if outside is not None:
-            raise InputError(
-                f"{outside} is a link to a place outside {folder}; copy the images into the folder."
-            )
-        self._files = [e for e in entries if e.suffix.lower() in SUFFIXES and e.is_file()]
-        if not self._files:
-            raise InputError(
-                f"{folder} contains no images ({', '.join(SUFFIXES)}); correct the path."
-            )
+        self._files = image_files(folder)
 
     def __len__(self) -> int:
         return len(self._files)
