@@ -56,8 +56,9 @@ def compare(
     Parameters
     ----------
     study : path, dict, Run, World or mapping of str to array
-        A study whose arms are recorded (a dict can contain Python objects, as for :func:`genmix.run`), a run (its samples become the arms), a world, or the
-        samples ``(n, d)`` of each arm. The last two require ``objective`` and ``budget``.
+        A study whose arms are recorded (a dict can contain Python objects, as for
+        :func:`genmix.run`), a run (its samples become the arms), a world, or the samples ``(n, d)`` of
+        each arm. The last two require ``objective`` and ``budget``.
     policies : sequence or mapping, optional
         Policies, policy names or :class:`genmix.Variant` objects, or a mapping from labels to these.
         The first is tested against the others. ``"mixture-oracle"`` and ``"one-arm-oracle"`` know

@@ -28,6 +28,7 @@ from genmix.runs.result import Run
 from genmix.runs.session import read_snapshot
 from genmix.study.components import make_objective, reference_paths
 from genmix.study.objects import name_of_reference
+from genmix.study.parsing import study_file
 from genmix.study.study import Study, read_study, study_from
 
 BATCH_SIZE = 64
@@ -60,7 +61,7 @@ def read_study_world(study: Any, objective: Objective | None = None) -> StudyWor
     place = Path(study)
     if (place / JOURNAL).exists():
         return _of_run(place, objective)
-    return _of_study(read_study(place), place.parent, objective)
+    return _of_study(read_study(place), study_file(place).parent, objective)
 
 
 def _options(study: Study) -> dict[str, Any]:

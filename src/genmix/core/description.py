@@ -121,6 +121,13 @@ class Missing:
         )
 
 
+def names_function(plain: Any) -> bool:
+    """Return whether the result of :func:`to_plain` refers to a function."""
+    if isinstance(plain, Mapping):
+        return plain.get("type") == "function" or any(map(names_function, plain.values()))
+    return isinstance(plain, list | tuple) and any(map(names_function, plain))
+
+
 def graft(stored: Any, given: Any) -> Any:
     """Replace each missing function in ``stored`` with the one at its position in ``given``."""
     if isinstance(stored, Missing):

@@ -99,11 +99,15 @@ def missing_in(value: Any) -> list[PythonObject]:
 
 
 def function_label(function: Any) -> str:
-    """Return ``module:name`` for any callable; a partial function is named after its function."""
+    """Return ``module:name`` for any callable; a partial function is named after its function.
+
+    The name does not include the functions in which a function was defined.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', None) or 'builtins'}:{named.__qualname__}"
+    name = named.__qualname__.rpartition("<locals>.")[2]
+    return f"{getattr(named, '__module__', None) or 'builtins'}:{name}"
 
 
 def _source(function: Any) -> str:

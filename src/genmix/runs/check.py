@@ -24,11 +24,12 @@ from genmix.journal.schema import Entry
 from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
+from genmix.runs.interrupts import Interrupts
 from genmix.runs.references import read_reference, texts_or_images
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
 from genmix.study.components import make_objective, synthetic_reference
-from genmix.study.study import Study, read_study
+from genmix.study.study import Study
 
 SHOWN = 60
 """Maximum number of characters of text to show for a sample in the table."""
@@ -76,13 +77,14 @@ class CheckReport:
         }
 
 
-def check_study(path: str | Path, draw: bool = True) -> CheckReport:
+def check_study(study: str | Path | dict[str, Any], draw: bool = True) -> CheckReport:
     """Validate and build a study; with ``draw``, also generate and embed one sample per arm."""
-    study = read_study(path)
-    arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in study.arms.items()]
-    check = _Check(study, Path(path).resolve().parent, CheckReport(str(path), arms, draw))
+    plan = prepare.Plan.of(study)
+    arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in plan.study.arms.items()]
+    name = plan.study.name if isinstance(study, dict) else str(study)
+    check = _Check(plan.study, plan.base, CheckReport(name, arms, draw))
     check.build()
-    asyncio.run(check.run(draw))
+    Interrupts().run(check.run(draw))
     return check.report
 
 
