@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
-from genmix.objectives.eigenbasis import TINY, DenseEigenbasis, Eigenbasis, MixtureMoments
+from genmix.objectives.eigenbasis import TINY, Eigenbasis, MixtureMoments
 from genmix.objectives.trace_functions import TraceFunction
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 from genmix.solvers.solve import FINAL_SMOOTHING
@@ -109,12 +109,15 @@ class TraceLoss(Loss):
             + basis.moment_error * float(np.sum(np.abs(slope))),
             lower_planes=self._lifted_planes(basis, plane),
             gradient_predictor=self._gradient_predictor(basis, blocks, lifted),
+            arm_noise=lambda: 16 * EPS * np.abs(self.linear) + roundings(basis, slope, self.size),
         )
 
-    def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
-        """Return the plane's values for single rows, in the coordinates of the moments; see ``Tally``."""
+    def sample_plane(self, alpha: Vector, rows: Array | None) -> Vector:
+        """Return the plane's values for single rows, in the coordinates of the moments; see ``Tally``.
+
+        Pass None for the rows that the moments are stored as.
+        """
         basis = self.moments.eigenbasis(alpha)
-        assert isinstance(basis, DenseEigenbasis)  # otherwise the samples themselves are kept
         lifted = np.maximum(basis.values, basis.noise)
         slope: Vector = self.function.slope(lifted)
         touch = self.function.total(lifted) - float(slope @ lifted)
@@ -213,13 +216,17 @@ class LargestEigenvalueLoss(Loss):
         noise = 16 * EPS * top + basis.rounding(int(np.argmin(plane)), shares)
         noise += 2 * basis.moment_error
         return Expansion(
-            top, plane, lambda: self._hessian(basis, shares, plane, smoothing), noise, top
+            top,
+            plane,
+            lambda: self._hessian(basis, shares, plane, smoothing),
+            noise,
+            top,
+            arm_noise=lambda: roundings(basis, shares, self.size),
         )
 
-    def sample_plane(self, alpha: Vector, rows: Array) -> Vector:
+    def sample_plane(self, alpha: Vector, rows: Array | None) -> Vector:
         """Return the plane's values for single rows; see ``Tally``."""
         basis = self.moments.eigenbasis(alpha)
-        assert isinstance(basis, DenseEigenbasis)
         plane: Vector = basis.squares(rows) @ _softmax(basis.values / FINAL_SMOOTHING)
         return plane
 
@@ -237,6 +244,11 @@ class LargestEigenvalueLoss(Loss):
         flat = xp.reshape(blocks * like(np.sqrt(curvature), blocks), (self.size, -1))
         hessian: Matrix = to_numpy(symmetric(flat @ flat.mT))
         return hessian
+
+
+def roundings(basis: Eigenbasis, slope: Vector, size: int) -> Vector:
+    """Return bounds on the rounding errors of ``weigh(slope)`` for all arms."""
+    return np.array([basis.rounding(arm, slope) for arm in range(size)])
 
 
 def _softmax(values: Vector) -> Vector:

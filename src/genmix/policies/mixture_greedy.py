@@ -28,6 +28,8 @@ class MixtureGreedy(Policy):
     {'a': 0.25, 'b': 0.75}
     """
 
+    solves_in_region = True
+
     def decide(self, situation: Situation) -> Decision:
         found = situation.solve(situation.loss)
         return Decision(found.weights, found.gap, found.curvature)
@@ -60,6 +62,7 @@ class MixtureBonus(Policy):
     """
 
     strength: float = 0.3
+    solves_in_region = True
 
     def __post_init__(self) -> None:
         nonnegative(self, "strength")

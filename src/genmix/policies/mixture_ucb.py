@@ -53,6 +53,7 @@ class MixtureUCB(Policy):
     delta: float = 0.6
     delta_fidelity: float = 0.4
     beta: float = 1.0
+    solves_in_region = True
 
     def __post_init__(self) -> None:
         nonnegative(self, "delta", "delta_fidelity", "beta")
@@ -107,6 +108,7 @@ class MixtureUCBV(Policy):
     bias: float = 0.2
     draw = "tracking"
     needs_deviations = True
+    solves_in_region = True
 
     def __post_init__(self) -> None:
         nonnegative(self, "errors", "bias")
@@ -120,7 +122,7 @@ class MixtureUCBV(Policy):
         found = situation.solve(situation.loss)
         start = found.weights if situation.targets is None else situation.targets
         loss = tilted(situation.loss, bonus)
-        targets = ROUGH.resolve(loss, start, found.curvature).weights
+        targets = ROUGH.resolve(loss, start, found.curvature, situation.region).weights
         return Decision(found.weights, found.gap, found.curvature, targets=targets)
 
 

@@ -18,7 +18,8 @@ from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Tally
 from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.nonconvex import solve_reported
-from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver
+from genmix.solvers.region import Region
+from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver, region_argument
 
 
 class Decision(NamedTuple):
@@ -60,6 +61,8 @@ class Situation:
 
     It is given to policies that set ``needs_deviations``.
     """
+    region: Region | None = None
+    """Where the weights must be; None for the whole simplex."""
 
     @cached_property
     def loss(self) -> Loss:
@@ -75,11 +78,12 @@ class Situation:
     def solve(self, loss: Loss) -> Solution:
         """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
         if loss.concave_part is not None:
-            return solve_reported(loss, self.solver, self.start, thorough=False)
+            return solve_reported(loss, self.solver, self.start, False, self.region)
         known = () if self.curvature is None else (self.curvature,)
+        within = region_argument(self.solver, self.region)
         if isinstance(self.solver, WarmSolver):
-            return self.solver.resolve(loss, self.start, *known)
-        return self.solver.solve(loss, self.start, *known)
+            return self.solver.resolve(loss, self.start, *known, **within)
+        return self.solver.solve(loss, self.start, *known, **within)
 
 
 class Policy(Description):
@@ -102,6 +106,9 @@ class Policy(Description):
 
     needs_deviations: ClassVar[bool] = False
     """Whether the selector measures how much the samples of each arm vary."""
+
+    solves_in_region: ClassVar[bool] = False
+    """Whether the weights and targets stay in ``situation.region``, as those of ``situation.solve`` do."""
 
     def check(self, known: Sequence[str], active: Sequence[str], objective: Objective) -> None:
         """Reject arms or an objective that the policy does not support.

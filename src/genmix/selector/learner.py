@@ -23,10 +23,12 @@ from genmix.objectives.validation import check_number, check_objective
 from genmix.policies import Policy, Situation
 from genmix.selector.arms import ArmRecord
 from genmix.selector.deviations import deviations, measured
+from genmix.selector.limits import Limits, loaded_region, loaded_spent, saved_region
 from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
-from genmix.solvers.nonconvex import certify_reported
+from genmix.solvers.nonconvex import certify_reported, row_multipliers
+from genmix.solvers.region import Region
 from genmix.solvers.simplex import on_simplex, uniform
 from genmix.solvers.solve import UNKNOWN_GAP, Solver
 
@@ -57,6 +59,7 @@ class Learner:
         solver: Solver,
         warm_start: int,
         growth: float,
+        limits: Limits | None = None,
     ) -> None:
         check_objective(objective)
         if not isinstance(policy, Policy):
@@ -64,6 +67,11 @@ class Learner:
         policy.check(labels, labels, objective)
         if isinstance(solver, type) or not hasattr(solver, "solve"):
             raise InputError(f"{solver!r} is not a solver; pass one, e.g. Newton().")
+        self.limits = Limits() if limits is None else limits
+        """What is asked of the weights, apart from being the best."""
+        self.limits.check(policy, solver)
+        self.spent: dict[str, tuple[int, float]] = {}
+        """Number and sum of the costs told for each arm."""
         self.described = objective
         self.policy, self.solver = policy, solver
         self.warm_start = whole(warm_start, "warm_start", objective.least_samples)
@@ -96,6 +104,10 @@ class Learner:
         """The policy's mixture, if it differs from the weights."""
         self._targets: Vector | None = None
         """The weights used to draw arms, if they differ from the policy's weights."""
+        self.region: Region | None = None
+        """Where the weights had to be; None for the whole simplex."""
+        self._price: float | None = None
+        """The multiplier of the budget row, computed with the gap."""
         self.curvature: NDArray[np.float64] | None = None
         self._gap = UNKNOWN_GAP
         self._gap_is_due = False
@@ -170,8 +182,16 @@ class Learner:
 
     def _compute_gap(self) -> None:
         if self._gap_is_due:
-            found = certify_reported(self.loss, self.mixture, self.solver)
+            region = self.region
+            found = certify_reported(self.loss, self.mixture, self.solver, region)
+            if region is not None and len(region.limits):
+                self._price = float(row_multipliers(self.loss, self.mixture, region)[0])
             self._gap, self._gap_is_due = found.gap, False
+
+    @property
+    def price_of_money(self) -> float | None:
+        self._compute_gap()
+        return self._price
 
     def by_label(self, weights: Vector) -> dict[str, float]:
         return dict(zip(self.active_labels, weights.tolist(), strict=True))
@@ -207,6 +227,8 @@ class Learner:
             None if value is None else check_number(value, what, where)
             for value, what in ((quality, "quality"), (cost, "cost"))
         ]
+        if cost is None:
+            self.limits.check_cost(ticket.arm, self.spent, where)
         sample = PendingSample(self.arms[ticket.arm].index, row, *numbers)
         self.described.check(to_batch([sample]), where)
         self.described.check_total(self.total + 1)
@@ -214,6 +236,10 @@ class Learner:
 
     def append(self, sample: PendingSample) -> None:
         self.pending.append(sample)
+        if sample.cost is not None:
+            label = next(arm.label for arm in self.arms.values() if arm.index == sample.arm)
+            count, total = self.spent.get(label, (0, 0.0))
+            self.spent[label] = (count + 1, total + sample.cost)
         self.template = sample.row[:0, :]
 
     def update(self) -> None:
@@ -291,6 +317,7 @@ class Learner:
         added = self.pending
         self._flush()
         active = self.active
+        region = self.limits.region(self.active_labels, self.spent) if self.limits.any else None
         situation = Situation(
             arms=self.active_labels,
             indices=tuple(self.indices),
@@ -305,21 +332,27 @@ class Learner:
             deviations=deviations(self.spread, self.active_labels)
             if self.policy.needs_deviations
             else None,
+            region=region,
         )
         decision = self.policy.decide(situation)
         self._loss = situation.loss
-        self.alpha = on_simplex(decision.weights, len(active), "the policy's weights")
-        self._mixture, self._targets = (
-            None if found is None else on_simplex(found, len(active), what)
+        self.alpha, self._mixture, self._targets = (
+            None if found is None else _checked(found, len(active), what, region)
             for found, what in (
+                (decision.weights, "the policy's weights"),
                 (decision.mixture, "the mixture's weights"),
                 (decision.targets, "the policy's targets"),
             )
         )
+        self.region, self._price = region, None
         is_known = decision.gap is not None and np.isfinite(
             decision.gap
         )  # a custom policy can leave it unknown
-        self._gap, self._gap_is_due = (decision.gap if is_known else UNKNOWN_GAP), not is_known
+        has_row = (
+            region is not None and len(region.limits) > 0
+        )  # its price is computed with the gap
+        self._gap = decision.gap if is_known else UNKNOWN_GAP
+        self._gap_is_due = not is_known or has_row
         self.curvature = decision.curvature
         self.solved_at, self.previous = situation.total, None
         if self.policy.needs_deviations:
@@ -352,6 +385,10 @@ class Learner:
             "targets": _copied(self._targets),
             "curvature": _copied(self.curvature),
             "gap": to_plain(float(self.gap)),
+            "limits": self.limits.plain(),
+            "spent": {label: list(spent) for label, spent in self.spent.items()},
+            "region": saved_region(self.region),
+            "price": to_plain(self._price),
             "solved_at": self.solved_at,
             "streams": self.streams,
             "spread": {label: list(measured) for label, measured in self.spread.items()},
@@ -376,6 +413,9 @@ class Learner:
         self.spread = {
             k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()
         }
+        self.spent = loaded_spent(saved.get("spent", {}))
+        self.region = loaded_region(saved.get("region"), len(self.active))
+        self._price = from_plain(saved.get("price"))
         if saved["place"] is None:
             return
         self.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
@@ -385,6 +425,11 @@ class Learner:
             self.tally.load_state_dict(saved["tally"])
             told = [arm for arm, count in enumerate(self.tally.counts) if count]
             self.tally.loss(told)  # raises an error if the arrays do not fit together
+
+
+def _checked(weights: Vector, size: int, what: str, region: Region | None) -> Vector:
+    found = on_simplex(weights, size, what)
+    return found if region is None else region.clean(found)
 
 
 def _copied(array: Vector | None) -> Vector | None:

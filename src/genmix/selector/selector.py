@@ -19,6 +19,8 @@ from genmix.policies import MixtureUCBV, Policy
 from genmix.selector import saved_state
 from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start, restricted
 from genmix.selector.learner import Learner
+from genmix.selector.limits import Limits
+from genmix.selector.planning import Planning
 from genmix.selector.readings import Readings
 from genmix.selector.saved_state import Savable
 from genmix.selector.tickets import Ticket, find_ticket
@@ -26,7 +28,7 @@ from genmix.solvers.newton import Newton
 from genmix.solvers.solve import Solver
 
 
-class Selector(Readings, Savable):
+class Selector(Readings, Planning, Savable):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve, the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
@@ -58,6 +60,11 @@ class Selector(Readings, Savable):
         How the loss is minimized. The default is ``Newton()``.
     encoder : str, optional
         Name of the encoder; it is shown with every score.
+    at_least, at_most : mapping of str to float, optional
+        Bounds on the weights of some arms. A retired arm has none; if the ``at_most`` of the other arms then
+        add up to less than 1, they are scaled up to 1. The draws of the warm start are not limited.
+    mean_cost, prices : float and mapping of str to float, optional
+        Largest mean cost per sample of the weights, and costs of arms until one is told; see :meth:`plan`.
 
     Raises
     ------
@@ -98,14 +105,20 @@ class Selector(Readings, Savable):
         resolve_growth: float = 0.01,
         solver: Solver | None = None,
         encoder: str | None = None,
+        at_least: Mapping[str, float] | None = None,
+        at_most: Mapping[str, float] | None = None,
+        mean_cost: float | None = None,
+        prices: Mapping[str, float] | None = None,
     ) -> None:
+        names = labels(arms)
         self._learner = Learner(
-            labels(arms),
+            names,
             objective,
             MixtureUCBV() if policy is None else policy,
             Newton() if solver is None else solver,
             warm_start,
             resolve_growth,
+            Limits.of(names, at_least, at_most, mean_cost, prices),
         )
         if draw not in (None, "iid", "tracking"):
             raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
@@ -223,11 +236,6 @@ class Selector(Readings, Savable):
         ----------
         ticket, embedding, quality, cost
             As for :meth:`tell`.
-
-        Raises
-        ------
-        InputError
-            If the ticket is not in flight, or the sample is invalid.
         """
         self._learner.validated(self._find(ticket), embedding, quality, cost)
 
@@ -431,6 +439,7 @@ class Selector(Readings, Savable):
             resolve_growth=saved["resolve_growth"],
             solver=from_plain(saved["solver"]),
             encoder=saved["encoder"],
+            **saved.get("limits", {}),  # missing from older states
         )
         selector._learner.load_state_dict(saved, resolved)
         selector._rng = saved_state.generator_from_state(saved["rng"])

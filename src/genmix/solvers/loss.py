@@ -45,6 +45,11 @@ class Expansion:
     gradient_predictor: Callable[[Vector], Vector] | None = None
     """Predicts the gradient after a step ``(m,)``, up to a constant, more accurately than the Hessian."""
 
+    arm_noise: Callable[[], Vector] | None = None
+    """Bounds on the rounding errors of the plane at each arm ``(m,)``; None if ``noise`` is one for all."""
+    region_bound: float | None = None
+    """Lower bound on the loss over a region, from the planes; None for the simplex."""
+
     @cached_property
     def hessian(self) -> Matrix:
         return self.compute_hessian()
@@ -55,6 +60,12 @@ class Expansion:
             return self.gradient_predictor(step)
         estimate: Vector = self.gradient + self.hessian @ step
         return estimate
+
+    def noise_of_arms(self) -> Vector:
+        """Return bounds on the rounding errors of the plane at each arm."""
+        return (
+            np.full_like(self.gradient, self.noise) if self.arm_noise is None else self.arm_noise()
+        )
 
     @property
     def planes(self) -> Matrix:
@@ -69,6 +80,8 @@ class Expansion:
     @property
     def bound(self) -> float:
         """Lower bound on the loss of every mixture, up to rounding: the maximum of the planes' minima."""
+        if self.region_bound is not None:
+            return self.region_bound
         return float(np.max(np.min(self.planes, axis=1)))
 
 
@@ -162,6 +175,7 @@ class RestrictedLoss(Loss):
             compute_hessian=lambda: self._at_points(self._at_points(here.hessian).T),
             lower_planes=self._at_points(here.planes),
             gradient_predictor=None,
+            arm_noise=lambda: self._at_points(here.noise_of_arms()),
         )
 
     def _at_points(self, planes: Any) -> Any:
@@ -210,7 +224,12 @@ class LinearLoss(Loss):
         noise = 4 * EPS * float(sizes @ alpha + sizes[np.argmin(self.slopes)])
         zeros = np.zeros((self.size, self.size))
         return Expansion(
-            self.value(alpha), self.slopes, lambda: zeros, noise, float(np.ptp(self.slopes))
+            self.value(alpha),
+            self.slopes,
+            lambda: zeros,
+            noise,
+            float(np.ptp(self.slopes)),
+            arm_noise=lambda: 4 * EPS * sizes,
         )
 
 
@@ -264,7 +283,14 @@ class QuadraticLoss(Loss):
         sizes = np.abs(self.matrix) @ alpha + np.abs(self.linear)
         noise = 16 * EPS * (float(sizes @ alpha + sizes[np.argmin(plane)]) + abs(self.constant))
         value = self.value(alpha)
-        return Expansion(value, plane, lambda: 2 * self.matrix, noise, abs(value))
+        return Expansion(
+            value,
+            plane,
+            lambda: 2 * self.matrix,
+            noise,
+            abs(value),
+            arm_noise=lambda: 16 * EPS * sizes,
+        )
 
 
 class LogMeanLoss(Loss):
@@ -351,6 +377,7 @@ class SumLoss(Loss):
             truncation=sum(abs(w) * part.truncation for w, part in parts),
             lower_planes=lower,
             gradient_predictor=predict if has_predictor else None,
+            arm_noise=lambda: sum(abs(w) * part.noise_of_arms() for w, part in parts),  # type: ignore[arg-type, return-value]
         )
 
     def face(self, arms: Sequence[int]) -> SumLoss:

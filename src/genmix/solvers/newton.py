@@ -11,7 +11,8 @@ from genmix.core.description import Description
 from genmix.errors import number, whole
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 from genmix.solvers.quadratic_program import quadratic_program
-from genmix.solvers.simplex import feasible, lifted
+from genmix.solvers.region import Region
+from genmix.solvers.simplex import SIMPLEX, Simplex
 from genmix.solvers.solve import FINAL_SMOOTHING, UNKNOWN_GAP, Solution, WarmSolver
 
 MAX_SHRINK = 10.0
@@ -69,12 +70,19 @@ class Newton(Description, WarmSolver):
 
     tolerance: float = 1e-8
     max_steps: int = 200
+    accepts_regions = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tolerance", number(self.tolerance, "tolerance", 0.0))
         object.__setattr__(self, "max_steps", whole(self.max_steps, "max_steps", 1))
 
-    def solve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
+    def solve(
+        self,
+        loss: Loss,
+        start: Vector,
+        curvature: Matrix | None = None,
+        region: Region | None = None,
+    ) -> Solution:
         """Minimize a loss from ``start`` and certify the result.
 
         Parameters
@@ -85,6 +93,8 @@ class Newton(Description, WarmSolver):
             Starting weights.
         curvature : numpy.ndarray of shape (m, m), optional
             A Hessian for the first step, e.g. from the last solution of a similar loss.
+        region : Region, optional
+            Where to look for the minimum; the simplex by default.
 
         Returns
         -------
@@ -92,11 +102,20 @@ class Newton(Description, WarmSolver):
         """
         if loss.size == 1:
             return Solution(np.ones(1), loss.value(np.ones(1)), 0.0, 0)
+        if region is not None and len(region.usable) < loss.size:
+            return self._on_face(loss, start, region)
+        within = SIMPLEX if region is None else region
         if not loss.smooth:
-            return self._follow_smoothings(loss, lifted(start))
-        return self._descend(loss, lifted(start), curvature, certify=True)
+            return self._follow_smoothings(loss, within.enter(start), within)
+        return self._descend(loss, within.enter(start), curvature, True, within)
 
-    def resolve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution:
+    def resolve(
+        self,
+        loss: Loss,
+        start: Vector,
+        curvature: Matrix | None = None,
+        region: Region | None = None,
+    ) -> Solution:
         """Solve again after a small change in the loss, without certifying the last step.
 
         The last expansion of :meth:`solve` only confirms the prediction of earlier steps and takes a
@@ -110,19 +129,33 @@ class Newton(Description, WarmSolver):
             The last weights.
         curvature : numpy.ndarray of shape (m, m), optional
             The last solution's curvature.
+        region : Region, optional
+            Where to look for the minimum; the simplex by default.
 
         Returns
         -------
         Solution
         """
-        if loss.size == 1 or not loss.smooth:
-            return self.solve(loss, start)
-        return self._descend(loss, lifted(start), curvature, certify=False)
+        is_reduced = region is not None and len(region.usable) < loss.size
+        if loss.size == 1 or not loss.smooth or is_reduced:
+            return self.solve(loss, start, region=region)
+        within = SIMPLEX if region is None else region
+        return self._descend(loss, within.enter(start), curvature, False, within)
+
+    def _on_face(self, loss: Loss, start: Vector, region: Region) -> Solution:
+        """Solve without the arms whose weight must be 0, where the slope can be infinite."""
+        arms = region.usable
+        face = region.face(arms)
+        assert face is not None
+        found = self.solve(loss.face(arms), start[arms], region=face)
+        weights = np.zeros(loss.size)
+        weights[arms] = found.weights
+        return Solution(weights, found.loss, found.gap, found.iterations)
 
     def _descend(
-        self, loss: Loss, alpha: Vector, hessian: Matrix | None, certify: bool
+        self, loss: Loss, alpha: Vector, hessian: Matrix | None, certify: bool, within: Simplex
     ) -> Solution:
-        here = loss.expand(alpha)
+        here = within.expand(loss, alpha)
         if not np.isfinite(here.value):  # every mixture of these arms has infinite loss
             return Solution(alpha, here.value, UNKNOWN_GAP, 0)
         best, stalls, steps = (here.gap, alpha, here.value), 0, 0
@@ -130,7 +163,7 @@ class Newton(Description, WarmSolver):
             steps += 1
             if hessian is None:
                 hessian = here.hessian
-            beta, there = _newton_step(loss, alpha, here, 0.0, hessian)
+            beta, there = _newton_step(loss, alpha, here, 0.0, hessian, within)
             left = (there.gap - there.noise) / (here.gap - here.noise)
             if left <= loss.hessian_reuse_ratio:
                 hessian = bfgs_update(hessian, beta - alpha, there.gradient - here.gradient)
@@ -139,14 +172,14 @@ class Newton(Description, WarmSolver):
             stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
             alpha, here = beta, there
             if not certify and hessian is not None and self._expects_convergence(here, left):
-                target = _model_minimum(loss, alpha, here, hessian)
+                target = _model_minimum(loss, alpha, here, hessian, within)
                 if target.min() > NEGLIGIBLE_WEIGHT:
                     return Solution(target, np.nan, UNKNOWN_GAP, steps + 1, hessian)
             best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
         gap, alpha, value = best
-        return self._without_negligible(loss, Solution(alpha, value, gap, steps, hessian))
+        return self._without_negligible(loss, Solution(alpha, value, gap, steps, hessian), within)
 
-    def _follow_smoothings(self, loss: Loss, alpha: Vector) -> Solution:
+    def _follow_smoothings(self, loss: Loss, alpha: Vector, within: Simplex) -> Solution:
         """Minimize a loss that is not differentiable through increasingly close smooth approximations.
 
         Every tangent plane is a lower bound on the minimum; the result uses the highest one.
@@ -154,13 +187,13 @@ class Newton(Description, WarmSolver):
         smoothing, steps, bound = INITIAL_SMOOTHING, 0, -np.inf
         found = (np.inf, alpha)
         while smoothing > FINAL_SMOOTHING and steps < self.max_steps:
-            here = loss.expand(alpha, smoothing)
+            here = within.expand(loss, alpha, smoothing)
             for _ in range(STEPS_PER_SMOOTHING):
                 found = min(found, (here.value, alpha), key=lambda item: item[0])
                 bound = max(bound, here.bound - here.noise)
-                if float(here.gradient @ alpha - here.gradient.min()) <= smoothing:
+                if float(here.gradient @ alpha - within.minimum(here.gradient, alpha)) <= smoothing:
                     break
-                alpha, here = _newton_step(loss, alpha, here, smoothing, here.hessian)
+                alpha, here = _newton_step(loss, alpha, here, smoothing, here.hessian, within)
                 steps += 1
             if found[0] - bound <= max(self.tolerance * here.magnitude, 2 * here.noise):
                 break
@@ -176,45 +209,52 @@ class Newton(Description, WarmSolver):
         expected = SAFETY_FACTOR * max(left, MIN_REDUCTION) * (here.gap - here.noise)
         return expected <= self.tolerance * here.magnitude and not self._has_converged(here)
 
-    def _without_negligible(self, loss: Loss, found: Solution) -> Solution:
+    def _without_negligible(self, loss: Loss, found: Solution, within: Simplex) -> Solution:
         """Set negligible weights to exactly zero if the certificate allows it."""
-        negligible = (found.weights > 0) & (found.weights < NEGLIGIBLE_WEIGHT)
+        negligible = within.negligible(found.weights, NEGLIGIBLE_WEIGHT)
         if not negligible.any():
             return found
-        alpha = feasible(np.where(negligible, 0.0, found.weights))
-        clean = loss.expand(alpha)
+        alpha = within.without(found.weights, negligible)
+        clean = within.expand(loss, alpha)
         if clean.gap > 2 * found.gap and not self._has_converged(clean):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations, found.curvature)
 
 
 def _newton_step(
-    loss: Loss, alpha: Vector, here: Expansion, smoothing: float, hessian: Matrix
+    loss: Loss,
+    alpha: Vector,
+    here: Expansion,
+    smoothing: float,
+    hessian: Matrix,
+    within: Simplex,
 ) -> tuple[Vector, Expansion]:
     """Take one Newton step: an Armijo line search toward the minimum of the quadratic model."""
-    target = _model_minimum(loss, alpha, here, hessian)
+    target = _model_minimum(loss, alpha, here, hessian, within)
     slope = float(here.gradient @ (target - alpha))
     value = loss.value(alpha, smoothing) if smoothing else here.value
     slack = 2 * here.noise + 8 * EPS * abs(value)
     length = 1.0
     while length > 1e-12:
-        moved = feasible(alpha + length * (target - alpha))
-        there = loss.expand(moved, smoothing) if length == 1.0 else None
+        moved = within.clean(alpha + length * (target - alpha))
+        there = within.expand(loss, moved, smoothing) if length == 1.0 else None
         reached = there.value if there and not smoothing else loss.value(moved, smoothing)
         if reached <= value + 1e-4 * length * slope + slack:
-            return moved, there or loss.expand(moved, smoothing)
+            return moved, there or within.expand(loss, moved, smoothing)
         length /= 2
     return alpha, here
 
 
-def _model_minimum(loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix) -> Vector:
+def _model_minimum(
+    loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix, within: Simplex
+) -> Vector:
     """Return the minimum of the quadratic model, corrected by the predicted gradient if available."""
     floor = alpha / MAX_SHRINK if loss.singular_boundary else np.zeros_like(alpha)
-    target = quadratic_program(here.gradient, hessian, alpha, floor)
+    target = quadratic_program(here.gradient, hessian, alpha, floor, within)
     if here.gradient_predictor is not None:
         step = target - alpha
         corrected = here.gradient_predictor(step) - hessian @ step
-        target = quadratic_program(corrected, hessian, alpha, floor)
+        target = quadratic_program(corrected, hessian, alpha, floor, within)
     return target
 
 

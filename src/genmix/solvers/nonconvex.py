@@ -16,8 +16,17 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.solvers.loss import EPS, LinearLoss, Loss, Matrix, SumLoss, concave
+from genmix.solvers.region import Region
 from genmix.solvers.simplex import uniform, vertex
-from genmix.solvers.solve import UNKNOWN_GAP, Solution, Solver, WarmSolver, certify
+from genmix.solvers.solve import (
+    FINAL_SMOOTHING,
+    UNKNOWN_GAP,
+    Solution,
+    Solver,
+    WarmSolver,
+    certify,
+    region_argument,
+)
 
 MAX_STEPS = 50
 """Maximum number of steps of the convex–concave procedure from one starting point."""
@@ -31,27 +40,36 @@ VERTICES = 4
 Minimize = Callable[[Loss], Solution]
 
 
-def solve_reported(loss: Loss, solver: Solver, start: Vector, thorough: bool = True) -> Solution:
+def solve_reported(
+    loss: Loss,
+    solver: Solver,
+    start: Vector,
+    thorough: bool = True,
+    region: Region | None = None,
+) -> Solution:
     """Minimize the reported loss; if it is convex, this is one call to the solver.
 
-    Otherwise the solution is a local minimum that is never worse than a single arm, and its gap bounds the
-    distance to the global minimum. The best starting points are improved with the convex–concave procedure
-    only by a :class:`WarmSolver`, because other solvers can be slow. If not ``thorough``, as for solving
-    again after a small change, it starts only from ``start`` and from the best arm, and the gap is unknown.
+    Otherwise the solution is a local minimum that is never worse than a single arm (in a region: than the
+    corner with the most of an arm), and its gap bounds the distance to the global minimum. The best starting
+    points are improved with the convex–concave procedure only by a :class:`WarmSolver`, because other
+    solvers can be slow. If not ``thorough``, as for solving again after a small change, it starts only from
+    ``start`` and from the best arm, and the gap is unknown.
     """
     part = loss.concave_part
+    within = region_argument(solver, region)
     if part is None:
-        return solver.solve(loss, start)
+        return solver.solve(loss, start, **within)
 
     def minimize(convex: Loss) -> Solution:
-        return solver.solve(convex, start)
+        return solver.solve(convex, start, **within)
 
+    corners = _corners(loss, region)
     if not thorough and isinstance(solver, WarmSolver):
-        return _solve_again(loss, part, start, minimize)
+        begin = start if region is None else region.clean(start)
+        return _solve_again(loss, part, [corners[0], begin], minimize)
     below = minimize(_tilted(loss, -np.diag(part)))
     found = minimize(_tilted(loss, np.zeros(loss.size)))
-    order = np.argsort(loss.singles(), kind="stable")[:VERTICES]
-    points = [found.weights, below.weights, *(vertex(loss.size, int(i)) for i in order)]
+    points = [found.weights, below.weights, *corners[:VERTICES]]
     if isinstance(solver, WarmSolver):
         points = [_descend(loss, part, point, minimize) for point in points]
     values = [loss.reported(point) for point in points]
@@ -60,20 +78,39 @@ def solve_reported(loss: Loss, solver: Solver, start: Vector, thorough: bool = T
     return Solution(points[best], values[best], gap, found.iterations + below.iterations)
 
 
-def _solve_again(loss: Loss, part: Matrix, start: Vector, minimize: Minimize) -> Solution:
-    best = vertex(loss.size, int(np.argmin(loss.singles())))
+def _corners(loss: Loss, region: Region | None) -> list[Vector]:
+    """Return the vertices of the simplex, or the corners of a region, from the best to the worst."""
+    if region is None:
+        order = np.argsort(loss.singles(), kind="stable")
+        return [vertex(loss.size, int(i)) for i in order]
+    corners = [region.corner(arm) for arm in range(loss.size)]
+    return sorted(corners, key=loss.reported)
+
+
+def _solve_again(loss: Loss, part: Matrix, starts: list[Vector], minimize: Minimize) -> Solution:
+    best, start = starts
     points = [best, *(_descend(loss, part, point, minimize) for point in (start, best))]
     values = [loss.reported(point) for point in points]
     return Solution(points[int(np.argmin(values))], min(values), UNKNOWN_GAP, 1)
 
 
-def certify_reported(loss: Loss, alpha: Vector, solver: Solver) -> Solution:
+def certify_reported(
+    loss: Loss, alpha: Vector, solver: Solver, region: Region | None = None
+) -> Solution:
     """Return ``alpha`` as a solution with its reported loss and gap."""
     part = loss.concave_part
     if part is None:
-        return certify(loss, alpha)
-    below = solver.solve(_tilted(loss, -np.diag(part)), uniform(loss.size))
+        return certify(loss, alpha, region=region)
+    within = region_argument(solver, region)
+    below = solver.solve(_tilted(loss, -np.diag(part)), uniform(loss.size), **within)
     return Solution(alpha, loss.reported(alpha), _gap(loss, part, alpha, below), 0)
+
+
+def row_multipliers(loss: Loss, alpha: Vector, region: Region) -> Vector:
+    """Return how much of the reported loss one more unit of each of the region's limits would save."""
+    here = loss.expand(alpha, 0.0 if loss.smooth else FINAL_SMOOTHING)
+    part = loss.concave_part
+    return region.multipliers(here.gradient - (0 if part is None else 2 * part @ alpha), alpha)
 
 
 def _gap(loss: Loss, part: Matrix, alpha: Vector, below: Solution) -> float:

@@ -7,28 +7,26 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.solvers.loss import Matrix
-from genmix.solvers.simplex import feasible
+from genmix.solvers.simplex import SIMPLEX, Simplex
 
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 """Curvature added to a singular quadratic program, relative to the diagonal of the Hessian."""
 
-EQUALITY = 5
-"""DAQP's flag for an equality constraint."""
 
-
-def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector) -> Vector:
-    """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β with ``β ≥ floor``.
+def quadratic_program(
+    gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, region: Simplex = SIMPLEX
+) -> Vector:
+    """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β of a region with ``β ≥ floor``.
 
     H can be singular, e.g. for two identical arms. The ridge is a proximal term around α, so it does
     not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
     compared with the decrease in the model.
     """
     # The fallback is the Frank–Wolfe vertex, which is always a descent direction.
-    best = floor.copy()
-    best[int(np.argmin(gradient))] += 1 - floor.sum()
+    best = region.lowest(gradient, alpha, floor)
     least = np.inf
     for ridge in RIDGES:
-        found = _regularized_program(gradient, hessian, alpha, floor, ridge)
+        found = _regularized_program(gradient, hessian, alpha, floor, ridge, region)
         if found is None:
             continue
         step = found - alpha
@@ -36,14 +34,18 @@ def quadratic_program(gradient: Vector, hessian: Matrix, alpha: Vector, floor: V
         change = float((gradient + slope) @ step) / 2
         if change < least:
             best, least = found, change
-        gap = float(slope @ (found - floor) - (1 - floor.sum()) * slope.min())
-        if gap <= 0.1 * abs(change):
+        if region.model_gap(slope, found, floor) <= 0.1 * abs(change):
             break
     return best
 
 
 def _regularized_program(
-    gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, ridge: float
+    gradient: Vector,
+    hessian: Matrix,
+    alpha: Vector,
+    floor: Vector,
+    ridge: float,
+    region: Simplex,
 ) -> Vector | None:
     """Solve the program in terms of ``x = (β−α)/s``; return None if DAQP fails.
 
@@ -61,17 +63,16 @@ def _regularized_program(
     quadratic = (hessian + np.diag(added)) * np.outer(scale, scale)
     linear = slope * scale
     unit = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()))
-    sense = np.zeros(len(alpha) + 1, dtype=np.int32)
-    sense[-1] = EQUALITY  # the last row: the weights sum to 1
+    rows, upper, lower, sense = region.constraints(alpha, floor, scale)
     x, _, flag, _ = daqp.solve(
         np.ascontiguousarray(quadratic / unit),
         np.ascontiguousarray(linear / unit),
-        np.ascontiguousarray(scale[None, :]),
-        np.append((1 - alpha) / scale, 0.0),
-        np.append((floor - alpha) / scale, 0.0),
+        rows,
+        upper,
+        lower,
         sense,
         primal_tol=1e-11,
     )
     if flag < 1 or not np.all(np.isfinite(x)):
         return None
-    return feasible(np.maximum(alpha + scale * x, floor))
+    return region.clean(np.maximum(alpha + scale * x, floor))

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
 from genmix.errors import InputError
+from genmix.solvers.loss import Expansion, Loss, Matrix
+
+Mask = NDArray[np.bool_]
+
+Constraints = tuple[Matrix, Vector, Vector, NDArray[np.int32]]
+"""DAQP's A, upper bounds, lower bounds and kinds of the constraints."""
+
+EQUALITY = 5
+"""DAQP's flag for an equality constraint."""
 
 LIFT = 1e-9
 """Smallest weight of a starting point; a weight of exactly 0 could never grow."""
@@ -32,6 +42,60 @@ def feasible(weights: Vector) -> Vector:
 def lifted(alpha: Vector) -> Vector:
     """Raise every weight to at least ``LIFT`` and normalize."""
     return feasible(np.maximum(alpha, LIFT))
+
+
+class Simplex:
+    """What a solver needs to know about the set of all mixtures; :class:`Region` is a part of it."""
+
+    def enter(self, start: Vector) -> Vector:
+        """Return a starting point from which every weight can change."""
+        return lifted(start)
+
+    def clean(self, alpha: Vector) -> Vector:
+        """Remove rounding errors."""
+        return feasible(alpha)
+
+    def negligible(self, alpha: Vector, below: float) -> Mask:
+        """Return which weights are above their lower bounds by less than ``below``."""
+        found: Mask = (alpha > 0) & (alpha < below)
+        return found
+
+    def without(self, alpha: Vector, negligible: Mask) -> Vector:
+        """Return the weights without the negligible ones."""
+        return feasible(np.where(negligible, 0.0, alpha))
+
+    def expand(self, loss: Loss, alpha: Vector, smoothing: float = 0.0) -> Expansion:
+        """Expand the loss; the expansion's bound holds for all points of this set."""
+        return loss.expand(alpha, smoothing)
+
+    def minimum(self, plane: Vector, alpha: Vector) -> float:
+        """Return the minimum of a linear function."""
+        return float(plane.min())
+
+    def lowest(self, gradient: Vector, alpha: Vector, floor: Vector) -> Vector:
+        """Return the point above ``floor`` with the smallest ``gradient·β`` (Frank–Wolfe)."""
+        best = floor.copy()
+        best[int(np.argmin(gradient))] += 1 - floor.sum()
+        return best
+
+    def model_gap(self, slope: Vector, found: Vector, floor: Vector) -> float:
+        """Return the Frank–Wolfe gap of a point above ``floor``."""
+        return float(slope @ (found - floor) - (1 - floor.sum()) * slope.min())
+
+    def constraints(self, alpha: Vector, floor: Vector, scale: Vector) -> Constraints:
+        """Return the constraints of a quadratic program in ``x = (β − α) / scale``."""
+        sense = np.zeros(len(alpha) + 1, dtype=np.int32)
+        sense[-1] = EQUALITY  # the last row: the weights sum to 1
+        return (
+            np.ascontiguousarray(scale[None, :]),
+            np.append((1 - alpha) / scale, 0.0),
+            np.append((floor - alpha) / scale, 0.0),
+            sense,
+        )
+
+
+SIMPLEX = Simplex()
+"""All mixtures."""
 
 
 def on_simplex(weights: object, size: int | None = None, what: str = "the weights") -> Vector:

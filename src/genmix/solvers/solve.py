@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from genmix.core.arrays import Vector
+from genmix.errors import InputError
 from genmix.solvers.loss import Loss, Matrix
-from genmix.solvers.simplex import on_simplex, uniform
+from genmix.solvers.region import Region
+from genmix.solvers.simplex import SIMPLEX, on_simplex, uniform
 
 UNKNOWN_GAP = np.inf
 """The gap reported if no bound is known."""
@@ -67,7 +69,10 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Any object whose ``solve`` maps a loss and a starting point to a feasible mixture."""
+    """Any object whose ``solve`` maps a loss and a starting point to a feasible mixture.
+
+    A solver that can also minimize over a region takes it as ``region=`` and sets ``accepts_regions = True``.
+    """
 
     @abstractmethod
     def solve(self, loss: Loss, start: Vector, curvature: Matrix | None = None) -> Solution: ...
@@ -85,10 +90,29 @@ class WarmSolver(Solver):
         """Solve again from the last solution; loss and gap are NaN and ∞ if not evaluated."""
 
 
-def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None) -> Solution:
+def region_argument(solver: Solver, region: Region | None) -> dict[str, Any]:
+    """Return the region as a keyword argument for the solver; refuse a solver that does not accept it."""
+    if region is None:
+        return {}
+    if not getattr(solver, "accepts_regions", False):
+        raise InputError(
+            f"{type(solver).__name__} solves only over the whole simplex; use Newton() with at_least, "
+            "at_most or mean_cost."
+        )
+    return {"region": region}
+
+
+def solve(
+    loss: Loss,
+    start: Vector | None = None,
+    solver: Solver | None = None,
+    *,
+    region: Region | None = None,
+) -> Solution:
     """Find the mixture with the smallest loss.
 
-    Solves ``minimize L(α) subject to α ≥ 0, Σ_i α_i = 1`` and certifies the result.
+    Solves ``minimize L(α) subject to α ≥ 0, Σ_i α_i = 1`` and certifies the result. With a region, α must
+    also be in the region.
 
     Parameters
     ----------
@@ -98,6 +122,8 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
         Starting weights. Uniform by default.
     solver : Solver, optional
         The solver to use. ``Newton()`` by default.
+    region : Region, optional
+        A part of the simplex: bounds on the weights, sums of groups, and rows such as a budget.
 
     Returns
     -------
@@ -107,7 +133,7 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
     Raises
     ------
     InputError
-        If ``start`` is not a point on the simplex.
+        If ``start`` is not a point on the simplex, or the solver does not accept a region.
 
     Examples
     --------
@@ -120,10 +146,17 @@ def solve(loss: Loss, start: Vector | None = None, solver: Solver | None = None)
     from genmix.solvers.newton import Newton  # circular import
 
     begin = uniform(loss.size) if start is None else on_simplex(start, loss.size)
-    return (solver or Newton()).solve(loss, begin)
+    chosen = solver or Newton()
+    return chosen.solve(loss, begin, **region_argument(chosen, region))
 
 
-def certify(loss: Loss, alpha: Vector, iterations: int = 0) -> Solution:
+def certify(
+    loss: Loss, alpha: Vector, iterations: int = 0, region: Region | None = None
+) -> Solution:
     """Return ``alpha`` as a solution with its loss and gap."""
-    here = loss.expand(alpha, 0.0 if loss.smooth else FINAL_SMOOTHING)
+    if region is not None and len(region.usable) < loss.size:  # infinite slopes do not matter there
+        arms, face = region.usable, region.face(region.usable)
+        return replace(certify(loss.face(arms), alpha[arms], iterations, face), weights=alpha)
+    within = SIMPLEX if region is None else region
+    here = within.expand(loss, alpha, 0.0 if loss.smooth else FINAL_SMOOTHING)
     return Solution(alpha, here.value, here.gap, iterations)

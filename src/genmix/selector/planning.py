@@ -1,0 +1,145 @@
+"""The part of a selector that keeps the weights affordable: the mean cost, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from genmix.errors import InputError, whole
+from genmix.selector.learner import Learner
+from genmix.solvers.region import Region
+
+
+class Planning:
+    """The methods of :class:`Selector` that concern the budget."""
+
+    _learner: Learner
+
+    def plan(self, mean_cost: float | None, prices: Mapping[str, float] | None = None) -> None:
+        """Limit the mean cost of the weights from the next re-solve on.
+
+        This only sets numbers, so it is cheap: a loop with money and samples left can call it before every
+        :meth:`tell`. At a re-solve, the cost of an arm is the mean of its told costs, or its price if it has
+        none. If even the cheapest weights that ``at_least`` and ``at_most`` allow cost more, the selector
+        uses those.
+
+        Parameters
+        ----------
+        mean_cost : float or None
+            Largest mean cost per sample, e.g. money left / samples left; None for no limit.
+        prices : mapping of str to float, optional
+            Expected costs of arms without told costs, in addition to those given before.
+
+        Raises
+        ------
+        InputError
+            If a number is invalid, an arm has samples but neither costs nor a price, or the policy or the
+            solver cannot keep the limit. The selector is left unchanged.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), prices={"a": 3.0, "b": 1.0})
+        >>> sel.plan(mean_cost=2.5)
+        >>> sel.mean_cost
+        2.5
+        """
+        learner = self._learner
+        limits = learner.limits.planned(list(learner.arms), mean_cost, prices)
+        limits.check(learner.policy, learner.solver)
+        for arm in learner.active:
+            if (
+                mean_cost is not None
+                and arm.told
+                and limits.cost_of(arm.label, learner.spent) is None
+            ):
+                raise InputError(
+                    f"the cost of arm {arm.label!r} is unknown; pass its price in prices=, or tell its costs."
+                )
+        learner.limits = limits
+
+    def set_warm_start(self, samples: int) -> None:
+        """Change the number of samples per arm before the first solve, e.g. to what your money covers.
+
+        Parameters
+        ----------
+        samples : int
+            Samples per arm.
+
+        Raises
+        ------
+        InputError
+            If there is a mixture already, or the objective needs more samples.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi())
+        >>> sel.set_warm_start(4)
+        >>> sel.warm_start
+        4
+        """
+        learner = self._learner
+        least = learner.described.least_samples
+        if learner.alpha is not None:
+            raise InputError("the warm start is complete; change its length before the first solve.")
+        learner.warm_start = whole(samples, "samples", least)
+
+    @property
+    def mean_cost(self) -> float | None:
+        """The limit on the mean cost of the weights; None if there is none.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi()).mean_cost is None
+        True
+        """
+        return self._learner.limits.mean_cost
+
+    @property
+    def mean_costs(self) -> dict[str, float | None]:
+        """The mean told cost of each active arm, or its price; None if neither is known.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi(), prices={"a": 3.0}).mean_costs
+        {'a': 3.0, 'b': None}
+        """
+        learner = self._learner
+        return {arm: learner.limits.cost_of(arm, learner.spent) for arm in learner.active_labels}
+
+    @property
+    def region(self) -> Region | None:
+        """The region of the weights at the last solve, in the order of :attr:`arms`; None if unlimited.
+
+        Its only row, if any, contains the mean costs used, and its limit is the mean cost.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi()).region is None
+        True
+        """
+        return self._learner.region
+
+    @property
+    def price_of_money(self) -> float | None:
+        """How much loss one more unit of mean cost would save at the last solve.
+
+        It is the multiplier of the row ``costs·α ≤ mean_cost``: 0 if the weights cost less than the limit,
+        None without a limit or before the first solve.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=1, mean_cost=1.4)
+        >>> first, second = sel.ask(2)
+        >>> sel.tell(first, [1.0, 0.0], cost=2.0)
+        >>> sel.tell(second, [0.0, 1.0], cost=1.0)
+        >>> {arm: round(weight, 3) for arm, weight in sel.targets.items()}
+        {'a': 0.4, 'b': 0.6}
+        >>> round(sel.price_of_money, 4)
+        0.4055
+        """
+        return self._learner.price_of_money
