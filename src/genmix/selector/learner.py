@@ -297,6 +297,11 @@ class Learner:
         grown = self.total - self.solved_at
         return self.alpha is None or grown >= max(1.0, self.growth * self.solved_at)
 
+    def solve(self) -> None:
+        """Re-solve if there is a mixture, whether or not a solve is due."""
+        if self.alpha is not None:
+            self._solve()
+
     def will_solve(self, samples: int) -> bool:
         """Return whether this many more samples can make a solve due."""
         if self.alpha is None:

@@ -57,6 +57,22 @@ class Planning:
                 )
         learner.limits = limits
 
+    def solve(self) -> None:
+        """Re-solve now if there is a mixture, e.g. after a last :meth:`plan`; usually :meth:`tell` does it.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=1)
+        >>> for ticket, row in zip(sel.ask(2), [[1.0, 0.0], [0.0, 1.0]]):
+        ...     sel.tell(ticket, row, cost=1.0 if ticket.arm == "a" else 3.0)
+        >>> sel.plan(mean_cost=1.5)
+        >>> sel.solve()
+        >>> {arm: round(weight, 3) for arm, weight in sel.mixture.items()}
+        {'a': 0.75, 'b': 0.25}
+        """
+        self._learner.solve()
+
     def set_warm_start(self, samples: int) -> None:
         """Change the number of samples per arm before the first solve, e.g. to what your money covers.
 

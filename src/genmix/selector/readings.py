@@ -34,6 +34,18 @@ class Readings:
         """
         return self._learner.active_labels
 
+    @property
+    def warm_start(self) -> int:
+        """Number of samples per arm before the first solve.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi()).warm_start
+        10
+        """
+        return self._learner.warm_start
+
     def will_solve(self, samples: int = 1) -> bool:
         """Return whether telling this many samples can trigger a re-solve.
 
