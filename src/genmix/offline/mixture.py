@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.arrays import Array, Vector
+from genmix.core.arrays import Array, Vector, to_numpy
 from genmix.core.plain import by_name
+from genmix.errors import InputError, number
 from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
 from genmix.solvers.loss import Loss
 from genmix.solvers.newton import Newton
-from genmix.solvers.nonconvex import solve_reported
+from genmix.solvers.nonconvex import row_multipliers, solve_reported
+from genmix.solvers.region import Region
 from genmix.solvers.solve import Solution, Solver
+from genmix.solvers.weight_limits import binding, check_shares, region_of, shares
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Mixture:
         The loss as a function of the weights.
     solver : Solver
         The solver that found the weights.
+    region : Region or None
+        The limits on the weights; None if there are none.
 
     See Also
     --------
@@ -75,6 +80,7 @@ class Mixture:
     pool: Pool = field(repr=False)
     function: Loss = field(repr=False)
     solver: Solver = field(repr=False)
+    region: Region | None = field(default=None, repr=False)
 
     @property
     def objective(self) -> Objective:
@@ -92,7 +98,10 @@ class Mixture:
 
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
-        """Increase in the minimum loss without each arm, in units of the loss; ∞ for the only arm."""
+        """Increase in the minimum loss without each arm, in units of the loss.
+
+        It is ∞ for the only arm, and for an arm that the limits require, e.g. because of ``at_least``.
+        """
         return {name: rise for name, (rise, _) in self._rises.items()}
 
     @property
@@ -117,16 +126,57 @@ class Mixture:
         Returns
         -------
         Solution or None
-            Weights in the order of the other arms; None if no mixture of them has a finite loss.
+            Weights in the order of the other arms; None if no mixture of them has a finite loss or satisfies
+            the limits.
         """
         arms = list(self.weights)
         alpha = np.array(list(self.weights.values()))
         rest = [i for i, arm in enumerate(arms) if arm != name]
         if not rest:
             return None
+        region = None if self.region is None else self.region.face(rest)
+        if region is None and self.region is not None:
+            return None
         start = np.maximum(alpha[rest], 1e-3)
-        found = solve_reported(self.function.face(rest), self.solver, start / start.sum())
+        function = self.function.face(rest)
+        found = solve_reported(function, self.solver, start / start.sum(), region=region)
         return found if np.isfinite(found.loss) else None
+
+    @property
+    def binding(self) -> tuple[str, ...]:
+        """The limits that hold with equality, e.g. ``("at_least a", "mean_cost")``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import genmix as gx
+        >>> arms = {"a": np.eye(4)[:3], "b": np.eye(4)[3:]}
+        >>> gx.optimal_mixture(arms, gx.Vendi(), at_most={"a": 0.5}).binding
+        ('at_most a',)
+        """
+        return binding(self.region, list(self.weights), np.array(list(self.weights.values())))
+
+    @cached_property
+    def price_of_money(self) -> float | None:
+        """How much loss one more unit of mean cost would save; None without ``mean_cost``.
+
+        It is the multiplier of the row ``costs·α ≤ mean_cost``, and 0 if the mixture costs less.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import genmix as gx
+        >>> arms, cost = {"a": np.eye(2)[:1], "b": np.eye(2)[1:]}, {"a": 2.0, "b": 1.0}
+        >>> mix = gx.optimal_mixture(arms, gx.Vendi(), cost=cost, mean_cost=1.4)
+        >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+        {'a': 0.4, 'b': 0.6}
+        >>> round(mix.price_of_money, 4)
+        0.4055
+        """
+        if self.region is None or not len(self.region.limits):
+            return None
+        alpha = np.array(list(self.weights.values()))
+        return float(row_multipliers(self.function, alpha, self.region)[0])
 
     def _rise(self, found: Solution | None) -> tuple[float, float]:
         return (np.inf, 0.0) if found is None else (found.loss - self.loss, found.gap)
@@ -141,6 +191,12 @@ class Mixture:
             )
         lines += [f"mixture: {score}" for score in by_name(self.score).values()]
         lines.append(f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum")
+        if self.binding:
+            lines.append(f"limits reached: {', '.join(self.binding)}")
+        if self.price_of_money:
+            lines.append(
+                f"one more unit of mean cost would save a loss of {self.price_of_money:.4g}"
+            )
         if not self.is_convex:
             lines.append(
                 "the unbiased loss is not convex: the mixture is the best local minimum found"
@@ -167,14 +223,18 @@ def optimal_mixture(
     *,
     solver: Solver | None = None,
     encoder: str | None = None,
+    at_least: Mapping[str, float] | None = None,
+    at_most: Mapping[str, float] | None = None,
+    mean_cost: float | None = None,
 ) -> Mixture:
     """Find the mixture of existing samples that is best under an objective.
 
     Solves::
 
-        minimize  L(α)   subject to   α ≥ 0,  Σ_i α_i = 1
+        minimize  L(α)   subject to   at_least ≤ α ≤ at_most,  Σ_i α_i = 1,  Σ_i c_i α_i ≤ mean_cost
 
-    where ``L`` is the convex loss of the objective on these samples.
+    where ``L`` is the convex loss of the objective on these samples, and ``c_i`` is the mean cost of arm i.
+    By default, ``at_least`` is 0, ``at_most`` is 1, and the cost is not limited.
 
     Parameters
     ----------
@@ -188,6 +248,10 @@ def optimal_mixture(
         How the loss is minimized. The default is ``Newton()``.
     encoder : str, optional
         Name of the encoder; it is shown with every score.
+    at_least, at_most : mapping of str to float, optional
+        Bounds on the weights of some arms.
+    mean_cost : float, optional
+        Largest mean cost per sample of the mixture; it needs ``cost``.
 
     Returns
     -------
@@ -197,7 +261,8 @@ def optimal_mixture(
     Raises
     ------
     InputError
-        If the samples or another argument is invalid.
+        If the samples or another argument is invalid, or no mixture satisfies the limits. The message names
+        the limit, and the nearest value at which it can hold.
 
     See Also
     --------
@@ -216,19 +281,46 @@ def optimal_mixture(
     {'a': 0.6667, 'b': 0.3333}
     >>> print(f"Vendi score {mix.score:.4f}, gap below 1e-6: {mix.gap < 1e-6}")
     Vendi score 3.0000, gap below 1e-6: True
+
+    At least half of the samples must come from ``b``:
+
+    >>> mix = gx.optimal_mixture({"a": np.eye(3)[:2], "b": np.eye(3)[2:]}, gx.Vendi(), at_least={"b": 0.5})
+    >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
+    {'a': 0.5, 'b': 0.5}
     """
-    return best_mixture(Pool.of(arms, objective, quality, cost, encoder), solver)
+    pool = Pool.of(arms, objective, quality, cost, encoder)
+    least, most = (
+        shares(limits, what, pool.arms)
+        for limits, what in ((at_least, "at_least"), (at_most, "at_most"))
+    )
+    check_shares(least, most, pool.arms)
+    costs = None if mean_cost is None else _mean_costs(cost or {}, pool.arms)
+    limit = None if mean_cost is None else number(mean_cost, "mean_cost", 0.0)
+    return best_mixture(pool, solver, region=region_of(pool.arms, least, most, costs, limit))
+
+
+def _mean_costs(cost: Mapping[str, Any], arms: Sequence[str]) -> Vector:
+    missing = next((arm for arm in arms if arm not in cost), None)
+    if missing is not None:
+        raise InputError(
+            f"mean_cost needs the cost of every arm, but arm {missing!r} has none; pass it in cost=."
+        )
+    return np.array([float(np.mean(to_numpy(cost[arm]))) for arm in arms])
 
 
 def best_mixture(
-    pool: Pool, solver: Solver | None = None, arms: Sequence[str] | None = None
+    pool: Pool,
+    solver: Solver | None = None,
+    arms: Sequence[str] | None = None,
+    region: Region | None = None,
 ) -> Mixture:
-    """Find the best mixture of a pool's samples, over the given arms or all of them."""
+    """Find the best mixture of a pool's samples, over the given arms or all of them, in a region."""
     solver = Newton() if solver is None else solver
     names = pool.arms if arms is None else tuple(arms)
     indices = [pool.arms.index(name) for name in names]
     function = pool.tally.loss(indices)
-    found = solve_reported(function, solver, np.full(len(indices), 1 / len(indices)))
+    even = np.full(len(indices), 1 / len(indices))
+    found = solve_reported(function, solver, even, region=region)
     vertices = np.eye(len(pool.arms))[indices]
     return Mixture(
         weights=dict(zip(names, found.weights.tolist(), strict=True)),
@@ -241,6 +333,7 @@ def best_mixture(
         pool=pool,
         function=function,
         solver=solver,
+        region=region,
     )
 
 
