@@ -203,6 +203,14 @@ def test_equal_references_are_read_once() -> None:
         ({"policy": gx.Vendi()}, "policy is of type Vendi; use text or a number."),
         ({"policy": gx.Fixed({"z": 1.0})}, "fixed names an unknown arm 'z'"),
         ({"encoder": 3}, "encoder"),
+        (
+            {
+                "arms": {
+                    "a": {"kind": "callable", "function": vectors, "arguments": {"function": len}}
+                }
+            },
+            "arguments.function of arm 'a' is of type builtin_function_or_method; use text or a number.",
+        ),
         ({"name": vectors}, "name is of type function; use text or a number."),
         ({"seed": vectors}, "seed is of type function; use text or a number."),
         ({"reference": REAL}, "no objective uses the reference"),

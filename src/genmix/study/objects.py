@@ -26,26 +26,27 @@ from genmix.study.problems import KeyPath
 
 def written(value: Any, path: KeyPath) -> Any:
     """Return what stands for ``value`` at this place of a study; most values stand for themselves."""
-    section, key = path[:1], path[-1:]
-    if section in (("arms",), ("encoder",)):
-        is_whole = path == ("encoder",) or (section == ("arms",) and len(path) == 2)
-        if is_whole and callable(value):
-            return {"kind": "callable", "function": value}
-        return _function(value) if key == ("function",) else value
-    if section == ("policy",):
-        return _policy(value) if len(path) == 1 else value
-    if path == ("objective",) and isinstance(value, list | tuple | gx.Objective):
-        items = value if isinstance(value, list | tuple) else [value]
-        return [term for item in items for term in _terms(item)]
-    if section == ("objective",) and (len(path) == 1 or isinstance(path[-1], int)):
-        return _stored_term(value)
-    if section == ("objective",) and key == ("kernel",):
-        return _kernel(value)
-    is_reference = section in (("objective",), ("reference",)) and key == ("reference",)
-    return _reference(value) if is_reference else value
+    section, rest = path[:1], path[1:]
+    if section == ("arms",) and rest:
+        return _callable(value, rest[1:])
+    if section == ("encoder",):
+        return _callable(value, rest)
+    if section == ("objective",):
+        return _in_objective(value, rest)
+    if path == ("policy",):
+        return _policy(value)
+    return _reference(value) if path == ("reference",) else value
 
 
 # -- functions and references ------------------------------------------------------------------------
+
+
+def _callable(value: Any, path: KeyPath) -> Any:
+    """Write a function in place of an arm or encoder, or as its ``function``."""
+    if not path and callable(value):
+        return {"kind": "callable", "function": value}
+    is_function = path[-1:] == ("function",) and "arguments" not in path
+    return _function(value) if is_function else value
 
 
 def _function(value: Any) -> Any:
@@ -67,6 +68,18 @@ def name_of_reference(reference: Samples | Moments) -> PythonObject:
 
 
 # -- objectives, kernels and policies ----------------------------------------------------------------
+
+
+def _in_objective(value: Any, path: KeyPath) -> Any:
+    key = path[-1] if path else 0
+    if not path and isinstance(value, list | tuple | gx.Objective):
+        items = [value] if isinstance(value, gx.Objective) else value
+        return [term for item in items for term in _terms(item)]
+    if isinstance(key, int):
+        return _stored_term(value)
+    if key == "kernel":
+        return _kernel(value)
+    return _reference(value) if key == "reference" else value
 
 
 def _terms(value: Any) -> list[Any]:
