@@ -1,6 +1,7 @@
 """Spend a generation budget across several generators so that all samples together score best.
 
 - ``optimal_mixture``, ``score``, ``diagnose``: analyze samples that already exist, as arrays of embeddings.
+- ``keep``: choose the best k of N samples that already exist, with a bound.
 - ``Selector``: choose the next generator in your own loop, with ``ask`` and ``tell``.
 - ``run``, ``resume``, ``export``: run a whole study, from a YAML file to a dataset.
 - ``compare``: compare policies on the same arms.
@@ -29,6 +30,7 @@ from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
     RKE,
     Cost,
+    Coverage,
     Density,
     FrechetDistance,
     InceptionScore,
@@ -40,6 +42,7 @@ from genmix.objectives import (
     Score,
     Vendi,
 )
+from genmix.offline.keep import Kept, keep
 from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.offline.scores import ScoreTable, score
 from genmix.policies import (
@@ -72,6 +75,7 @@ __all__ = [
     "Comparison",
     "Cosine",
     "Cost",
+    "Coverage",
     "Density",
     "Diagnosis",
     "EpsilonGreedy",
@@ -82,6 +86,7 @@ __all__ = [
     "GenmixError",
     "InceptionScore",
     "InputError",
+    "Kept",
     "Kernel",
     "KernelDistance",
     "Mixture",
@@ -116,6 +121,7 @@ __all__ = [
     "compare",
     "diagnose",
     "export",
+    "keep",
     "optimal_mixture",
     "read_features",
     "resume",

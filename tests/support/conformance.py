@@ -67,6 +67,7 @@ OBJECTIVES: dict[str, Callable[[Matrix], gx.Objective]] = {
     "quality_vendi": lambda reference: gx.QualityVendi(),
     "quality_vendi_gaussian": lambda reference: gx.QualityVendi(gx.Gaussian()),
     "inception": lambda reference: gx.InceptionScore(),
+    "coverage": lambda reference: gx.Coverage(reference, at=20),
     "precision": gx.Precision,
     "density": gx.Density,
     "quality": lambda reference: gx.Quality(),

@@ -1,5 +1,6 @@
 """Objectives for which mixtures are optimized."""
 
+from genmix.objectives.coverage import Coverage
 from genmix.objectives.frechet import FrechetDistance
 from genmix.objectives.inception import InceptionScore
 from genmix.objectives.kernel_distance import KernelDistance
@@ -15,6 +16,7 @@ __all__ = [
     "RKE",
     "Batch",
     "Cost",
+    "Coverage",
     "Density",
     "FrechetDistance",
     "InceptionScore",

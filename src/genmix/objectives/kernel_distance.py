@@ -103,7 +103,7 @@ class KernelDistance(Objective):
         else:
             block_bytes = int(self.block_mb * 2**20)
             tally = ExactPairTally(self.kernel, 1, block_bytes, arms, sample, points)
-        constant = self._constant(tally.reference_total(), like(points, sample))
+        constant = self.constant_from(tally.reference_total(), like(points, sample))
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
@@ -112,7 +112,7 @@ class KernelDistance(Objective):
         tally.make_loss = make_loss
         return tally
 
-    def _constant(self, total: float, points: Array) -> float:
+    def constant_from(self, total: float, points: Array) -> float:
         """Return ``E k(Y, Y')`` from the sum over all pairs of reference samples."""
         n = int(points.shape[0])
         if not self.unbiased:

@@ -52,8 +52,8 @@ def batches(
             )
         batch = Batch(
             rows,
-            _numbers(quality, name, rows.shape[0], "quality"),
-            _numbers(cost, name, rows.shape[0], "cost"),
+            sample_numbers((quality or {}).get(name), where, rows.shape[0], "quality"),
+            sample_numbers((cost or {}).get(name), where, rows.shape[0], "cost"),
         )
         objective.check(batch, where)
         if rows.shape[0] < objective.least_samples:
@@ -84,22 +84,23 @@ def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:
         raise InputError(f"{what} names an unknown arm {unknown!r}; use {', '.join(arms)}.")
 
 
-def _numbers(values: Mapping[str, object] | None, arm: str, count: int, what: str) -> Vector | None:
-    if values is None or arm not in values:
+def sample_numbers(values: object, where: str, count: int, what: str) -> Vector | None:
+    """Validate one number per sample, or one for all of them; None stays None."""
+    if values is None:
         return None
-    numbers = np.asarray(to_numpy(values[arm]))
+    numbers = np.asarray(to_numpy(values))
     if numbers.dtype.kind not in "fiub":
-        raise InputError(f"arm {arm!r}: the {what} has dtype {numbers.dtype}; pass real numbers.")
+        raise InputError(f"{where}: the {what} has dtype {numbers.dtype}; pass real numbers.")
     numbers = numbers.astype(np.float64)
     if numbers.ndim == 0:
         numbers = np.full(count, float(numbers))
     if numbers.shape != (count,):
         raise InputError(
-            f"arm {arm!r}: {what} has shape {numbers.shape}, but there are {count} samples; "
+            f"{where}: {what} has shape {numbers.shape}, but there are {count} samples; "
             "pass one number per sample."
         )
     for row, number in enumerate(numbers.tolist()):
-        check_number(number, what, f"arm {arm!r}, sample {row}")
+        check_number(number, what, f"{where}, sample {row}")
     return numbers
 
 

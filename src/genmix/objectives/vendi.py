@@ -22,7 +22,7 @@ from genmix.objectives.moments import MomentTally
 from genmix.objectives.objective import Objective
 from genmix.objectives.quality_cost import MeanTally, Quality
 from genmix.objectives.tally import Batch, CompositeTally, Tally
-from genmix.objectives.trace_functions import Entropy, NearEntropy, Power
+from genmix.objectives.trace_functions import Entropy, NearEntropy, Power, TraceFunction
 from genmix.objectives.trace_loss import LargestEigenvalueLoss, TraceLoss
 from genmix.solvers.loss import EPS, LogMeanLoss, Loss, SumLoss
 
@@ -185,18 +185,32 @@ def spectral_loss(moments: MixtureMoments, order: float) -> Loss:
     return LargestEigenvalueLoss(moments) if order == math.inf else VendiLoss(moments, order)
 
 
+def trace_function(order: float) -> tuple[TraceFunction, float]:
+    """Return the function of the eigenvalues and the constant in the loss of a finite order."""
+    if order == 1:
+        return Entropy(), 0.0
+    if abs(order - 1) < 0.5:
+        return NearEntropy(order), 0.0
+    return Power(order), -1 / (order - 1) if order <= LARGE_ORDER else 0.0
+
+
+def vendi_score(order: float, loss: float) -> float:
+    """Convert a loss to the score; a loss below that of every spectrum converts to infinity."""
+    if order in (1, math.inf):
+        return math.exp(-loss) if order == 1 else (1 / loss if loss > 0 else math.inf)
+    excess = order - 1
+    constant = trace_function(order)[1] if abs(excess) >= 0.5 else -1 / excess
+    trace = (loss - constant) * excess
+    return math.exp(-math.log(trace) / excess) if trace > 0 else math.inf
+
+
 class VendiLoss(TraceLoss):
     """The negative von Neumann entropy (order 1) or negative Tsallis entropy of the spectrum."""
 
     def __init__(self, moments: MixtureMoments, order: float) -> None:
         self.order = order
-        if order == 1:
-            super().__init__(moments, Entropy())
-        elif abs(order - 1) < 0.5:
-            super().__init__(moments, NearEntropy(order))
-        else:
-            constant = -1 / (order - 1) if order <= LARGE_ORDER else 0.0
-            super().__init__(moments, Power(order), constant=constant)
+        function, constant = trace_function(order)
+        super().__init__(moments, function, constant=constant)
 
     def score(self, alpha: Vector) -> float:
         excess = self.order - 1
