@@ -248,6 +248,17 @@ def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Arr
     return total
 
 
+def sums_of_rows(blocks: Blocks, rows: Array, y: Grouped, block_bytes: int) -> Array:
+    """Compute ``Σ k^power`` between each row and each group of y."""
+    height = max(1, block_bytes // 8 // max(1, len(y)))
+    make = blocks.accurate_block if blocks.has_cancellation(rows, y.rows) else blocks.block
+    parts = [
+        make(blocks.left(rows[part, :]), y.rows) @ y.members
+        for part in _slices(0, rows.shape[0], height)
+    ]
+    return namespace(rows).concat(parts, axis=0)
+
+
 def _zeros(x: Grouped, y: Grouped) -> Array:
     xp = namespace(x.rows)
     return xp.zeros((x.groups, y.groups), dtype=xp.float64, device=x.rows.device)

@@ -69,6 +69,13 @@ class Eigenbasis(ABC):
     def blocks(self) -> Array:
         """Return ``B_i``, ``(m, r, r)``."""
 
+    @abstractmethod
+    def squares(self, rows: Array | None) -> Matrix:
+        """Return the squared coordinates of rows in the eigenbasis, ``(n, r)``.
+
+        If the moments are stored as rows, pass None for these rows; if not, pass any rows.
+        """
+
 
 class MixtureMoments(ABC):
     """The second moments of m arms. A mixture's moment is their weighted mean."""
@@ -220,6 +227,11 @@ class FactorEigenbasis(Eigenbasis):
         parts = [self._turned[s, :] for s in self._slices]
         return namespace(self._turned).stack([p.mT @ p / p.shape[0] for p in parts])
 
+    def squares(self, rows: Array | None) -> Matrix:
+        assert rows is None  # the coordinates of other rows are not known
+        squares: Matrix = to_numpy(self._turned) ** 2
+        return squares
+
 
 class DenseMoments(MixtureMoments):
     """Moments stored as matrices; null directions common to all arms are removed when needed.
@@ -347,8 +359,8 @@ class DenseEigenbasis(Eigenbasis):
             return function
         return (self._basis * like(values, self._basis)) @ self._basis.mT
 
-    def squares(self, rows: Array) -> Matrix:
-        """Return the squared coordinates of rows in the eigenbasis, ``(n, r)``."""
+    def squares(self, rows: Array | None) -> Matrix:
+        assert rows is not None  # the samples are not kept
         turned = (rows if self._reduction is None else rows @ self._reduction) @ self._basis
         squares: Matrix = to_numpy(turned if self._origin is None else turned - self._origin) ** 2
         return squares

@@ -186,13 +186,20 @@ class FrechetTally(MomentTally):
         super()._grow()
         self.squares.append(0.0)
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        if (
-            self.keeps_rows or not self.turned
-        ):  # not turned: a coordinate is constant, which is rare
-            return Tally.sample_plane(self, loss, arms, alpha, batch)
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
         rows = self.transform(batch.embeddings)
         distances: Vector = to_numpy(namespace(rows).sum(rows * rows, axis=1))
+        if self.keeps_rows and complete:
+            kept: Vector = distances + loss.sample_plane(alpha, None)
+            return kept
+        if self.keeps_rows or not (self.turned or complete):
+            return Tally.sample_plane(self, loss, arms, alpha, batch)
+        if not self.turned:  # a coordinate is constant, which is rare
+            fork = self.fork()
+            fork._rotate()
+            return fork.sample_plane(fork.loss(arms), arms, alpha, batch)
         held = namespace(rows).take(rows @ self.basis, self.held, axis=1) / self.unit
         plane: Vector = distances + loss.sample_plane(alpha, held)
         return plane

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.kernels.blocks import Grouped, sums_between, sums_within
+from genmix.kernels.blocks import Grouped, sums_between, sums_of_rows, sums_within
 from genmix.kernels.kernels import Kernel
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.tally import Batch, SummedTally, Tally
@@ -84,7 +84,9 @@ class PairTally(Tally):
         arms = [i for i, count in enumerate(self.counts) if count]
         return self.make_loss(self.pair_sums(arms).pooled())
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
         # Pairs of a sample with itself are counted even if unbiased; one sample has no other pairs.
         probe, added = self.with_samples_as_arms(batch)
         sums = probe.pair_sums([*arms, *added])
@@ -127,6 +129,7 @@ class ExactPairTally(PairTally):
         self.pairs = self.zeros(arms, arms)
         self.own, self.cross = self.zeros(arms), self.zeros(arms)
         self.centre: Array | None = None  # spelled as in saved states
+        self._last_sums: tuple[Array, Matrix, Vector] | None = None
         self.given, self.reference = reference, None
         if reference is not None:
             self.reference = Grouped(self._prepared(like(reference, self.sample)))
@@ -214,6 +217,33 @@ class ExactPairTally(PairTally):
             # Prepare the reference again, with the same center as the kept rows.
             self.reference = Grouped(self._prepared(like(self.given, self.sample)))
 
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        if not complete:
+            return super().sample_plane(loss, arms, alpha, batch)
+        sums, cross = self._sample_sums(batch.embeddings)
+        slopes: Vector = 2 * (sums[:, list(arms)] @ (alpha / self.counts_of(arms)) - cross)
+        return _with_gradient(slopes, loss, alpha, self.counts_of(arms))
+
+    def _sample_sums(self, points: Array) -> tuple[Matrix, Vector]:
+        """Return the sums of the kernel between each point and each arm, and its mean over the reference.
+
+        The last result is remembered, because it does not depend on the weights.
+        """
+        self._add_pairs()
+        if self._last_sums is None or self._last_sums[0] is not points:
+            xp, left = namespace(points), self._prepared(points)
+            arms = Grouped(self.kept.array, self._members(self.arms.array))
+            sums = to_numpy(sums_of_rows(self.blocks, left, arms, self.block_bytes))
+            cross = np.zeros(len(left))
+            if self.reference is not None:
+                every = Grouped(self.reference.rows, xp.ones_like(self.reference.rows[:, :1]))
+                total = sums_of_rows(self.blocks, left, every, self.block_bytes)
+                cross = to_numpy(total)[:, 0] / len(self.reference)
+            self._last_sums = points, sums, cross
+        return self._last_sums[1:]
+
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
         self._add_pairs()
         chosen = np.array(arms)
@@ -247,6 +277,17 @@ class MeanFeatureTally(SummedTally, PairTally):
         self.first[arm] = self.first[arm] + xp.sum(features, axis=0)
         self.own[arm] += float(xp.sum(features * features))
 
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        if not complete:
+            return super().sample_plane(loss, arms, alpha, batch)
+        features = self.kernel.feature_map(batch.embeddings)
+        shares = zip(arms, (alpha / self.counts_of(arms)).tolist(), strict=True)
+        mixed = sum(share * self.first[arm] for arm, share in shares)
+        slopes: Vector = 2 * to_numpy(features @ (mixed - self.reference_mean))
+        return _with_gradient(slopes, loss, alpha, self.counts_of(arms))
+
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
         first = namespace(self.sample).stack([self.first[arm] for arm in arms])
         own = np.array([self.own[arm] for arm in arms])
@@ -264,10 +305,17 @@ class SecondFeatureTally(MomentTally, PairTally):
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        if self.keeps_rows:
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        if self.keeps_rows and not complete:
             return PairTally.sample_plane(self, loss, arms, alpha, batch)
         rows = self.transform(batch.embeddings)
+        if self.keeps_rows:
+            counts = self.counts_of(arms)
+            shares = like(np.repeat(alpha / counts, counts), rows)
+            means: Vector = to_numpy((rows @ rows.mT) ** 2 @ shares)
+            return 2 * means - float(means @ to_numpy(shares))
         mixed = sum(
             a * self.second_moment(arm) for a, arm in zip(alpha.tolist(), arms, strict=True)
         )
@@ -291,3 +339,9 @@ def feature_mean(kernel: Kernel, points: Array) -> Array:
         part = xp.sum(kernel.feature_map(points[start : start + 4096, :]), axis=0)
         total = part if total is None else total + part
     return total / points.shape[0]
+
+
+def _with_gradient(slopes: Vector, loss: Loss, alpha: Vector, counts: NDArray[np.int64]) -> Vector:
+    """Add the constant with which the slopes of all samples become values of the tangent plane."""
+    mean = np.repeat(alpha / counts, counts) @ slopes
+    return slopes + float(alpha @ loss.expand(alpha).gradient - mean)

@@ -130,10 +130,13 @@ class MomentTally(Tally):
         sums = xp.stack([self.second[arm] for arm in arms])
         return DenseMoments(sums, self.counts_of(arms), self.means_of(arms))
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        if self.keeps_rows:
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        if self.keeps_rows and not complete:
             return super().sample_plane(loss, arms, alpha, batch)
-        plane: Vector = loss.sample_plane(alpha, self.transform(batch.embeddings))
+        rows = None if self.keeps_rows else self.transform(batch.embeddings)
+        plane: Vector = loss.sample_plane(alpha, rows)
         return plane
 
     def means_of(self, arms: Sequence[int]) -> Array | None:

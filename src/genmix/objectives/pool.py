@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ class Pool:
     """The objective with bandwidths and random frequencies fixed."""
     tally: Tally
     encoder: str | None
+    samples: tuple[Batch, ...] | None = field(default=None, repr=False)
+    """The samples themselves, by arm; None if only their statistics are known."""
 
     @classmethod
     def of(
@@ -45,7 +47,7 @@ class Pool:
         tally = fixed.tally(len(moved), sample)
         for index, batch in enumerate(moved.values()):
             tally.add(index, batch)
-        return cls(tuple(moved), fixed, tally, encoder)
+        return cls(tuple(moved), fixed, tally, encoder, tuple(moved.values()))
 
     def score(self, weights: Vector) -> Scores:
         """Return the score of a mixture, using only arms with positive weight."""

@@ -50,6 +50,12 @@ class MeanTally(SummedTally):
     def means(self, arms: Sequence[int]) -> Vector:
         return np.array([self.totals[arm] / self.counts[arm] for arm in arms])
 
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        plane: Vector = self._sign * np.asarray(self._measure(batch), dtype=np.float64)
+        return plane
+
     def loss(self, arms: Sequence[int]) -> MeanLoss:
         return MeanLoss(self.means(arms), self._sign)
 

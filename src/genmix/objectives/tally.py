@@ -81,12 +81,17 @@ class Tally(ABC):
     def loss(self, arms: Sequence[int]) -> Loss:
         """Return the loss as a function of the weights of these arms; each must have a sample."""
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
         """Return the values ``(n,)`` of the tangent plane of ``loss(arms)`` at ``alpha`` for single samples.
 
         The mean over all samples of an arm is the arm's entry of the gradient. The samples must be part of
         the statistics; elsewhere the slope can be infinite. Each sample is treated as an arm of its own with
         weight 0, which works for every tally; subclasses are faster.
+
+        If ``complete``, the batch contains all samples of these arms, arm by arm and in the order in which
+        they were added. Tallies that keep the samples then need no probe.
         """
         probe, added = self.with_samples_as_arms(batch)
         padded = np.concatenate([alpha, np.zeros(len(batch))])
@@ -230,9 +235,11 @@ class SumTally(CompositeTally):
     def loss(self, arms: Sequence[int]) -> SumLoss:
         return self._sum([part.loss(arms) for part in self.parts])
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
         planes = [
-            part.sample_plane(term, arms, alpha, batch)
+            part.sample_plane(term, arms, alpha, batch, complete)
             for part, (_, term) in zip(self.parts, loss.terms, strict=True)
         ]
         return np.asarray(self.weights) @ np.stack(planes)

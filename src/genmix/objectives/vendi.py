@@ -263,6 +263,14 @@ class GramTally(Tally):
     def _grow(self) -> None:
         self.kept.append(self.rows())
 
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        if not complete:
+            return super().sample_plane(loss, arms, alpha, batch)
+        plane: Vector = loss.sample_plane(alpha, None)
+        return plane
+
     def loss(self, arms: Sequence[int]) -> Loss:
         xp = namespace(self.sample)
         counts = self.counts_of(arms)
@@ -317,8 +325,10 @@ class QualityVendiTally(CompositeTally):
     def parts(self) -> list[Tally]:  # type: ignore[override]
         return [self.diversity, self.quality]
 
-    def sample_plane(self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch) -> Vector:
-        plane = self.diversity.sample_plane(loss.terms[0][1], arms, alpha, batch)
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
+    ) -> Vector:
+        plane = self.diversity.sample_plane(loss.terms[0][1], arms, alpha, batch, complete)
         mean = float(self.quality.means(arms) @ alpha)
         if mean == 0:
             return plane
