@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Vector
+from genmix.core.python_objects import missing_in
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import JournalStep
@@ -27,7 +28,7 @@ LARGE_MATRIX = 1000
 def load_pool(journal: JournalReader, note: Note) -> Pool | None:
     """Load all samples; return None during the warm start, or if the objective cannot be built."""
     pool = _from_snapshot(journal, note)
-    return _from_journal(journal) if pool is None else pool
+    return _from_journal(journal, note) if pool is None else pool
 
 
 def is_heavy(pool: Pool) -> bool:
@@ -74,7 +75,7 @@ def _column(values: list[float | None]) -> Vector | None:
     return None if None in values else np.array(values, dtype=np.float64)
 
 
-def _from_journal(journal: JournalReader) -> Pool | None:
+def _from_journal(journal: JournalReader, note: Note) -> Pool | None:
     """Load the samples from the journal if the study's reference can be read without an encoder."""
     plan = study_from(journal.meta("study"))
     told = journal.told_numbers()
@@ -98,5 +99,10 @@ def _from_journal(journal: JournalReader) -> Pool | None:
             plan, lambda path: read_reference(path, base, None, lambda _: None)
         )
         return Pool.of(rows, objective, quality, cost, journal.meta("encoder"))
-    except (GenmixError, OSError):
-        return None  # the reference is missing, or needs an encoder
+    except (GenmixError, OSError):  # the reference is missing, or needs an encoder
+        for each in missing_in([plan.objective, plan.reference])[:1]:
+            note(
+                f"the objective contains the Python object {each.label}, which a journal cannot store; "
+                "the report omits what it would have to compute with it."
+            )
+        return None
