@@ -65,6 +65,7 @@ from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
 from genmix.solvers.eg import EG
 from genmix.solvers.newton import Newton
+from genmix.solvers.region import Region
 from genmix.solvers.solve import Solution, solve
 
 __version__ = "0.2.0"
@@ -106,6 +107,7 @@ __all__ = [
     "Precision",
     "Quality",
     "QualityVendi",
+    "Region",
     "Run",
     "Score",
     "ScoreTable",

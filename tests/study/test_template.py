@@ -47,7 +47,7 @@ def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:
 
 
 def test_what_the_example_comments_out_is_valid_too(tmp_path: Path) -> None:
-    text = re.sub(r"(?m)^# (draw|resolve|in_flight|retries|stop_when)", r"\1", EXAMPLE)
+    text = re.sub(r"(?m)^# (weights|draw|resolve|in_flight|retries|stop_when)", r"\1", EXAMPLE)
     text = re.sub(r"(?m)^#((?:  )+)(?=\S)", r"\1", text)
     assert text.count("#") < EXAMPLE.count("#") - 15
     study = read(tmp_path, text)

@@ -139,6 +139,8 @@ def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Not
         draw=study.draw,
         resolve_growth=study.resolve_growth,
         encoder=None if encoder is None else encoder.name,
+        at_least=None if study.weights is None else study.weights.at_least,
+        at_most=None if study.weights is None else study.weights.at_most,
     )
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from genmix.core.text import listed
 from genmix.errors import InputError
+from genmix.selector.limits import Limits
+from genmix.solvers.newton import Newton
 from genmix.study.components import (
     make_policy,
     reference_of,
@@ -28,6 +30,7 @@ def check_consistency(study: Study, problems: Problems) -> None:
     _check_references(study, problems)
     _check_objective(study, problems)
     _check_policy(study, problems)
+    _check_weights(study, problems)
     _check_encoder(study, problems)
 
 
@@ -95,6 +98,25 @@ def _check_policy(study: Study, problems: Problems) -> None:
             make_policy(study).check(labels, labels, trial_objective(study))
         except InputError as error:
             problems.add(("policy",), f"{policy.kind}: {error}")
+
+
+def _check_weights(study: Study, problems: Problems) -> None:
+    if study.weights is None:
+        return
+    labels, are_known = list(study.arms), True
+    for key in ("at_least", "at_most"):
+        for each in getattr(study.weights, key):
+            if each not in labels:
+                advice = did_you_mean(each, labels, f"the arms are {listed(labels)}")
+                problems.add(("weights", key), f"{key} names an unknown arm {each!r}; {advice}")
+                are_known = False
+    if not are_known:
+        return
+    try:
+        limits = Limits.of(labels, study.weights.at_least, study.weights.at_most, None, None)
+        limits.check(make_policy(study), Newton())
+    except InputError as error:
+        problems.add(("weights",), str(error))
 
 
 def _check_encoder(study: Study, problems: Problems) -> None:

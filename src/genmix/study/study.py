@@ -178,6 +178,16 @@ class StopWhen(Section):
         return self
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class WeightLimits(Section):
+    """Bounds on the weights of some arms, between 0 and 1."""
+
+    at_least: dict[Label, Share] = Field({}, description="Smallest weights, by arm.")
+    at_most: dict[Label, Share] = Field({}, description="Largest weights, by arm.")
+
+
 class Study(Section):
     """A validated study, created by ``read_study`` or ``study_from``."""
 
@@ -196,6 +206,9 @@ class Study(Section):
     policy: Policy = Field(
         default_factory=lambda: POLICIES["mixture-ucbv"](kind="mixture-ucbv"),
         description="Policy that chooses the next arm.",
+    )
+    weights: WeightLimits | None = Field(
+        None, description="Bounds on the weights of arms: at_least and at_most."
     )
     budget: Budget = Field(description="Limits on the run: samples, cost or time.")
     warm_start: int = Field(10, ge=1, description="Samples per arm before the first solve.")

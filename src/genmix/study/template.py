@@ -67,6 +67,7 @@ budget:                       # the run ends when it reaches the first limit
 #  cost: 1.50
 #  time: 30m
 
+# weights: {at_least: {slogan: 0.05}, at_most: {coast: 0.5}}
 # draw: iid                   # or tracking; by default, what the policy prefers
 # resolve_growth: 0.01        # recompute the mixture whenever the sample count grows by 1%
 # in_flight: 8                # concurrent samples across all arms
