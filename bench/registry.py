@@ -19,6 +19,7 @@ BENCHMARKS = {
     "studies": ("bench.studies", "the overhead of a whole study per sample, without generation"),
     "startup": ("bench.startup", "import genmix against import numpy"),
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
+    "keep": ("bench.keep", "the best k of N samples: time to a gap, against greedy selection"),
     "gpu": ("bench.gpu", "solves, kernel sums and runs on a CUDA device"),
 }
 """Modules are given by name, not imported, because each needs different packages."""
