@@ -145,7 +145,8 @@ def keep(
     start : sequence of k int, optional
         Indices of a set to start from. The result is never worse.
     tolerance : float, default 1e-4
-        The search ends when the gap is at most this fraction of the gap of evenly weighted samples.
+        The search ends when the gap is at most this fraction of the difference between the loss of evenly
+        weighted samples and the bound.
     seed : int, default 0
         Seed for random starts; the same seed yields the same result.
     progress : callable, optional

@@ -83,8 +83,8 @@ class Search:
         self.loss, self.subsets, self.progress = loss, subsets, progress
         self.rng = private_stream(seed, "keep")
         self.tolerance = tolerance
-        self.scale = math.inf
-        """The gap at the center of the polytope, to which the tolerance is relative."""
+        self.even = math.inf
+        """The loss of evenly weighted samples."""
         self.best: tuple[float, Indices] = (math.inf, subsets.sample(self.rng))
         self.bound = loss.lowest
         self.steps = 0
@@ -95,8 +95,13 @@ class Search:
         return self.best[0] - self.bound
 
     @property
+    def target(self) -> float:
+        """The gap at which the search ends."""
+        return self.tolerance * max(self.even - self.bound, 0.0)
+
+    @property
     def is_done(self) -> bool:
-        return self.gap <= self.tolerance * self.scale
+        return self.gap <= self.target
 
     def offer(self, indices: Indices, value: float | None = None) -> float:
         """Compare a subset with the best one so far, and return its loss."""
@@ -136,8 +141,8 @@ def best_subset(
 ) -> SubsetSolution:
     """Find a subset with a small loss, and a lower bound on the loss of all of them.
 
-    The search ends when the gap is at most ``tolerance`` times the gap at the center of the polytope, or when
-    no step improves the subset. After a ``KeyboardInterrupt``, the best subset so far is returned.
+    The search ends when the gap is at most ``tolerance`` times that of evenly weighted samples, or when no
+    step improves the subset. After a ``KeyboardInterrupt``, the best subset so far is returned.
     """
     from genmix.solvers.swaps import improve
 
@@ -173,13 +178,13 @@ def relax(search: Search) -> None:
         vertex = search.learn(here)
         slope = here.value - float(np.mean(here.plane[vertex]))
         if step == 0:
-            search.scale = max(here.value - search.bound, 0.0)
+            search.even = loss.value(at)
             search.offer(vertex)
         elif step % ROUND_EVERY == 0:
             search.offer(subsets.best(-weights))
         search.report("relax")
         left = here.value - search.bound
-        enough = max(search.tolerance * search.scale / 4, RELAXED_SHARE * search.gap)
+        enough = max(search.target / 4, RELAXED_SHARE * search.gap)
         if slope <= 0 or left <= enough:
             break
         smoothing = min(smoothing, left / 4)

@@ -16,13 +16,19 @@ MAX_BLOCKS = 200
 """Largest number of block swaps."""
 
 SMALL_GAIN = 0.002
-"""Share of the gap that a block swap must close; three smaller gains in a row end the swaps."""
+"""Share of the gap that a block swap should close; three smaller gains in a row end the swaps.
+
+A sweep of exact swaps should close a tenth of this share.
+"""
 
 SWEEP_WORK = 2e10
 """Floating-point operations that one sweep of exact swaps may take."""
 
-GREEDY_WORK = 2e11
+GREEDY_WORK = 1e11
 """Floating-point operations that a greedy choice may take."""
+
+GREEDY_RATIO = 4
+"""Number of chosen samples per direction up to which a greedy choice is worth trying."""
 
 MAX_SWEEPS = 20
 
@@ -45,7 +51,7 @@ def improve(search: Search, start: Indices | None) -> None:
         block_swaps(search, start)
     if search.is_done:
         return
-    if search.loss.evaluates_quickly and search.subsets.count * search.loss.work <= GREEDY_WORK:
+    if _is_greedy_worthwhile(search):
         search.offer(greedy(search))
     members, candidates = _exact_sizes(search)
     if members == 0:
@@ -56,6 +62,12 @@ def improve(search: Search, start: Indices | None) -> None:
             if search.is_done:
                 return
             exact_swaps(search, search.subsets.sample(search.rng), members, candidates)
+
+
+def _is_greedy_worthwhile(search: Search) -> bool:
+    loss, k = search.loss, search.subsets.count
+    is_small = k * loss.work <= GREEDY_WORK and k <= GREEDY_RATIO * loss.directions
+    return loss.evaluates_quickly and is_small
 
 
 def block_swaps(search: Search, indices: Indices) -> None:
@@ -121,16 +133,15 @@ def exact_swaps(search: Search, indices: Indices, members: int, candidates: int)
     for _ in range(MAX_SWEEPS):
         plane = loss.expand(at, search.gap / 4, FLOOR).plane
         order = indices[np.argsort(-plane[indices], kind="stable")]
-        improved = False
+        before = value
         for out in order[:members].tolist():
             found = _best_exchange(search, at, value, indices, out, plane, candidates)
             if found is not None:
                 new, at, value = found
                 indices = _exchanged(indices, np.array([out]), np.array([new]))
                 search.offer(indices, value)
-                improved = True
         search.report("swap")
-        if not improved or search.is_done:
+        if before - value <= SMALL_GAIN / 10 * search.gap or search.is_done:
             return
         at = loss.subset(indices)
         value = loss.value(at)
