@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Protocol
 
 from genmix.objectives import Score, Scores
@@ -27,12 +29,24 @@ class Money:
     paid: float = 0.0
     largest: dict[str, float] = field(default_factory=dict)
     """The cost of the most expensive sample from each arm so far."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """The cost paid so far by arm, including failures."""
     reserved: dict[int, float] = field(default_factory=dict)
-    """Upper bounds on the costs of tickets in flight."""
+    """Upper bounds on what tickets in flight still cost; 0 for those whose sample is paid."""
+
+    _exact: Fraction = Fraction(0)
+    """The cost paid so far without rounding, so that it is the same in a run that was resumed."""
 
     @classmethod
-    def of(cls, limit: float | None, paid: Iterable[float], largest: Mapping[str, float]) -> Money:
-        return cls(limit, math.fsum(paid), dict(largest))
+    def of(
+        cls,
+        limit: float | None,
+        paid: Iterable[float],
+        largest: Mapping[str, float],
+        spent: Mapping[str, float] | None = None,
+    ) -> Money:
+        exact = sum(map(Fraction, paid), Fraction(0))
+        return cls(limit, float(exact), dict(largest), dict(spent or {}), _exact=exact)
 
     @property
     def left(self) -> float:
@@ -64,8 +78,15 @@ class Money:
 
     def pay(self, arm: str, cost: float | None) -> None:
         if cost is not None:
-            self.paid = math.fsum((self.paid, cost))
+            self._exact += Fraction(cost)
+            self.paid = float(self._exact)
             self.largest[arm] = max(cost, self.largest.get(arm, 0.0))
+            self.spent[arm] = self.spent.get(arm, 0.0) + cost
+
+    def settle(self, *tickets: int) -> None:
+        """Record that the samples of these tickets are paid."""
+        if self.limit is not None:
+            self.reserved |= dict.fromkeys(tickets, 0.0)
 
     def release(self, ticket: int) -> None:
         self.reserved.pop(ticket, None)
@@ -98,8 +119,14 @@ class Limits:
     give_up: float
     """Seconds after which the run stops if all arms are suspended and no sample has been told."""
     warm_start: int = 10
+    goal: int | None = None
+    """The number of samples that the study asks for; a cost budget is planned to suffice for them."""
     early_stop: Callable[[], str | None] = lambda: None
     """Returns a reason to stop before the budget is spent, if there is one."""
+
+    def allows(self, samples: int) -> bool:
+        """Return whether the sample budget allows this many samples."""
+        return self.samples is None or samples <= self.samples
 
     def reached(self, told: int, clock: Clock) -> str | None:
         """Return the reason to stop, if there is one."""
@@ -197,7 +224,7 @@ class EarlyStopping:
 
     def _is_score_close(self, within: float) -> bool:
         """Return whether the samples so far score about as well as the current mixture."""
-        selector = self._session.selector
+        selector = copy.copy(self._session.selector)
         pairs = zip(_values(selector.pooled_score), _values(selector.score), strict=True)
         return all(abs(pooled - best) <= within * max(abs(best), 1e-12) for pooled, best in pairs)
 

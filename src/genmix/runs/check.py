@@ -24,6 +24,7 @@ from genmix.journal.schema import Entry
 from genmix.objectives import Batch, Objective
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
+from genmix.runs.estimate import Estimate, estimate
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.references import read_reference, texts_or_images
 from genmix.runs.retries import Retries
@@ -62,6 +63,8 @@ class CheckReport:
     encoder: str | None = None
     others: list[str] = field(default_factory=list)
     """Problems that are not specific to one arm."""
+    estimate: Estimate | None = None
+    """The expected cost and time; None if an arm could not be built."""
 
     @property
     def problems(self) -> list[str]:
@@ -73,6 +76,7 @@ class CheckReport:
             "study": self.study,
             "encoder": self.encoder,
             "arms": [asdict(arm) for arm in self.arms],
+            "estimate": None if self.estimate is None else self.estimate.as_dict(),
             "problems": self.problems,
         }
 
@@ -135,8 +139,16 @@ class _Check:
                     if arm.arm in self.drawn:
                         await self._embed_in_time(arm)
             self._check_embeddings()
+            if len(self.generators) == len(self.study.arms):
+                self.report.estimate = self._estimate()
         finally:
             await prepare.close_all(self.generators, self.encoder)
+
+    def _estimate(self) -> Estimate:
+        drawn = [arm for arm in self.report.arms if arm.arm in self.drawn]
+        costs = {arm.arm: arm.cost for arm in drawn}
+        seconds = {arm.arm: arm.seconds for arm in drawn if arm.seconds is not None}
+        return estimate(self.study, self.generators, costs, seconds)
 
     async def _try_arm(self, arm: ArmCheck, draw: bool) -> None:
         generator = self.generators[arm.arm]
@@ -316,6 +328,8 @@ def _table(report: CheckReport) -> Table:
 
 def _lines(report: CheckReport) -> list[str]:
     found = [] if report.encoder is None else [f"encoder: {report.encoder}"]
+    if report.estimate is not None:
+        found += [*report.estimate.lines, *report.estimate.warnings]
     if not report.problems:
         verdict = "is ready to run" if report.drawn else "is valid; no sample was drawn"
         return [*found, f"{report.study} {verdict}."]

@@ -174,7 +174,7 @@ class Session:
         """Change how the budget is spent.
 
         ``arms`` are those to draw from (None for all). ``mean_cost`` and ``prices`` are what the selector's
-        next solves respect.
+        next solves respect. ``warm_start`` is the number of samples per arm before the first solve.
         """
         step = self._next_step()
         self._apply_plan(change)
@@ -186,6 +186,8 @@ class Session:
             self._among = change["arms"]
         if "mean_cost" in change:
             self.selector.plan(change["mean_cost"], change.get("prices"))
+        if "warm_start" in change:
+            self.selector.set_warm_start(change["warm_start"])
 
     # -- arms ------------------------------------------------------------------------------------
 

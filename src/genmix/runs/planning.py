@@ -1,0 +1,250 @@
+"""Plan a cost budget: which arms it still covers, and what the next samples may cost on average."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from genmix.errors import InputError
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import Entry
+from genmix.runs.arm import ArmState
+from genmix.runs.budget import ROUNDING, Limits, Money
+from genmix.runs.session import Session
+
+UNAFFORDABLE = "the cost budget does not cover its warm start"
+"""The reason recorded when an arm was retired because its warm start is too expensive."""
+
+MIN_WARM_START = 3
+"""A warm start is not shortened below this many samples per arm; an arm is left out instead."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one sample from an arm costs."""
+
+    most: float | None
+    """An upper bound; None if it is unknown."""
+    mean: float | None
+    """The mean so far, or the upper bound before the first sample; None if it is unknown."""
+
+
+def affordable(
+    prices: Mapping[str, Price], money: float, samples: int | None, tolerance: float = 0.0
+) -> list[str]:
+    """Return the arms from which the next sample may be drawn.
+
+    If this many samples are still owed, an arm is affordable if its largest possible cost plus a reserve
+    for all other samples fits into the money. The reserve per sample is the largest possible cost of the
+    cheapest arm if the money guarantees that many samples. Otherwise it is the smallest mean cost. If no
+    arm fits, only the arms with the smallest mean cost are affordable, as they deliver the most samples.
+    Without a number of samples, every arm is affordable whose largest possible cost fits.
+
+    An arm of unknown cost fits as long as there is money beyond the reserve. If no arm fits, it comes first.
+    """
+
+    def fits(price: Price, reserved: float) -> bool:
+        if price.most is None:
+            return reserved < money or money == 0 == reserved
+        return price.most + reserved <= money + tolerance
+
+    covered = {arm: price for arm, price in prices.items() if fits(price, 0.0)}
+    if samples is None:
+        return list(covered)
+    most = min((p.most for p in prices.values() if p.most is not None), default=0.0)
+    mean = min((p.mean for p in prices.values() if p.mean is not None), default=0.0)
+    each = most if samples * most <= money + tolerance else mean
+    found = [arm for arm, price in covered.items() if fits(price, (samples - 1) * each)]
+    if found or not covered:
+        return found
+    means = {arm: price.mean or 0.0 for arm, price in covered.items()}
+    return [arm for arm in covered if means[arm] <= min(means.values()) * (1 + ROUNDING)]
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """A warm start that fits the budget."""
+
+    size: int
+    """Samples per arm."""
+    left_out: tuple[str, ...] = ()
+    """Arms that are too expensive, most expensive first."""
+
+
+def fit_warm_start(
+    size: int, least: int, most: Mapping[str, float | None], samples: int | None, money: float
+) -> WarmStart:
+    """Shorten a warm start to what a cost budget covers; leave expensive arms out if that is not enough.
+
+    Every sample counts with its largest possible cost, and each sample after the warm start with that of
+    the cheapest arm. Nothing changes if the money does not guarantee the number of samples anyway: then
+    only the costs of the first samples show what is possible.
+
+    Parameters
+    ----------
+    size, least
+        The number of samples per arm, and the smallest useful one.
+    most : mapping
+        The largest possible cost of a sample by arm; None if it is unknown.
+    samples : int or None
+        The number of samples that the money must suffice for.
+    money : float
+        The cost budget.
+    """
+    least = min(least, size)
+    known = {arm: cost for arm, cost in most.items() if cost is not None}
+    cheapest = 0.0 if samples is None or len(known) < len(most) else min(known.values())
+    spare = money * (1 + ROUNDING) - (samples or 0) * cheapest
+    if spare < 0:
+        return WarmStart(size)
+    left_out: list[str] = []
+    for arm in sorted(known, key=lambda arm: -known[arm]):
+        extra = math.fsum(cost - cheapest for label, cost in known.items() if label not in left_out)
+        possible = size if extra <= 0 else min(math.floor(spare / extra), size)
+        if possible >= least or len(left_out) + 1 == len(most):
+            return WarmStart(max(possible, least), tuple(left_out))
+        left_out.append(arm)
+    return WarmStart(size, tuple(left_out))
+
+
+def left_out(journal: JournalReader, before_change: bool = False) -> set[str]:
+    """Return the arms that are retired because the budget does not cover their warm start.
+
+    With ``before_change``, return only those that were retired before the budget last changed.
+    """
+    found, earlier = set[str](), set[str]()
+    for event in journal.events():
+        kind, arm, detail = event["kind"], event["arm"], event["detail"]
+        if kind == "retire" and detail.get("why") == UNAFFORDABLE:
+            found.add(arm)
+        elif kind == "revive":
+            found.discard(arm)
+            earlier.discard(arm)
+        elif kind == "changed" and str(detail.get("key")).startswith("budget"):
+            earlier = set(found)
+    return earlier if before_change else found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which arms to draw from next."""
+
+    arms: list[str]
+    """Empty while the run must wait."""
+    left_out: Collection[str] = ()
+    """Arms to retire, because the budget does not cover their warm start."""
+    is_over: bool = False
+    """Whether the budget covers no further sample."""
+
+
+@dataclass
+class Planner:
+    """Plans how a running study spends its money."""
+
+    session: Session
+    arms: Mapping[str, ArmState]
+    money: Money
+    limits: Limits
+    _lost: set[str] = field(default_factory=set)
+    """Suspended arms that the plan no longer waits for."""
+    _prices_sent: dict[str, float] = field(default_factory=dict)
+    _can_plan: bool = True
+    """Whether the policy can respect a mean cost."""
+
+    def __post_init__(self) -> None:
+        limited = self.arms if self.money.limit is not None else {}
+        self._most = {label: arm.generator.most_cost() for label, arm in limited.items()}
+
+    def choose(self, idle_since: float | None) -> Choice:
+        """Return the arms to draw from next.
+
+        An arm is a candidate if the budget will cover it once the money reserved for tickets in flight is
+        released.
+
+        Parameters
+        ----------
+        idle_since : float or None
+            When the last sample was told, on the monotonic clock; None while tickets are in flight.
+        """
+        money, selector = self.money, self.session.selector
+        if money.limit is None:
+            return Choice(list(selector.arms))
+        fitting = self._affordable(self._prices(), max(money.limit - money.paid, 0.0))
+        arms = [arm for arm in selector.arms if arm in fitting]
+        asked = Counter(selector.counts) + Counter(ticket.arm for ticket in selector.in_flight)
+        lacking = [arm for arm in selector.arms if asked[arm] < self.limits.warm_start]
+        if arms and lacking and not selector.is_warm and not set(lacking) & set(arms):
+            return Choice([], () if idle_since is None else lacking)
+        if idle_since is None or arms or not fitting:
+            return Choice(arms, is_over=idle_since is not None and not arms)
+        if time.monotonic() - idle_since <= self.limits.give_up:
+            return Choice([])  # a suspended arm may return, and the money must suffice for it
+        self._lost = {label for label, arm in self.arms.items() if arm.suspended}
+        return self.choose(idle_since)
+
+    def covers(self, label: str) -> bool:
+        """Return whether the budget covers a sample from this arm now."""
+        if self.money.limit is None:
+            return True
+        prices = self._prices() | {label: self._price(label)}
+        return label in self._affordable(prices, self.money.left)
+
+    def reserve(self, entry: Entry) -> bool:
+        """Reserve the money for a ticket; return False if the budget does not cover it."""
+        if self.money.limit is None:
+            return True
+        most = self._price(entry.arm).most
+        return self.covers(entry.arm) and self.money.reserve(entry.id, entry.arm, most)
+
+    def replan(self) -> None:
+        """Let the next solve respect the money left per sample that is still owed."""
+        owed = self._owed()
+        if self.money.limit is None or not owed or not self._can_plan:
+            return
+        arms = (t.arm for t in self.session.selector.in_flight if self.money.reserved.get(t.id))
+        expected = math.fsum(self._price(arm).mean or 0.0 for arm in arms)
+        mean_cost = max(self.money.limit - self.money.paid - expected, 0.0) / owed
+        prices = {label: most or 0.0 for label, most in self._most.items()}
+        news = {} if prices == self._prices_sent else {"prices": prices}
+        if not news and mean_cost == self.session.selector.mean_cost:
+            return
+        try:
+            self.session.plan(mean_cost=mean_cost, **news)
+            self._prices_sent = prices
+        except InputError:  # the policy does not solve for a mixture
+            self._can_plan = False
+
+    def _affordable(self, prices: Mapping[str, Price], money: float) -> list[str]:
+        tolerance = ROUNDING * (self.money.limit or 0.0)
+        return affordable(prices, money, self._owed(), tolerance)
+
+    def _owed(self) -> int | None:
+        """Return how many samples still need money; None if the study asks for no number."""
+        if self.limits.goal is None:
+            return None
+        told = sum(self.session.selector.counts.values())
+        return max(self.limits.goal - told - len(self.money.reserved), 0)
+
+    def _prices(self) -> dict[str, Price]:
+        """Return the prices of the arms that can be drawn from, now or when their suspension ends."""
+        active = self.session.selector.arms
+        return {
+            label: self._price(label)
+            for label, arm in self.arms.items()
+            if not arm.exhausted and (label in active or self._may_return(arm))
+        }
+
+    def _may_return(self, arm: ArmState) -> bool:
+        if arm.suspended and (arm.label in self._lost or arm.retries.is_permanent):
+            return False
+        return arm.suspended or arm.retries.probing
+
+    def _price(self, label: str) -> Price:
+        most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
+        told = self.session.selector.counts[label]
+        if told and most is None:
+            return Price(0.0, 0.0)  # its samples report no cost
+        return Price(most, spent / told if told and spent is not None else most)
