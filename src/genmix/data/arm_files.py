@@ -162,7 +162,7 @@ def _stored_encoder(path: Path) -> str | None:
     if path.suffix.lower() not in PARQUET:
         return None
     name = (parquet_schema(path).metadata or {}).get(b"encoder")
-    return None if name is None else quotable(name.decode("utf-8", "replace"))
+    return None if not name else quotable(name.decode("utf-8", "replace"))
 
 
 def _text(value: Any, column: str, where: str) -> str:

@@ -44,8 +44,13 @@ def write_features(path: Path, arms: Sequence[LoadedArm]) -> Path:
                 f"arm {first!r} has {width} dimensions, but arm {label!r} has {other}; embed both with the "
                 "same encoder."
             )
-    whole = reduce(LoadedArm.joined, arms)
-    WRITERS[path.suffix.lower()](path, whole, [arm.label for arm in arms for _ in range(len(arm))])
+    labels = [arm.label for arm in arms for _ in range(len(arm))]
+    return write_table(path, reduce(LoadedArm.joined, arms), labels)
+
+
+def write_table(path: Path, whole: LoadedArm, labels: Sequence[str]) -> Path:
+    """Write all samples in their order, with the arm of each; see ``write_features``."""
+    WRITERS[path.suffix.lower()](path, whole, labels)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
@@ -77,7 +78,7 @@ def _samples_at(path: Path, name: str | None, key: str | None) -> list[LoadedArm
 def split_name(argument: str) -> tuple[str | None, Path]:
     """Split ``NAME=PATH``; a file whose name contains ``=`` is a path."""
     name, sign, rest = argument.partition("=")
-    if not sign or Path(argument).exists():
+    if not sign or os.path.exists(argument):
         return None, Path(argument)
     if not name or not rest:
         raise InputError(f"{argument!r} is not NAME=PATH; pass both, e.g. sdxl=a/features.npz.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -104,7 +105,7 @@ def _settings(given: str) -> tuple[EncoderSettings, Path]:
     path, here = Path(given), Path.cwd()
     if is_run(path):
         return _run_encoder(path)
-    if path.suffix in (".yaml", ".yml") or (path / "study.yaml").is_file():
+    if path.suffix in (".yaml", ".yml") or os.path.isfile(path / "study.yaml"):
         file = path if path.suffix in (".yaml", ".yml") else path / "study.yaml"
         return _study_encoder(read_study(file), file), file.resolve().parent
     name, _, rest = given.partition(":")

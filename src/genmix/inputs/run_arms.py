@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,13 @@ from genmix.errors import InputError
 from genmix.journal.integrity import verify
 from genmix.journal.reader import JournalReader, Row, embedding_of
 from genmix.journal.schema import JOURNAL
+from genmix.runs.export import encoder_name
 from genmix.runs.session import IMAGES
-
-UNNAMED = "precomputed"
-"""The name of the encoder of runs whose arms return vectors; it does not say what computed them."""
 
 
 def is_run(path: Path) -> bool:
     """Return whether a path is the folder of a run."""
-    return (path / JOURNAL).exists()
+    return os.path.exists(path / JOURNAL)  # Path.exists raises an error if the name is too long
 
 
 def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
@@ -35,12 +34,12 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
         rows: dict[str, list[Row]] = {}
         for row in journal.told_rows():
             rows.setdefault(row["arm"], []).append(row)
-        settings, encoder = journal.meta("study")["arms"], journal.meta("encoder")
+        settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
     if not rows:
         raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
     return [
-        _arm(rows[arm], arm, name, folder, settings[arm], None if encoder == UNNAMED else encoder)
-        for arm in settings
+        _arm(rows[arm], arm, name, folder, settings.get(arm), encoder)
+        for arm in dict.fromkeys([*settings, *rows])
         if arm in rows
     ]
 
@@ -56,7 +55,7 @@ def _arm(
         str(folder),
         features,
         texts=_complete([row["text"] for row in rows]),
-        images=None if images is None else [folder / IMAGES / image for image in images],
+        images=None if images is None else [folder / IMAGES / Path(name).name for name in images],
         quality=_numbers([row["quality"] for row in rows]),
         cost=_numbers([row["cost"] for row in rows]),
         sample_ids=[str(row["id"]) for row in rows],
