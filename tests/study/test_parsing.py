@@ -292,7 +292,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(StudyError) as caught:
         read_study(tmp_path)
-    assert str(caught.value) == f"cannot read {tmp_path} (it is a folder); pass a study file."
+    assert str(caught.value) == (
+        f"{tmp_path} contains no study.yaml; pass a study file, or write an example with "
+        f"'genmix init {tmp_path}'."
+    )
     with pytest.raises(StudyError, match="cannot read"):
         read_study("a\0b")
 

@@ -24,7 +24,7 @@ def test_the_example_is_written_and_valid(tmp_path: Path) -> None:
     names = [path.name for path in write_example(folder)]
     assert names == ["study.yaml", "arms.py", "study.schema.json"]
     study = read_study(folder / "study.yaml")
-    assert (study.name, list(study.arms)) == ("cities", ["coast", "inland", "slogan"])
+    assert (study.name, list(study.arms)) == ("study", ["coast", "inland", "slogan"])
     assert json.loads((folder / "study.schema.json").read_text()) == json_schema()
 
 

@@ -25,9 +25,10 @@ from genmix.core.text import listed
 from genmix.data.text_files import resolved
 from genmix.encoders import encoder_kinds, encoder_plugins
 from genmix.generators import arm_kinds, arm_plugins
+from genmix.runs.prepare import Plan
 from genmix.study.components import objective_plugins, policy_plugins, reference_paths
 from genmix.study.messages import kinds_of
-from genmix.study.study import Study, read_study
+from genmix.study.study import Study
 
 State = Literal["ok", "missing", "broken", "note"]
 STYLES = {"ok": "green", "missing": "red", "broken": "red", "note": "dim"}
@@ -72,11 +73,11 @@ def examine(study: str | Path | None = None) -> list[Finding]:
         found += packages([*arm_kinds(), *encoder_kinds()], "note")
         found += [_finding(module, f"for {purpose}", "note") for module, purpose in TOOLS.items()]
     else:
-        plan, folder = read_study(study), Path(study).resolve().parent
-        settings = _settings(plan)
+        plan = Plan.of(study)
+        settings = _settings(plan.study)
         found += packages([type(each) for each in settings.values()], "missing")
         found += _variables(settings)
-        found += _files(plan, settings, folder)
+        found += _files(plan.study, settings, plan.base)
     return [*found, *_plugins(), _disk()]
 
 

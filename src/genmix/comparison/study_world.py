@@ -82,6 +82,8 @@ def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
         rows: dict[str, list[Any]] = {label: [] for label in study.arms}
         extras: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
         for row in journal.told_rows():
+            if row["arm"] not in rows:
+                continue  # the study no longer contains it
             rows[row["arm"]].append(embedding_of(row))
             extras[row["arm"]].append((row["quality"], row["cost"]))
         encoder_name = journal.meta("encoder")

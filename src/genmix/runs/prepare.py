@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,15 @@ from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
+from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
 from genmix.objectives.vendi import EXACT_LIMIT
 from genmix.runs.references import Note, read_reference
 from genmix.selector.selector import Selector
+from genmix.study.budget_text import text_with
 from genmix.study.components import make_objective, make_policy, trial_objective
-from genmix.study.study import Study, read_study, study_from
+from genmix.study.parsing import parse_study_file, parse_study_text, study_file
+from genmix.study.study import Study, study_from, study_in, valid_name
 
 T = TypeVar("T")
 
@@ -45,13 +48,26 @@ class Plan:
     """The name of the study file in ``base``."""
 
     @classmethod
-    def of(cls, study: str | os.PathLike[str] | dict[str, Any] | Study) -> Plan:
+    def of(
+        cls,
+        study: str | os.PathLike[str] | dict[str, Any] | Study,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Plan:
+        """Validate a study; ``changes`` replace settings in a study file."""
         if isinstance(study, Study):
             return cls(study, Path.cwd())
         if isinstance(study, dict):
             return cls(study_from(study), Path.cwd())
-        found, path = read_study(study), Path(study).resolve()
-        return cls(found, path.parent, path.read_text(encoding="utf-8"), path.name)
+        if (Path(study) / JOURNAL).exists():
+            raise InputError(
+                f"{study} is a run, not a study; continue it with `genmix resume {study}`, or pass a study."
+            )
+        path = study_file(study)
+        file = parse_study_file(path)
+        if changes:
+            file = parse_study_text(file.name, text_with(file.text, changes))
+        found, place = study_in(file, valid_name(path.stem)), path.resolve()
+        return cls(found, place.parent, file.text.replace("\r\n", "\n"), place.name)
 
 
 @dataclass
@@ -63,11 +79,14 @@ class Parts:
     selector: Selector
 
     @classmethod
-    def build(cls, study: Study, folder: Path, note: Note) -> Parts:
+    def build(
+        cls, study: Study, folder: Path, note: Note, arms: Sequence[str] | None = None
+    ) -> Parts:
+        """Build everything; ``arms`` are those of the selector, if they are not those of the study."""
         check_packages(study)
         generators = make_generators(study, folder)
         encoder = make_encoder(study, folder, note)
-        return cls(generators, encoder, make_selector(study, folder, encoder, note))
+        return cls(generators, encoder, make_selector(study, folder, encoder, note, arms))
 
     async def closing(self, work: Coroutine[Any, Any, T]) -> T:
         """Await ``work``, then close the generators and the encoder."""
@@ -127,11 +146,17 @@ def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> 
     return CachedEncoder(encoder, cache_folder(), note)
 
 
-def make_selector(study: Study, folder: Path, encoder: Encoder | None, note: Note) -> Selector:
+def make_selector(
+    study: Study,
+    folder: Path,
+    encoder: Encoder | None,
+    note: Note,
+    arms: Sequence[str] | None = None,
+) -> Selector:
     """Build a new selector; this reads or embeds the reference."""
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
     return Selector(
-        list(study.arms),
+        list(study.arms if arms is None else arms),
         objective,
         make_policy(study),
         warm_start=study.warm_start,
@@ -167,22 +192,29 @@ def check_dimension(objective: Objective, encoder: Encoder | None) -> None:
         )
 
 
-def check_supply(study: Study, generators: Mapping[str, Generator]) -> None:
-    """Refuse arms that may run out of samples before the budget is spent."""
-    budget = study.budget.samples
+def check_supply(
+    study: Study, generators: Mapping[str, Generator], told: Mapping[str, int] | None = None
+) -> None:
+    """Refuse arms that may run out of samples before the budget is spent.
+
+    ``told`` counts the samples that a run already has, by arm, including arms that were removed.
+    """
+    told, budget = told or {}, study.budget.samples
     supply = {label: generator.available() for label, generator in generators.items()}
     if budget is None:
         _check_budget_ends(study, generators)
         _check_sample_limit(study, list(supply.values()))
         return
+    budget -= sum(count for label, count in told.items() if label not in supply)
     limited = {label: count for label, count in supply.items() if count is not None}
     if len(limited) == len(supply) and sum(limited.values()) < budget:
         raise InputError(
             f"the arms have {sum(limited.values())} samples in total, but the budget asks for {budget}; "
             "lower budget.samples, or add samples."
         )
-    most = budget - study.warm_start * (len(supply) - 1)
+    least = {label: max(study.warm_start, told.get(label, 0)) for label in supply}
     for label, count in limited.items():
+        most = budget - sum(least.values()) + least[label]
         may_run_out = getattr(study.arms[label], "exhausted", "refuse") == "retire"
         if count < max(most, study.warm_start) and not may_run_out:
             raise InputError(

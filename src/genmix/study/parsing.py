@@ -24,6 +24,7 @@ from genmix.errors import InputError
 from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.secrets import ADVICE, lines_with_secrets
 
+STUDY = "study.yaml"
 MAX_BYTES = 2**20
 MAX_VALUES = 100_000
 MAX_DEPTH = 50
@@ -68,10 +69,24 @@ class StudyFile:
             raise _error(self.name, found)
 
 
+def study_file(path: str | os.PathLike[str]) -> Path:
+    """Return the study file; a folder stands for the ``study.yaml`` in it."""
+    found = Path(path)
+    if not found.is_dir():
+        return found
+    if not (found / STUDY).is_file():
+        words = f"pass a study file, or write an example with 'genmix init {quotable(path)}'"
+        raise StudyError([f"{quotable(path)} contains no {STUDY}; {words}."])
+    return found / STUDY
+
+
 def parse_study_file(path: str | os.PathLike[str]) -> StudyFile:
     """Read and parse a study file; raise ``StudyError`` unless it is a plain YAML mapping."""
-    text = _read_text(Path(path))
-    name = quotable(path)
+    return parse_study_text(quotable(path), _read_text(Path(path)))
+
+
+def parse_study_text(name: str, text: str) -> StudyFile:
+    """Parse the text of a study file."""
     root = _compose(name, text)
     builder = _Builder(name)
     data = builder.build(root)

@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
 from pydantic import (
@@ -36,13 +35,21 @@ from genmix.study.components import (
 from genmix.study.consistency import check_consistency
 from genmix.study.messages import add_errors, with_numbers
 from genmix.study.objects import written
-from genmix.study.parsing import Written, parse_study_file, plain_data
+from genmix.study.parsing import StudyFile, Written, parse_study_file, plain_data, study_file
 from genmix.study.problems import KeyPath, Problems, StudyError, shown, subject
 from genmix.study.schema import schema_of
 from genmix.study.secrets import find_secrets
 from genmix.study.shorthand import Expansion
 
-__all__ = ["Study", "StudyError", "json_schema", "policy_from", "read_study", "study_from"]
+__all__ = [
+    "Study",
+    "StudyError",
+    "json_schema",
+    "policy_from",
+    "read_study",
+    "study_from",
+    "with_budget",
+]
 
 if TYPE_CHECKING:
     Arm = ArmSettings
@@ -251,16 +258,21 @@ class Study(Section):
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
-    """Read and validate a study file.
+    """Read and validate a study file, or the ``study.yaml`` in a folder.
 
     Raises
     ------
     StudyError
         If the file is invalid. The message lists every problem with its line number.
     """
-    file = parse_study_file(path)
+    path = study_file(path)
+    return study_in(parse_study_file(path), valid_name(path.stem))
+
+
+def study_in(file: StudyFile, default_name: str) -> Study:
+    """Validate the content of a study file."""
     problems = Problems()
-    study = _validate(file.data, problems, _default_name(Path(path)))
+    study = _validate(file.data, problems, default_name)
     file.raise_if_any(problems)
     assert study is not None
     return study
@@ -283,9 +295,9 @@ def study_from(data: Mapping[str, Any]) -> Study:
     return study
 
 
-def _default_name(path: Path) -> str:
-    stem = re.sub(r"[^\w.-]+", "-", path.stem)[:100].strip("-.")
-    return stem or "study"
+def valid_name(text: str) -> str:
+    """Turn the name of a file or folder into the name of a study."""
+    return re.sub(r"[^\w.-]+", "-", text)[:100].strip("-.") or "study"
 
 
 def policy_from(policy: Any) -> gx.Policy:
@@ -305,13 +317,39 @@ class PolicySection(Section):
     policy: Policy
 
 
+def with_budget(study: Study, limits: Mapping[str, Any]) -> Study:
+    """Return a study with these limits in its budget; the others stay as they are.
+
+    Raises
+    ------
+    StudyError
+        If a limit is invalid or does not fit the rest of the study.
+    """
+    problems = Problems()
+    kept = study.budget.model_dump(exclude_none=True)
+    data = plain_data({"budget": kept | dict(limits)}, problems)
+    found = _section_from(BudgetSection, data, problems)
+    problems.raise_if_any()
+    assert found is not None
+    changed = study.model_copy(update={"budget": found.budget})
+    check_consistency(changed, problems)
+    problems.raise_if_any()
+    return changed
+
+
+class BudgetSection(Section):
+    """A study section that contains only the budget."""
+
+    budget: Budget
+
+
 def _validate(given: Any, problems: Problems, default_name: str, *objects: Written) -> Study | None:
     data = plain_data(given, problems, *objects)
     find_secrets(data, problems)
     study = _section_from(Study, {"name": default_name, **data}, problems)
     if study is not None and not problems and not missing_in(study):
         check_consistency(study, problems)
-    return study
+    return None if study is None else with_draws(study)
 
 
 def _section_from(model: type[S], data: dict[str, Any], problems: Problems) -> S | None:

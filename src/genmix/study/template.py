@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from genmix.errors import InputError
-from genmix.study.study import json_schema
+from genmix.study.budget_text import text_with
+from genmix.study.study import json_schema, valid_name
 
 EXAMPLE = """\
 # yaml-language-server: $schema=study.schema.json
@@ -17,7 +18,7 @@ EXAMPLE = """\
 #   genmix run study.yaml       generates the samples and learns the best mixture as it goes
 # Paths are relative to this file. Keep secrets out of it: use environment variables instead.
 
-name: cities                  # also the name of the run folder, runs/cities
+name: cities                  # also the name of the run folder in runs/
 seed: 0
 
 # The generators, each under a label that you choose. These three are functions in arms.py.
@@ -114,9 +115,12 @@ def embed(texts):
 
 
 def write_example(folder: str | os.PathLike[str], force: bool = False) -> list[Path]:
-    """Write the example and its schema to ``folder``; overwrite files only if ``force`` is true."""
+    """Write the example and its schema to ``folder``; overwrite files only if ``force`` is true.
+
+    The study is named after the folder.
+    """
     content = {
-        "study.yaml": EXAMPLE,
+        "study.yaml": text_with(EXAMPLE, {"name": valid_name(Path(folder).resolve().name)}),
         "arms.py": ARMS,
         "study.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
