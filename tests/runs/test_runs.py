@@ -26,7 +26,8 @@ from genmix.data.png import as_png
 from genmix.journal.journal import Journal
 from genmix.journal.lock import FolderLock
 from genmix.journal.reader import JournalReader
-from genmix.runs.run import Options, _check_encoder
+from genmix.runs.execution import Options
+from genmix.runs.resume import _check_encoder
 from tests.support.endpoint import EMPTY, HALF, NOT_JSON, Answer, Call, Endpoint, error, says
 
 HUGE = {"prompt_tokens": 10**30, "completion_tokens": 1}
@@ -323,7 +324,7 @@ def test_a_run_killed_after_it_had_settled_stops_there_too(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("genmix.runs.run.Loop.complete_mixture", killed)
+        patched.setattr("genmix.runs.execution.completion", killed)
         with pytest.raises(Killed):
             gx.run(study, features / "cut")
     cut = gx.resume(features / "cut")
@@ -567,7 +568,7 @@ def test_a_second_interrupt_says_where_the_samples_are(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genmix.runs.run.write_results", interrupted)
+    monkeypatch.setattr("genmix.runs.execution.write_results", interrupted)
     (features / "study.yaml").write_text(json.dumps(recorded(features)))
     command = ["run", str(features / "study.yaml"), "--out", str(features / "run"), "--quiet"]
     result = runner.invoke(app, command)

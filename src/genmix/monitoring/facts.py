@@ -73,6 +73,12 @@ def inactive_arms(run: RunMonitor) -> dict[str, str]:
             found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
         elif event["kind"] == "revive":
             found.pop(event["arm"], None)
+    detail = run.end["detail"] if run.end is not None else {}
+    included, excluded = (detail.get(key) for key in ("included", "excluded"))
+    for arm in included if isinstance(included, list) else ():
+        found.pop(str(arm), None)
+    for arm in excluded if isinstance(excluded, list) else ():
+        found[str(arm)] = "retired"
     return found
 
 

@@ -174,12 +174,13 @@ class RunMonitor:
         if run != self._run:  # another run has replaced this one, perhaps even in the same inode
             self._reset()
             self._run = run
-        if not self.study:
-            self.study = checked_study(journal.meta("study"))
         self._read_tickets(journal)
         self._read_failures(journal)
         after = self.events[-1]["id"] if self.events else -1
-        self.events += checked_events(journal.events(after=after))
+        new = checked_events(journal.events(after=after))
+        self.events += new
+        if not self.study or any(event["kind"] == "changed" for event in new):
+            self.study = checked_study(journal.meta("study"))
         self._read_timeline(journal)
         self._seconds = checked(journal.running_time(), is_number, "seconds")
         self.in_flight = checked_counts(journal.in_flight())

@@ -25,6 +25,7 @@ from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
 from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
+from genmix.runs.planning import UNAFFORDABLE, Planner, left_out
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"
@@ -69,6 +70,10 @@ class Loop:
     _stopped_at: float = math.inf
     """When the run was stopped from outside or by a problem, on the monotonic clock."""
 
+    def __post_init__(self) -> None:
+        self._planner = Planner(self.session, self.arms, self.money, self.limits)
+        self.session.replan = self._planner.replan
+
     # -- before, during and after the run --------------------------------------------------------
 
     def restore(self) -> None:
@@ -77,21 +82,23 @@ class Loop:
         Samples of open tickets are generated or embedded. Arms that an earlier session suspended are
         probed immediately, with one of their open tickets if there is one.
         """
-        for entry, sample in self.session.open_tickets():
+        tickets = self.session.open_tickets()
+        self.money.settle(*(entry.id for entry, sample in tickets if sample is not None))
+        for entry, sample in tickets:
             if sample is not None:
                 self.embedding.put(entry, sample)
-            elif not self._enqueue(entry):
+            elif not self._has_room(0) or not (self._enqueue(entry) or self._hold(entry)):
                 self.session.withdraw(entry)
             elif entry.probe:
                 self.arms[entry.arm].retries.probing = True
         for failure in self.session.open_failures():
             retries = self.arms[failure["arm"]].retries
             retries.restore_failure(failure["ticket"], failure["cost"] is not None)
-        issued = self.session.journal.ticket_counts()
+        issued, unused = self.session.journal.ticket_counts(), left_out(self.session.journal)
         for label, arm in self.arms.items():
             if arm.has_issued_all(issued.get(label, 0)):
                 self._mark_exhausted(arm)
-            elif label not in self.session.selector.arms and not arm.retries.probing:
+            elif label not in (*self.session.selector.arms, *unused) and not arm.retries.probing:
                 arm.retries.restore_suspension(has_ticket=bool(arm.queue))
 
     async def run(self) -> None:
@@ -117,7 +124,7 @@ class Loop:
                 self.reason = INTERRUPTED
             self.reason = self.reason or "every arm has run out of samples"
             if not self.can_resume:
-                self._withdraw_open_tickets()
+                self._fail_rejected()  # other open tickets stay open: the run can be extended
         finally:
             await self._inbox.cancel()
 
@@ -127,17 +134,6 @@ class Loop:
             self.reason = self.reason or reason
             self._stopped_at = time.monotonic()
             self._inbox.put("stopped")
-
-    def complete_mixture(self) -> None:
-        """Include every arm with a complete warm start in the final mixture, even an exhausted one."""
-        selector = self.session.selector
-        is_warm = {a: count >= self.limits.warm_start for a, count in selector.counts.items()}
-        for label, arm in self.arms.items():
-            if is_warm[label] and arm.exhausted and label not in selector.arms:
-                self.session.revive(label, why="its samples are part of the final mixture")
-        for label, arm in self.arms.items():
-            if not is_warm[label] and label in selector.arms and not selector.is_warm:
-                self._retire(arm, why="the run ended before its warm start was complete")
 
     @property
     def can_resume(self) -> bool:
@@ -198,14 +194,6 @@ class Loop:
         self.trouble = self.reason = trouble
         self._stopped_at = min(self._stopped_at, time.monotonic())
 
-    def _withdraw_open_tickets(self) -> None:
-        """Withdraw the tickets whose samples are not being generated."""
-        self._fail_rejected()
-        queued = [entry for arm in self.arms.values() for entry in arm.queue]
-        for entry in [*queued, *self._backoff.values(), self._held]:
-            if entry is not None:
-                self.session.withdraw(entry)
-
     # -- asking ----------------------------------------------------------------------------------
 
     @property
@@ -224,37 +212,47 @@ class Loop:
             return False
         return not any(self.arms[label].unavailable for label in self.session.selector.arms)
 
-    def _has_room(self) -> bool:
-        """Return whether the sample budget allows another ticket."""
-        return self.limits.samples is None or self._told + self._in_flight < self.limits.samples
+    def _has_room(self, more: int = 1) -> bool:
+        """Return whether the sample budget allows this many more tickets."""
+        return self.limits.allows(self._told + self._in_flight + more)
 
     def _ask(self) -> None:
-        if self._held is not None:
-            self._enqueue_held()
-        while self._may_ask():
-            self._held = entry = self.session.ask()
+        self._enqueue_held()
+        while self._may_ask() and (arms := self._affordable()):
+            self._held = entry = self.session.ask(arms)
             self._enqueue_held()
             if self.arms[entry.arm].has_issued_all(entry.place + 1):
                 self._mark_exhausted(self.arms[entry.arm])
         self.session.flush()
 
+    def _affordable(self) -> list[str]:
+        """Return the arms that the budget covers; end the run if it covers none any more."""
+        choice = self._planner.choose(None if self._in_flight else self._last_told)
+        if choice.is_over:
+            self.reason = f"the cost budget of {self.money.limit:g} does not cover another sample"
+        for label in choice.left_out:
+            self._retire(self.arms[label], why=UNAFFORDABLE)
+        return self._affordable() if choice.left_out and self.reason is None else choice.arms
+
     def _enqueue_held(self) -> None:
-        """Queue the held ticket, or end the run if no reserved money will be released for it."""
-        assert self._held is not None
-        if self._enqueue(self._held):
+        """Queue the held ticket, or withdraw it if no reserved money will be released for it."""
+        if self._held is not None and self._enqueue(self._held):
             self._held = None
-        elif self._in_flight == 1:
+        elif self._held is not None and self._in_flight == 1:
             self.session.withdraw(self._held)
             self._held = None
-            self.reason = f"the cost budget of {self.money.limit:g} does not cover another sample"
+
+    def _hold(self, entry: Entry) -> bool:
+        """Hold an open ticket that the budget does not cover, as the last session did."""
+        if can_hold := self._held is None and not entry.probe:
+            self._held = entry
+        return can_hold
 
     def _enqueue(self, entry: Entry) -> bool:
         """Queue a ticket if the budget covers its cost; return whether it does."""
-        arm = self.arms[entry.arm]
-        if not self.money.reserve(entry.id, entry.arm, arm.generator.most_cost()):
-            return False
-        arm.queue.append(entry)
-        return True
+        if is_covered := self._planner.reserve(entry):
+            self.arms[entry.arm].queue.append(entry)
+        return is_covered
 
     # -- generating ------------------------------------------------------------------------------
 
@@ -277,11 +275,11 @@ class Loop:
 
     def _on_reply(self, reply: Reply) -> None:
         arm, entry, outcome = reply.arm, reply.entry, reply.outcome
-        self.money.release(entry.id)
         if isinstance(outcome, Sample):
             arm.retries.record_success(entry.id)
             self.embedding.put(entry, outcome)
         elif (delay := arm.retries.record_failure(entry.id, outcome)) is not None:
+            self.money.release(entry.id)
             self._retry_later(entry, delay)
         else:
             self._fail(entry)
@@ -293,6 +291,7 @@ class Loop:
         arm, outcome = reply.arm, reply.outcome
         if isinstance(outcome, Sample):
             self.session.store(reply.entry, outcome, reply.started_at)
+            self.money.settle(reply.entry.id)
         else:
             most = self.money.bound(arm.label, arm.generator.most_cost())
             outcome = with_maximum_cost(outcome, most)
@@ -321,7 +320,7 @@ class Loop:
             self._fail(entry)
         elif self._enqueue(entry):
             return
-        elif self.money.reserved:  # some of the reserved money may be released
+        elif any(self.money.reserved.values()):  # some of the reserved money may be released
             self._retry_later(entry, arm.retries.settings.first_wait)
         else:
             self.session.withdraw(entry)
@@ -346,15 +345,13 @@ class Loop:
 
     def _probe(self, arm: ArmState) -> None:
         """Request one sample from a suspended arm; the arm is revived when the sample is told."""
-        if not self._has_room():
+        if not self._has_room() or not self._planner.covers(arm.label):
             arm.retries.probe_at = time.monotonic() + 1.0  # samples in flight may fail by then
             return
         arm.retries.start_probe()
         entry = self.session.probe(arm.label)
         self.session.flush()
-        if not self._enqueue(entry):
-            self.session.withdraw(entry)
-            arm.retries.suspend()
+        self._enqueue(entry)
 
     def _mark_exhausted(self, arm: ArmState) -> None:
         arm.exhausted = True
@@ -421,6 +418,7 @@ class Loop:
             return
         self._last_told = time.monotonic()
         for entry, _, _ in accepted:
+            self.money.release(entry.id)
             arm = self.arms[entry.arm]
             arm.retries.rejections = 0
             if arm.retries.probing:
@@ -431,6 +429,7 @@ class Loop:
     def _reject(self, entry: Entry, error: Exception) -> None:
         """Record the failure; the ticket stays open until the cause is known."""
         self._record_failure(entry, "encode", error)
+        self.money.release(entry.id)
         self.embedding.rejected.append(entry)
 
     def _find_fault(self, error: Exception) -> None:

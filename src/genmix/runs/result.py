@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import export, rows
 from genmix.runs.session import Session
-from genmix.study.study import Study
+from genmix.selector.selector import Selector
+from genmix.study.study import Budget, Study
 
 SUMMARY, WEIGHTS = "summary.json", "weights.json"
 ENDS = ("finished", "interrupted", "trouble")
@@ -162,6 +165,62 @@ class Run:
         return run_html(self)
 
 
+# -- the final mixture -------------------------------------------------------------------------------
+
+
+def is_finished(journal: JournalReader) -> bool:
+    """Return whether a run has spent its budget, and nothing has happened since."""
+    return [event["kind"] for event in journal.events()[-1:]] == ["finished"]
+
+
+def completion(
+    selector: Selector, warm_start: int, exhausted: Collection[str], budget: Budget
+) -> dict[str, Any]:
+    """Return how the mixture of a finished run differs from the selector's.
+
+    Exhausted arms are included if their warm start is complete, and arms whose warm start is incomplete
+    are excluded. If the run planned its cost, the mixture is the best for the budget per sample; the last
+    solve was for what was left at the end.
+    """
+    counts, active = selector.counts, selector.arms
+    included = [a for a in exhausted if a not in active and counts[a] >= warm_start]
+    excluded = [a for a in active if counts[a] < warm_start]
+    found: dict[str, Any] = {"included": included, "excluded": excluded}
+    if selector.mean_cost is not None and budget.cost is not None and budget.samples:
+        found["mean_cost"] = budget.cost / budget.samples
+    return {key: value for key, value in found.items() if value or key == "mean_cost"}
+
+
+def complete_mixture(session: Session, found: Mapping[str, Any]) -> None:
+    """Replace the selector of a finished run by one with these arms and this mean cost.
+
+    No step is journaled, and the snapshot keeps the original: a run that is extended continues as if it had
+    not ended here.
+    """
+    if not found:
+        return
+    session.selector = selector = copy.copy(session.selector)
+    with session.threads():
+        if "mean_cost" in found:
+            selector.plan(found["mean_cost"])
+            selector.solve()
+        for arm in found.get("included", ()):
+            selector.add_arm(arm)
+        for arm in found.get("excluded", ()):
+            if len(selector.arms) > 1:
+                with suppress(InputError):  # the policy cannot do without it
+                    selector.retire_arm(arm)
+
+
+def completion_in(journal: JournalReader) -> dict[str, Any]:
+    """Return the completion that the last event of a finished run recorded."""
+    detail = journal.events()[-1]["detail"] if is_finished(journal) else {}
+    return {key: detail[key] for key in ("included", "excluded", "mean_cost") if key in detail}
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
 def write_results(study: Study, session: Session) -> Run:
     """Write the summary, the weights and the data set next to the journal."""
     folder = session.journal.path.parent
@@ -173,7 +232,7 @@ def write_results(study: Study, session: Session) -> Run:
 
 
 def summary_of(study: Study, session: Session) -> dict[str, Any]:
-    selector, journal = session.selector, session.journal
+    selector, journal = copy.copy(session.selector), session.journal
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
@@ -185,6 +244,9 @@ def summary_of(study: Study, session: Session) -> dict[str, Any]:
         "counts": selector.counts,
         "weights": selector.mixture,
         "gap": finite(selector.gap),
+        "asked": study.budget.model_dump(exclude_none=True),
+        "mean_cost": selector.mean_cost,
+        "price_of_money": selector.price_of_money,
         "score": plain_scores(selector.score),
         "pooled_score": plain_scores(selector.pooled_score),
         "single_scores": {a: plain_scores(s) for a, s in selector.single_scores.items()},

@@ -5,6 +5,7 @@ Reading or writing it changes neither the mixture nor what a resumed run replays
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ class Timeline:
     def __init__(self, session: Session) -> None:
         self._session = session
         points = session.journal.timeline()
+        if points and points[-1]["samples"] == sum(session.selector.counts.values()):
+            # The last session ended with it. It is written again if it is due.
+            session.journal.remove_from_timeline(points.pop()["samples"])
         self._next = _next_point(points[-1]["samples"]) if points else 1
         self.latest: TimelinePoint | None = None
         """The last point of this session."""
@@ -51,7 +55,7 @@ class Timeline:
 
     def write(self) -> None:
         """Add a point now, unless there is no sample yet."""
-        selector = self._session.selector
+        selector = copy.copy(self._session.selector)
         if not any(selector.counts.values()):
             return
         with self._session.threads():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import re
@@ -29,6 +30,18 @@ PLACES = re.compile(r"numpy$|torch:\w+(:\d+)?$")
 
 class Savable(ABC):
     """An object whose state can be written to a file and read again."""
+
+    def __copy__(self) -> Self:
+        """Return an independent copy, which shares the statistics until one of the two changes them.
+
+        What a copy reads does not depend on what was read before, not even in the last bit.
+        """
+        made = object.__new__(type(self))
+        for name, value in vars(self).items():
+            is_random = isinstance(value, np.random.Generator)
+            vars(made)[name] = copy.deepcopy(value) if is_random else copy.copy(value)
+        vars(made)["_pooled"] = None
+        return made
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]: ...
