@@ -47,11 +47,11 @@ study = {
     "encoder": embed,
     "objective": gx.Vendi() + 0.3 * gx.Precision(real),
     "policy": gx.MixtureGreedy(),
-    "budget": {"samples": 80},
+    "budget": {"samples": 50},
 }
 
 if __name__ == "__main__":
     run = gx.run(study, "runs/cities")
     print(run.status, run.counts)
-    run = gx.resume(run, samples=120, study=study)  # now 40 more
+    run = gx.resume(run, samples=75, study=study)  # now 25 more
     print(run.status, run.counts)

@@ -122,8 +122,14 @@ def _source(function: Any) -> str:
 def _compiled(code: CodeType | None) -> str:
     if code is None:
         return ""
-    parts = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return repr((code.co_code, code.co_names, parts))
+    return repr((code.co_code, code.co_names, [_constant(c) for c in code.co_consts]))
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return _compiled(value)
+    is_set = isinstance(value, frozenset)  # its order differs between processes
+    return repr(sorted(map(repr, value))) if is_set else repr(value)
 
 
 # -- digests -----------------------------------------------------------------------------------------
