@@ -126,6 +126,11 @@ class LineView:
     def note(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    def report_progress(self, done: int, total: int) -> None:
+        """Say that the report is being written; this can take longer than the samples."""
+        if not done:
+            self.note("writing the report")
+
     def _take_turn(self, live: Live, interval: float) -> bool:
         """Return whether to update now: every ``interval`` seconds, and once more at the end of the run."""
         self._tracker.rate(live)
@@ -150,12 +155,13 @@ class LineView:
 
 
 class TableView(LineView):
-    """A table that is updated in place."""
+    """A table that is updated in place, and cleared at the end to make room for the summary."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._screen = Screen(console=console, auto_refresh=False, transient=False)
+        self._screen = Screen(console=console, auto_refresh=False, transient=True)
         self._open = False
+        self._table: Any = Text()
 
     def __enter__(self) -> TableView:
         return self
@@ -163,15 +169,26 @@ class TableView(LineView):
     def __exit__(self, *_: object) -> None:
         if self._open:
             self._screen.stop()
+            self._open = False
+
+    def _show(self, content: Any) -> None:
+        if not self._open:
+            self._screen.start()
+            self._open = True
+        self._screen.update(content, refresh=True)
+
+    def report_progress(self, done: int, total: int) -> None:
+        progress = Table.grid(padding=(0, 2))
+        bar = ProgressBar(total=total, completed=done, width=30)
+        progress.add_row(bar, f"writing the report, {done}/{total}")
+        self._show(Group(self._table, progress))
 
     def __call__(self, live: Live) -> None:
         if not self._take_turn(live, TABLE_INTERVAL):
             return
-        if not self._open:
-            self._screen.start()
-            self._open = True
         self._tracker.board.update(live)
-        self._screen.update(self.render(live), refresh=True)
+        self._table = self.render(live)
+        self._show(self._table)
 
     def render(self, live: Live) -> Any:
         budget = live.study.budget

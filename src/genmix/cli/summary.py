@@ -62,12 +62,17 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
     for arm, times in summary["suspensions"].items():
         last = summary["last_failure"].get(arm)
         lines.append(f"Arm {arm!r} was suspended {times}×; last failure: {last}")
-    return [*lines, _closing_line(summary, folder)]
+    return [*lines, closing_line(summary, folder)]
 
 
-def _closing_line(summary: dict[str, Any], folder: Path) -> str:
+def closing_line(summary: dict[str, Any], folder: Path) -> str:
+    """Say where everything is and, after Ctrl-C, how to continue."""
     saved = f"{summary['samples']:,} samples are saved in {folder}."
     if summary["status"] == "interrupted":
-        return f"Stopped. {saved} Continue with: genmix resume {shlex.quote(str(folder))}"
+        return f"Stopped. {saved} Continue with: {resume_command(folder)}"
     report = folder / "report.html"
     return f"{saved} Report: {report}" if report.exists() else saved
+
+
+def resume_command(folder: Path) -> str:
+    return f"genmix resume {shlex.quote(str(folder))}"

@@ -28,13 +28,14 @@ def write_report(
     ``progress`` with the number of finished steps and their total.
     """
     from genmix.report.facts import Facts
-    from genmix.report.page import render_page
+    from genmix.report.page import STEPS, render_page
     from genmix.runs.export import check_target
 
     folder = Path(run)
     target = folder / NAME if out is None else Path(out)
     if target.resolve() != (folder / NAME).resolve():
         check_target(folder, target)
+    progress(0, STEPS)
     facts = Facts(folder)
     with facts.limited_threads():
         text = render_page(facts, progress)
