@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -164,11 +164,15 @@ class Journal(JournalReader):
 
     def _replace(self, part: Part, row: tuple[Any, ...]) -> None:
         """Update the checksum for a row that may replace another one with the same key."""
-        key, columns = part.columns[0], ", ".join(part.columns)
-        query = f"SELECT {columns} FROM {part.table} WHERE {key} = ?"
-        for old in self._db.execute(query, row[:1]).fetchall():
-            self._checksum.remove(row_hash(part, old))
+        self._remove(part, row[0])
         self._checksum.add(part, row)
+
+    def _remove(self, part: Part, key: Any) -> None:
+        """Update the checksum for a row that is about to be replaced or deleted."""
+        name, columns = part.columns[0], ", ".join(part.columns)
+        query = f"SELECT {columns} FROM {part.table} WHERE {name} = ?"
+        for old in self._db.execute(query, (key,)).fetchall():
+            self._checksum.remove(row_hash(part, old))
 
     def record_time(self, elapsed: Callable[[], float]) -> None:
         """Store the running time with every outcome, failure and event from now on.
@@ -270,6 +274,16 @@ class Journal(JournalReader):
         with self.transaction():
             self._append(EVENTS, (time.time(), kind, arm, step, json.dumps(detail)))
 
+    def changed(
+        self, changes: Iterable[tuple[str | None, Mapping[str, Any]]], meta: Mapping[str, Any]
+    ) -> None:
+        """Record the changes of a study, each with its arm, together with the metadata that they change."""
+        with self.transaction():
+            for arm, detail in changes:
+                self._append(EVENTS, (time.time(), "changed", arm, None, json.dumps(detail)))
+            for key, value in meta.items():
+                self._set_meta(key, value)
+
     def _append(self, part: Part, values: tuple[Any, ...]) -> None:
         """Insert a row with the next id."""
         stored = self._db.execute(part.insert(1), values)
@@ -288,6 +302,12 @@ class Journal(JournalReader):
         with self.transaction():
             self._replace(TIMELINE_ROWS, row)
             self._db.execute("INSERT OR REPLACE INTO timeline VALUES (?, ?, ?, ?, ?)", row)
+
+    def remove_from_timeline(self, samples: int) -> None:
+        """Remove what was recorded at this number of samples."""
+        with self.transaction():
+            self._remove(TIMELINE_ROWS, samples)
+            self._db.execute("DELETE FROM timeline WHERE samples = ?", (samples,))
 
 
 def _real(value: float | None) -> float | None:
