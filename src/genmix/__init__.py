@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from genmix.data.reference import read_features
 from genmix.diagnosis.diagnose import diagnose
 from genmix.diagnosis.diagnosis import Diagnosis
+from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.errors import GenmixError, InputError, StorageError
 from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
@@ -115,6 +116,7 @@ __all__ = [
     "Solution",
     "StorageError",
     "Ticket",
+    "Uncertainty",
     "Uniform",
     "Variant",
     "Vendi",

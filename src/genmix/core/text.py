@@ -76,6 +76,12 @@ def shortened(text: str, most: int = 90) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def interval_text(interval: tuple[float, float], kind: str = "f") -> str:
+    """Format an interval of weights, e.g. ``0.12 to 0.31``; use kind ``g`` for scores."""
+    low, high = (f"{end:.2f}" if kind == "f" else f"{end:.4g}" for end in interval)
+    return f"{low} to {high}"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows as lines; left-align the first column, right-align the others, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -114,7 +114,8 @@ def page(found: Diagnosis) -> str:
         *aligned(_interiority_rows(found)),
         "",
         *(f"mixture: {score}" for score in found.scores.values()),
-        f"mixture: loss {found.mixture.loss:.8g}, at most {found.mixture.gap:.1e} above the minimum",
+        f"mixture: loss {found.mixture.loss:.8g}, at most {found.mixture.gap:.1e} above the minimum "
+        "on these samples",
     ]
     if found.repeats:
         size = "half of each arm" if found.subsample is None else f"{found.subsample} per arm"

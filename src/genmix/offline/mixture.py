@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from genmix.solvers.nonconvex import row_multipliers, solve_reported
 from genmix.solvers.region import Region
 from genmix.solvers.solve import Solution, Solver
 from genmix.solvers.weight_limits import binding, check_shares, region_of, shares
+
+if TYPE_CHECKING:
+    from genmix.diagnosis.uncertainty import Uncertainty
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,60 @@ class Mixture:
         found = solve_reported(function, self.solver, start / start.sum(), region=region)
         return found if np.isfinite(found.loss) else None
 
+    def intervals(
+        self,
+        replicates: int = 200,
+        *,
+        level: float = 0.9,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Uncertainty:
+        """Return how much the weights and the score could change with other samples of the same arms.
+
+        The gap is about the samples at hand. The intervals are about the arms: they come from a bootstrap
+        that draws the samples of each arm again and solves again from the best mixture.
+
+        Parameters
+        ----------
+        replicates : int, default 200
+            Number of bootstrap replicates.
+        level : float, default 0.9
+            Probability with which an interval should contain the true value.
+        seed : int, default 0
+            Seed for the draws.
+        progress : callable, optional
+            Called with the number of completed steps and the total.
+
+        Returns
+        -------
+        Uncertainty
+
+        Raises
+        ------
+        InputError
+            If an argument is invalid, an arm has fewer than 5 samples, the samples themselves are not
+            available, or the loss is not differentiable.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import genmix as gx
+        >>> rng = np.random.default_rng(0)
+        >>> arms = {"a": np.eye(4)[rng.integers(0, 2, 50)], "b": np.eye(4)[rng.integers(2, 4, 50)]}
+        >>> low, high = gx.optimal_mixture(arms, gx.Vendi()).intervals().weights["a"]
+        >>> low < 0.5 < high
+        True
+        """
+        from genmix.diagnosis.uncertainty import intervals_of  # the diagnosis builds on mixtures
+
+        if self.pool.samples is None:
+            raise InputError(
+                "the samples of this mixture were not kept, only their statistics; "
+                "call optimal_mixture with the samples."
+            )
+        batches = [self.pool.samples[self.pool.arms.index(name)] for name in self.weights]
+        return intervals_of(self, batches, replicates, level, seed, progress)
+
     @property
     def binding(self) -> tuple[str, ...]:
         """The limits that hold with equality, e.g. ``("at_least a", "mean_cost")``.
@@ -190,7 +247,9 @@ class Mixture:
                 f"{name:{width}}  {weight:6.3f}  {self.single_losses[name]:12.6g}  {alone}"
             )
         lines += [f"mixture: {score}" for score in by_name(self.score).values()]
-        lines.append(f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum")
+        lines.append(
+            f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum on these samples"
+        )
         if self.binding:
             lines.append(f"limits reached: {', '.join(self.binding)}")
         if self.price_of_money:
