@@ -36,8 +36,8 @@ BAD_TERMS: list[tuple[str, str]] = [
     ("objective: fid", "unknown objective 'fid'; did you mean 'frechet-distance'?"),
     (
         "objective: recall",
-        "unknown objective 'recall'; recall is reported but cannot be optimized, so use precision or "
-        "density.",
+        "unknown objective 'recall'; recall is reported but cannot be optimized, so use coverage or "
+        "precision.",
     ),
     ("objective: qqqqqqq", f"unknown objective 'qqqqqqq'; use one of {OBJECTIVE_NAMES}."),
     ("objective: 5", "objective is 5; use a name such as vendi, or {vendi: {parameters}}."),
@@ -172,7 +172,7 @@ def test_an_error_in_a_component_has_the_line_of_its_key(tmp_path: Path) -> None
 def test_every_objective_kernel_and_policy_has_a_name() -> None:
     assert set(OBJECTIVES) == {
         "vendi", "rke", "frechet-distance", "kernel-distance", "quality-vendi", "inception-score",
-        "precision", "density", "quality", "cost",
+        "precision", "density", "coverage", "quality", "cost",
     }  # fmt: skip
     assert set(KERNELS) == {"cosine", "gaussian", "polynomial"}
     assert set(POLICIES) == {

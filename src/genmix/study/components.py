@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 MAX_NEIGHBORS = 100_000
 
+DRAWS = "at"
+"""The parameter of coverage that defaults to the sample budget."""
+_draws = "Number of draws whose coverage is optimized; by default, the sample budget."
+DrawCount: Any = Annotated[int, Field(ge=1, description=_draws)] | None
+
 
 # -- names -------------------------------------------------------------------------------------------
 
@@ -100,6 +105,8 @@ class ComponentSettings(BaseModel):
     def build(self, reference: Any = None) -> Any:
         """Build the object that these settings describe, with ``reference`` if it needs one."""
         arguments = {key: getattr(self, key) for key in self._given() if key != "weight"}
+        if arguments.get(DRAWS, 0) is None:
+            del arguments[DRAWS]
         for key, value in arguments.items():
             if isinstance(value, ComponentSettings):
                 arguments[key] = value.build()
@@ -209,6 +216,8 @@ def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
         hint = _written_type(each.name, hints[each.name], has_reference)
         is_required = each.default is MISSING and each.default_factory is MISSING
         default = each.default if isinstance(each.default, int | float | str) else None
+        if cls is gx.Coverage and each.name == DRAWS:
+            hint, default = DrawCount, None
         parameters[each.name] = (hint, ... if is_required and each.name != "reference" else default)
     made = create_model(
         f"{base.__name__}_{name}",  # the JSON schema needs unique names
@@ -275,6 +284,18 @@ def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
     return reduce(add, made)
 
 
+def with_draws(study: Study) -> Study:
+    """Set the number of draws to the sample budget where the study does not set it.
+
+    A run stores the result, so that extending the run does not change its objective.
+    """
+    draws, terms = study.budget.samples, list(study.objective)
+    for i, term in enumerate(terms):
+        if isinstance(term, OBJECTIVES["coverage"]) and dict(term)[DRAWS] is None and draws:
+            terms[i] = term.model_copy(update={DRAWS: draws})
+    return study.model_copy(update={"objective": tuple(terms)})
+
+
 def make_policy(study: Study) -> gx.Policy:
     """Build the policy of a study."""
     made: gx.Policy = study.policy.build()
@@ -307,6 +328,7 @@ def reference_paths(study: Study) -> tuple[str, ...]:
 
 def synthetic_reference(terms: Iterable[ComponentSettings], dimension: int = 1) -> Any:
     """Return synthetic reference samples, enough for the number of neighbors that each term uses."""
-    values = [value for term in terms for value in dict(term).values() if type(value) is int]
+    given = [pair for term in terms for pair in dict(term).items() if pair[0] != DRAWS]
+    values = [value for _, value in given if type(value) is int]
     rows = 8 + min(max([0, *values]), MAX_NEIGHBORS)  # more than any default needs
     return np.arange(1.0, rows + 1)[:, None] * np.ones(dimension)

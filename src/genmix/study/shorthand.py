@@ -40,7 +40,7 @@ OTHER_NAMES = {
 }
 """Common names that genmix does not use, and the corresponding names in genmix."""
 
-REPORT_ONLY = ("recall", "coverage")
+REPORT_ONLY = ("recall",)
 
 
 class Expansion:
@@ -195,7 +195,7 @@ def suggestion(written: str, known: Iterable[str]) -> str:
     """Return advice for an unknown name: the most likely one, or all of them."""
     names, name = list(known), hyphenated(written)
     if name in REPORT_ONLY and "precision" in names:
-        return f"{name} is reported but cannot be optimized, so use precision or density."
+        return f"{name} is reported but cannot be optimized, so use coverage or precision."
     other = OTHER_NAMES.get(name)
     close = other if other in names else nearest(written, names)
     return f"did you mean {close!r}?" if close else f"use one of {listed(names, 'or')}."

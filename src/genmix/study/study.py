@@ -31,6 +31,7 @@ from genmix.study.components import (
     ObjectiveSettings,
     PolicySettings,
     one_of,
+    with_draws,
 )
 from genmix.study.consistency import check_consistency
 from genmix.study.messages import add_errors, with_numbers
