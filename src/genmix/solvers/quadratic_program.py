@@ -22,9 +22,7 @@ def quadratic_program(
     not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
     compared with the decrease in the model.
     """
-    # The fallback is the Frank–Wolfe vertex, which is always a descent direction.
-    best = region.lowest(gradient, alpha, floor)
-    least = np.inf
+    best, least = None, np.inf
     for ridge in RIDGES:
         found = _regularized_program(gradient, hessian, alpha, floor, ridge, region)
         if found is None:
@@ -36,6 +34,8 @@ def quadratic_program(
             best, least = found, change
         if region.model_gap(slope, found, floor) <= 0.1 * abs(change):
             break
+    if best is None:  # the Frank–Wolfe vertex is always a descent direction
+        return region.lowest(gradient, alpha, floor)
     return best
 
 
