@@ -1,4 +1,4 @@
-"""Export a run's data set as JSONL, Parquet or a Hugging Face dataset, one row per sample."""
+"""Export a run's data set as JSONL, Parquet, a Hugging Face dataset or a feature file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
 
 from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
 from genmix.core.optional import require_all
+from genmix.data.features import EMBEDDING
+from genmix.data.loaded_arm import LoadedArm
+from genmix.data.write_features import write_table
 from genmix.errors import InputError, StorageError
 from genmix.journal.integrity import verify
-from genmix.journal.reader import JournalReader
+from genmix.journal.reader import JournalReader, embedding_of
 from genmix.runs.session import IMAGES, read_image
 
-Form = Literal["parquet", "jsonl", "hf"]
+Form = Literal["parquet", "jsonl", "hf", "npz"]
 
 COLUMNS = {
     "sample_id": "int64",
@@ -48,11 +53,18 @@ OWN_FILES = (
     "weights.json",
 )
 
+FEATURES = "features.npz"
+VECTORS = "precomputed"
+"""The encoder of studies whose arms return vectors; its name does not say what computed them."""
 ROWS_PER_BATCH = 1000
 
 
 def export(
-    run: str | os.PathLike[str], to: Form, out: str | os.PathLike[str] | None = None
+    run: str | os.PathLike[str],
+    to: Form,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    embeddings: bool = False,
 ) -> Path:
     """Write the samples of a run as a data set, one row per sample.
 
@@ -62,11 +74,14 @@ def export(
     ----------
     run : str or path
         The run folder.
-    to : {"parquet", "jsonl", "hf"}
-        The format; ``hf`` is a folder that ``datasets.load_dataset`` reads, with images included.
+    to : {"parquet", "jsonl", "hf", "npz"}
+        The format; ``hf`` is a folder that ``datasets.load_dataset`` reads, with images included, and
+        ``npz`` is a feature file without texts and images.
     out : str or path, optional
-        The file or folder to write. Default: ``samples.parquet``, ``samples.jsonl`` or ``hf`` in the
-        run folder.
+        The file or folder to write. Default: ``samples.parquet``, ``samples.jsonl``, ``hf`` or
+        ``features.npz`` in the run folder.
+    embeddings : bool, default False
+        Add the embeddings as the column ``embedding``. A feature file always has them.
 
     Returns
     -------
@@ -95,22 +110,37 @@ def export(
     'samples.parquet'
     >>> folder.cleanup()
     """
-    if to not in ("parquet", "jsonl", "hf"):
-        raise InputError(f"{to!r} is not an export format; use parquet, jsonl or hf.")
-    if to != "jsonl":
+    if to not in ("parquet", "jsonl", "hf", "npz"):
+        raise InputError(f"{to!r} is not an export format; use parquet, jsonl, hf or npz.")
+    if to in ("parquet", "hf"):
         _parquet()  # fail before any work if it is missing
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
+    if to == "npz" and Path(out or FEATURES).suffix != ".npz":
+        raise InputError(f"{out} is not an .npz file; use a name that ends in .npz.")
     with JournalReader.open(folder) as journal:
         with journal.snapshot():
             verify(journal)
         if to == "hf":
-            return _write_hf(journal, folder, Path(out or folder / "hf"))
-        target = Path(out or folder / f"samples.{to}")
+            return _write_hf(journal, folder, Path(out or folder / "hf"), embeddings)
+        target = Path(out or folder / (FEATURES if to == "npz" else f"samples.{to}"))
         sweep_drafts_of(target)
+        if to == "npz":
+            return _write_features(journal, target)
         with draft_of(target) as draft:
-            (_write_jsonl if to == "jsonl" else _write_parquet)(journal, draft)
+            if to == "jsonl":
+                _write_jsonl(journal, draft, embeddings)
+            else:
+                _write_parquet(journal, draft, embeddings=embeddings)
         return target
+
+
+def write_lines(run: str | os.PathLike[str], file: BinaryIO, *, embeddings: bool = False) -> None:
+    """Write the samples of a run as JSONL to an open file, e.g. to stdout."""
+    with JournalReader.open(Path(run)) as journal:
+        with journal.snapshot():
+            verify(journal)
+        _write_lines(journal, file, embeddings)
 
 
 def check_target(folder: Path, out: Path | None) -> None:
@@ -123,8 +153,8 @@ def check_target(folder: Path, out: Path | None) -> None:
         raise InputError(f"{out} exists and is not a regular file; choose another file.")
 
 
-def rows(journal: JournalReader) -> Iterator[dict[str, Any]]:
-    """Iterate over the told samples in order."""
+def rows(journal: JournalReader, embeddings: bool = False) -> Iterator[dict[str, Any]]:
+    """Iterate over the told samples in order; on request, with their embeddings as lists."""
     for number, row in enumerate(journal.told_rows(), start=1):
         yield {
             "sample_id": row["id"],
@@ -140,13 +170,18 @@ def rows(journal: JournalReader) -> Iterator[dict[str, Any]]:
             "cost": row["cost"],
             "input_tokens": row["input_tokens"],
             "output_tokens": row["output_tokens"],
+            **({EMBEDDING: embedding_of(row).tolist()} if embeddings else {}),
         }
 
 
-def _write_jsonl(journal: JournalReader, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows(journal):
-            file.write(one_line(row) + "\n")
+def _write_jsonl(journal: JournalReader, path: Path, embeddings: bool) -> None:
+    with path.open("wb") as file:
+        _write_lines(journal, file, embeddings)
+
+
+def _write_lines(journal: JournalReader, file: BinaryIO, embeddings: bool) -> None:
+    for row in rows(journal, embeddings):
+        file.write(f"{one_line(row)}\n".encode())
 
 
 def one_line(row: dict[str, Any]) -> str:
@@ -157,16 +192,53 @@ def one_line(row: dict[str, Any]) -> str:
     return text
 
 
-def _write_parquet(journal: JournalReader, path: Path, images: Path | None = None) -> None:
+def _write_parquet(
+    journal: JournalReader, path: Path, images: Path | None = None, embeddings: bool = False
+) -> None:
     """Write a Parquet file; to include images as a column, pass the run folder as ``images``."""
     arrow, parquet = _parquet()
     schema = _schema(arrow, images is not None)
+    if embeddings:
+        number = getattr(arrow, _embedding_dtype(journal))()
+        schema = schema.append(arrow.field(EMBEDDING, arrow.list_(number)))
+        name = encoder_name(journal)
+        schema = schema if name is None else schema.with_metadata({"encoder": name})
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(rows(journal)):
+        for batch in _batches(rows(journal, embeddings)):
             if images is not None:
                 for row in batch:
                     row["image"] = _image(images, row["image_path"])
             writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+
+
+def encoder_name(journal: JournalReader) -> str | None:
+    """Return the encoder that computed the embeddings; None if the arms returned vectors."""
+    name: str | None = journal.meta("encoder")
+    return None if name == VECTORS else name
+
+
+def _embedding_dtype(journal: JournalReader) -> str:
+    """Return the narrowest dtype that represents all embeddings exactly."""
+    is_double = any(embedding_of(row).dtype == np.float64 for row in journal.told_rows())
+    return "float64" if is_double else "float32"
+
+
+def _write_features(journal: JournalReader, target: Path) -> Path:
+    """Write the embeddings of all samples and the arm of each, in the order of the samples."""
+    found = list(journal.told_rows())
+    if not found:
+        raise InputError(f"{journal.path.parent} has no samples yet; resume the run first.")
+    quality, cost = ([row[key] for row in found] for key in ("quality", "cost"))
+    whole = LoadedArm(
+        "",
+        str(journal.path.parent),
+        np.stack([embedding_of(row) for row in found]),
+        quality=None if None in quality else np.array(quality),
+        cost=None if None in cost else np.array(cost),
+        sample_ids=[str(row["id"]) for row in found],
+        encoder=encoder_name(journal),
+    )
+    return write_table(target, whole, [row["arm"] for row in found])
 
 
 def _parquet() -> list[Any]:
@@ -193,7 +265,7 @@ def _schema(arrow: Any, has_images: bool) -> Any:
     return arrow.schema(fields)
 
 
-def _write_hf(journal: JournalReader, folder: Path, out: Path) -> Path:
+def _write_hf(journal: JournalReader, folder: Path, out: Path, embeddings: bool) -> Path:
     """Write a folder that ``datasets.load_dataset`` reads."""
     if out.exists():
         raise InputError(f"{out} already exists; remove it, or choose another folder.")
@@ -203,8 +275,9 @@ def _write_hf(journal: JournalReader, folder: Path, out: Path) -> Path:
     try:
         (draft / "data").mkdir(parents=True)
         target = draft / "data" / "train-00000-of-00001.parquet"
-        _write_parquet(journal, target, folder if has_images else None)
-        (draft / "README.md").write_text(_card(journal, has_images), encoding="utf-8")
+        _write_parquet(journal, target, folder if has_images else None, embeddings)
+        card = _card(journal, has_images, embeddings)
+        (draft / "README.md").write_text(card, encoding="utf-8")
         weights = folder / "weights.json"
         if weights.exists():
             shutil.copy(weights, draft / "weights.json")
@@ -217,10 +290,12 @@ def _write_hf(journal: JournalReader, folder: Path, out: Path) -> Path:
     return out
 
 
-def _card(journal: JournalReader, has_images: bool) -> str:
+def _card(journal: JournalReader, has_images: bool, embeddings: bool) -> str:
     study = journal.meta("study")
     columns = COLUMNS | ({"image": "image"} if has_images else {})
     lines = "\n".join(f"  - name: {name}\n    dtype: {kind}" for name, kind in columns.items())
+    if embeddings:
+        lines += f"\n  - name: {EMBEDDING}\n    sequence: {_embedding_dtype(journal)}"
     return f"""---
 configs:
 - config_name: default
