@@ -81,8 +81,8 @@ def score(
     """Score each arm, all samples pooled, and optionally a mixture.
 
     If a reference is available, the table also contains the precision, recall, density and coverage of each
-    arm and of the pooled samples. Recall and coverage are not convex in the weights, so they are reported
-    only for sets of samples and never optimized.
+    arm and of the pooled samples. If the objective is or contains one of them, the table has the objective's
+    score, e.g. the expected coverage of ``Coverage(reference, at=1000)``.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def score(
         Reference samples for precision, recall, density and coverage. By default, the objective's own
         reference samples, if it has any (``FrechetDistance`` keeps only moments).
     k : int, default 5
-        Number of nearest neighbors for these four scores. A ``Precision`` or ``Density``
-        objective uses its own ``k``.
+        Number of nearest neighbors for these four scores. A ``Precision``, ``Density`` or
+        ``Coverage`` objective uses its own ``k``.
     quality, cost : mapping of str to array or float, optional
         For each arm, one number per sample or a single number for all of them.
     encoder : str, optional
