@@ -114,7 +114,7 @@ def test_mixture_as_a_process(folder: Path) -> None:
     for line, (name, weight) in zip(
         done.stdout.splitlines()[1:], expected.weights.items(), strict=False
     ):
-        label, n, shown, alone, _ = line.split()
+        label, n, shown, _, _, _, alone, _ = line.split()
         assert (label, int(n)) == (name, len(ARMS[name]))
         assert float(shown) == pytest.approx(weight, abs=1e-4)
         assert float(alone) == pytest.approx(float(expected.single_scores[name]), rel=1e-5)

@@ -12,6 +12,7 @@ from genmix.cli import app, plain_errors
 from genmix.cli.arguments import embed_samples, load_arms, neighbor_reference, read_inputs
 from genmix.cli.sample_options import InputOptions, ScoreOptions, takes
 from genmix.cli.tables import (
+    find_intervals,
     plain_mixture,
     plain_table,
     print_json,
@@ -62,10 +63,19 @@ def mixture(
         bool,
         typer.Option("--leave-one-out", help="Show how much the loss increases without each arm."),
     ] = False,
+    intervals: Annotated[
+        bool | None,
+        typer.Option(
+            "--intervals/--no-intervals",
+            help="Show how much the weights and scores could change with other samples of the arms. "
+            "Default: yes, unless a matrix with more than 1,000 columns makes it slow.",
+        ),
+    ] = None,
 ) -> None:
     """Find the best mixture of the arms, with a certificate.
 
-    The gap bounds how far the mixture's loss can be above the minimum over all mixtures.
+    The gap bounds how far the mixture's loss can be above the minimum over all mixtures of these samples.
+    The intervals show what these samples cannot tell about the arms.
     """
     with plain_errors():
         import genmix as gx
@@ -76,10 +86,11 @@ def mixture(
         )
         if weights is not None:
             write_json(weights, plain_weights(found.weights))
+        unsure = find_intervals(found, intervals)
     if options.as_json:
-        print_json(plain_mixture(found, leave_one_out))
+        print_json(plain_mixture(found, leave_one_out, unsure))
     else:
-        print_mixture(found, given.counts, leave_one_out)
+        print_mixture(found, given.counts, leave_one_out, unsure)
 
 
 @app.command(epilog="Example: genmix diagnose sdxl.npz pixart.npz --repeats 50 --subsample 500")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from genmix.core.plain import by_name, finite, plain_scores
+from genmix.core.text import interval_text
 
 if TYPE_CHECKING:
     import genmix as gx
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 PLAIN_LINES = 8
 """Number of progress lines that a long command prints without a terminal."""
+
+SLOW = 2.0
+"""Number of seconds after which the progress of the intervals is shown."""
 
 
 def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
@@ -35,7 +40,12 @@ def print_scores(table: gx.ScoreTable, counts: Mapping[str, int]) -> None:
         typer.echo(f"pooled: {table.pooled[name]}")
 
 
-def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: bool) -> None:
+def print_mixture(
+    found: gx.Mixture,
+    counts: Mapping[str, int],
+    leave_one_out: bool,
+    intervals: gx.Uncertainty | None = None,
+) -> None:
     scores = by_name(found.score)
     headings = ["arm", "n", "weight", *(f"{name} alone" for name in scores), "loss alone"]
     rows = []
@@ -43,6 +53,10 @@ def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: b
         alone = by_name(found.single_scores[name])
         row = [name, str(counts[name]), f"{weight:.4f}", *(_brief(s) for s in alone.values())]
         rows.append([*row, f"{found.single_losses[name]:.6g}"])
+    if intervals is not None:
+        headings.insert(3, f"{intervals.level:.0%} interval")
+        for row, interval in zip(rows, intervals.weights.values(), strict=True):
+            row.insert(3, interval_text(interval))
     if leave_one_out:
         headings += ["loss increase without it", "active"]
         for row, (name, rise) in zip(rows, found.leave_one_out.items(), strict=True):
@@ -50,7 +64,21 @@ def print_mixture(found: gx.Mixture, counts: Mapping[str, int], leave_one_out: b
     print_table(headings, rows)
     for score in scores.values():
         typer.echo(f"mixture: {score}")
-    typer.echo(f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum")
+    typer.echo(
+        f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum on these samples"
+    )
+    for line in [] if intervals is None else _interval_lines(intervals, list(scores)):
+        typer.echo(line)
+
+
+def _interval_lines(intervals: gx.Uncertainty, names: Sequence[str]) -> list[str]:
+    ranges = zip(names, intervals.scores.values(), strict=True)
+    shown = ", ".join(f"{name} {interval_text(interval, 'g')}" for name, interval in ranges)
+    return [
+        f"other samples: {shown} in {intervals.level:.0%} of cases, by {intervals.replicates} bootstrap "
+        "replicates",
+        *intervals.sentences,
+    ]
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -85,7 +113,38 @@ def plain_table(table: gx.ScoreTable) -> dict[str, Any]:
     return {"arms": arms, "pooled": plain_scores(table.pooled)}
 
 
-def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
+def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | None:
+    """Return the intervals of a mixture; None, with a note, if they are slow or impossible.
+
+    If ``wanted`` is True, they are computed even if this takes long, and errors are raised.
+    """
+    from genmix.errors import InputError
+    from genmix.report.run_pool import is_heavy
+
+    if wanted is False:
+        return None
+    if wanted is None and is_heavy(found.pool):
+        typer.echo("no intervals, because they take long here; --intervals shows them", err=True)
+        return None
+    begin = monotonic()
+    try:
+        with counter("intervals") as report:
+
+            def report_if_slow(done: int, total: int) -> None:
+                if monotonic() - begin > SLOW:
+                    report(done, total)
+
+            return found.intervals(progress=report_if_slow)
+    except InputError as error:
+        if wanted:
+            raise
+        typer.echo(f"no intervals: {error}", err=True)
+        return None
+
+
+def plain_mixture(
+    found: gx.Mixture, leave_one_out: bool, intervals: gx.Uncertainty | None = None
+) -> dict[str, Any]:
     singles = {name: plain_scores(score) for name, score in found.single_scores.items()}
     plain: dict[str, Any] = {
         "objective": str(found.objective),
@@ -100,6 +159,8 @@ def plain_mixture(found: gx.Mixture, leave_one_out: bool) -> dict[str, Any]:
     if leave_one_out:
         plain["leave_one_out"] = {n: finite(rise) for n, rise in found.leave_one_out.items()}
         plain["active"] = list(found.active)
+    if intervals is not None:
+        plain["intervals"] = finite(intervals.as_dict())
     return plain
 
 
