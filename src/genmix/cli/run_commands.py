@@ -140,18 +140,24 @@ def resume(
 def export(
     folder: RunFolder,
     to: Annotated[
-        str, typer.Option(help="parquet, jsonl, or hf (a Hugging Face datasets folder).")
+        str,
+        typer.Option(
+            help="parquet, jsonl, hf (a Hugging Face datasets folder), or npz (only embeddings)."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Output path. Default: inside the run folder."),
     ] = None,
+    embeddings: Annotated[
+        bool, typer.Option("--embeddings", help="Add the embeddings as a column.")
+    ] = False,
 ) -> None:
     """Write the data set of a run, one row per sample."""
     with plain_errors():
         from genmix.runs.export import export as write
 
-        typer.echo(write(folder, to, out))  # type: ignore[arg-type]
+        typer.echo(write(folder, to, out, embeddings=embeddings))  # type: ignore[arg-type]
 
 
 @app.command(epilog="Example: genmix doctor study.yaml")
