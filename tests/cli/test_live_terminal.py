@@ -159,8 +159,8 @@ def test_init_writes_a_study_that_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert CliRunner().invoke(app, ["init", "here"]).exit_code == 0
     assert CliRunner().invoke(app, ["init", "here"]).exit_code == 2
     assert CliRunner().invoke(app, ["run", "here/study.yaml", "-q"]).exit_code == 0
-    assert gx.Run(tmp_path / "runs" / "cities").summary["samples"] == 200
-    assert np.isclose(sum(gx.Run(tmp_path / "runs" / "cities").weights.values()), 1)
+    assert gx.Run(tmp_path / "runs" / "here").summary["samples"] == 200
+    assert np.isclose(sum(gx.Run(tmp_path / "runs" / "here").weights.values()), 1)
 
 
 def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:

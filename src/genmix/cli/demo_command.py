@@ -41,6 +41,6 @@ def demo(
         from genmix.demo import run_demo
 
         execute = partial(run_demo, out, budget, seed, objective.value)
-        summary = run_with_view(execute, quiet, report=True)
+        summary = run_with_view(execute, out, quiet, report=True)
     finish(summary, out, as_json)
     typer.echo("Next, write your own study: genmix init my-study", err=True)

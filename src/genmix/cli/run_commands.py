@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
+from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    from genmix.cli.live_terminal import LineView
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-StudyFile = Annotated[Path, typer.Argument(help="The study file.", show_default=False)]
+StudyFile = Annotated[
+    Path, typer.Argument(help="The study file, or its folder.", show_default=False)
+]
 Report = Annotated[bool, typer.Option(help="Write report.html into the run folder at the end.")]
 RunFolder = Annotated[Path, typer.Argument(help="The run folder.", show_default=False)]
 
 
-@app.command(epilog="Example: genmix init my-study && genmix run my-study/study.yaml")
+@app.command(epilog="Example: genmix init my-study && genmix run my-study")
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = Path(),
     force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
@@ -30,19 +37,23 @@ def init(
     """Write a commented example study that is ready to run.
 
     Writes study.yaml, arms.py with its generators, and study.schema.json, which lets editors check and
-    complete the study while you type.
+    complete the study while you type. The study is named after the folder.
     """
     with plain_errors():
         from genmix.study.template import write_example
 
-        for path in write_example(folder, force):
-            typer.echo(path)
+        paths = write_example(folder, force)
+    for path in paths:
+        typer.echo(path)
+    study = folder if folder.name else paths[0]
+    typer.echo(f"Next, run it: genmix run {shlex.quote(str(study))}", err=True)
 
 
 @app.command(epilog="Example: genmix check study.yaml --no-draw")
 def check(
     study: Annotated[
-        Path, typer.Argument(help="The study file, or a run folder.", show_default=False)
+        Path,
+        typer.Argument(help="The study file, its folder, or a run folder.", show_default=False),
     ],
     draw: Annotated[
         bool,
@@ -96,7 +107,23 @@ def _check_run(folder: Path, as_json: bool) -> None:
 def run(
     study: StudyFile,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run folder. Default: runs/NAME.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The run folder. Default: runs/NAME, or runs/NAME-2 and so on."
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Number of samples, instead of the study's.")
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(help="Maximum cost, instead of the study's.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Maximum time, e.g. 30m, instead of the study's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed, instead of the study's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the study, which also names the run folder.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -104,6 +131,7 @@ def run(
 ) -> None:
     """Run a study: generate samples, learn the mixture, and save everything in a run folder.
 
+    --samples, --cost, --time, --seed and --name replace those of the study, also when the run is resumed.
     Ctrl-C stops the run cleanly, and a second Ctrl-C stops it immediately; 'genmix resume' continues it
     in either case. The exit code is 0 when the budget is spent, 2 if the study cannot start, 3 if the run
     had to stop early, and 130 after Ctrl-C.
@@ -111,28 +139,60 @@ def run(
     folder = out
     with plain_errors(lambda: stop_message(folder)):
         from genmix.runs.prepare import Plan
-        from genmix.runs.run import start
+        from genmix.runs.run import free_folder, start
 
-        plan = Plan.of(study)
-        folder = out if out is not None else Path("runs") / plan.study.name
-        summary = run_with_view(partial(start, plan, folder), quiet, report)
+        plan = Plan.of(study, _changes(samples, cost, time, seed, name))
+        folder = out if out is not None else free_folder(plan.study.name, print_note)
+        summary = run_with_view(partial(start, plan, folder), folder, quiet, report)
     finish(summary, folder, as_json)
 
 
-@app.command(epilog="Example: genmix resume runs/first")
-def resume(
-    folder: RunFolder, quiet: Quiet = False, as_json: Json = False, report: Report = True
-) -> None:
-    """Continue a run that was interrupted, killed or stopped by an error.
+def _changes(
+    samples: int | None, cost: float | None, time: str | None, seed: int | None, name: str | None
+) -> dict[str, Any]:
+    """Return the settings of a study that options replace."""
+    limits = {"samples": samples, "cost": cost, "time": time}
+    budget = {key: value for key, value in limits.items() if value is not None}
+    given = {"name": name, "seed": seed, "budget": budget or None}
+    return {key: value for key, value in given.items() if value is not None}
 
-    It never pays for the same sample twice. The exit codes are those of 'genmix run'.
+
+@app.command(epilog="Example: genmix resume runs/first --samples 500")
+def resume(
+    folder: RunFolder,
+    samples: Annotated[
+        int | None, typer.Option(help="New total number of samples, including those it has.")
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(help="New total cost, including what is already spent.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="New total running time, e.g. 90s, 30m or 1h.")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="A changed study with which the run continues.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    report: Report = True,
+) -> None:
+    """Continue a run that was interrupted or killed, extend a finished one, or change its study.
+
+    It never pays for the same sample twice. With --study, new arms join, removed arms retire, and changed
+    prices, retries and limits apply; the seed, the encoder and the objective must stay the same. The exit
+    codes are those of 'genmix run'.
     """
     with plain_errors(lambda: stop_message(folder)):
+        from genmix.runs.resume import Update
         from genmix.runs.run import continue_run, is_finished
 
-        if is_finished(folder):
-            typer.echo("genmix: the run is already finished.", err=True)
-        summary = run_with_view(partial(continue_run, folder), quiet, report)
+        update = Update(study, samples, cost, time)
+        if update.is_empty and is_finished(folder):
+            typer.echo(
+                "genmix: the run is already finished; extend it with --samples, --cost or --time.",
+                err=True,
+            )
+        summary = run_with_view(partial(continue_run, folder, update=update), folder, quiet, report)
     finish(summary, folder, as_json)
 
 
@@ -140,14 +200,19 @@ def resume(
 def export(
     folder: RunFolder,
     to: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="parquet, jsonl, hf (a Hugging Face datasets folder), or npz (only embeddings)."
+            help="parquet, jsonl, hf (a Hugging Face datasets folder), or npz (only embeddings). Can be "
+            "omitted with --out -."
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Output path. Default: inside the run folder."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Output path, or - to print JSONL. Default: inside the run folder.",
+        ),
     ] = None,
     embeddings: Annotated[
         bool, typer.Option("--embeddings", help="Add the embeddings as a column.")
@@ -156,13 +221,25 @@ def export(
     """Write the data set of a run, one row per sample."""
     with plain_errors():
         from genmix.runs.export import export as write
+        from genmix.runs.export import write_lines
 
-        typer.echo(write(folder, to, out, embeddings=embeddings))  # type: ignore[arg-type]
+        if str(out) == "-":
+            if to not in (None, "jsonl"):
+                raise InputError(
+                    f"{to} cannot be printed; use --to jsonl, or pass a path to --out."
+                )
+            write_lines(folder, typer.get_binary_stream("stdout"), embeddings=embeddings)
+        elif to is None:
+            raise InputError("the format is missing; pass --to parquet, jsonl, hf or npz.")
+        else:
+            typer.echo(write(folder, to, out, embeddings=embeddings))  # type: ignore[arg-type]
 
 
 @app.command(epilog="Example: genmix doctor study.yaml")
 def doctor(
-    study: Annotated[Path | None, typer.Argument(help="The study file to check.")] = None,
+    study: Annotated[
+        Path | None, typer.Argument(help="The study file to check, or its folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what is installed, what is missing for a study, and how to install it."""
@@ -178,7 +255,11 @@ def doctor(
         raise typer.Exit(2)
 
 
-def run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
+def print_note(line: str) -> None:
+    typer.echo(f"genmix: {printable_lines(line)}", err=True)
+
+
+def run_with_view(execute: Any, folder: Path, quiet: bool, report: bool) -> dict[str, Any]:
     """Run with a live view and return the summary."""
     from rich.console import Console
 
@@ -188,40 +269,49 @@ def run_with_view(execute: Any, quiet: bool, report: bool) -> dict[str, Any]:
     view = make_view(Console(stderr=True))
     with view:
         options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
-        options.hard_stop = _exit_now
+        options.hard_stop = partial(_exit_now, view, folder)
+        if not quiet:
+            options.report_progress = view.report_progress
         options.report &= report
         with redirect_stdout(sys.stderr):  # stdout is for the result, not for what arms print
             summary: dict[str, Any] = execute(options).summary
     return summary
 
 
-def _exit_now() -> None:
+def _exit_now(view: LineView, folder: Path) -> None:
     """Exit without waiting for busy threads; the journal already has every sample that arrived."""
-    sys.stderr.write("\ngenmix: stopped immediately; continue with genmix resume.\n")
+    view.__exit__()  # shows the cursor again
+    sys.stderr.write(f"\ngenmix: {printable_lines(stop_message(folder))}\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 
 
 def stop_message(folder: Path | None) -> str:
     """Return the message for a run that was stopped by a second Ctrl-C."""
+    from genmix.cli.summary import resume_command
     from genmix.journal.schema import JOURNAL
 
     if folder is None or not (folder / JOURNAL).exists():
         return "interrupted before any sample was generated."
-    return f"stopped immediately. The samples are saved in {folder}. Continue with: genmix resume {folder}"
+    return (
+        f"stopped immediately. The samples are saved in {folder}. "
+        f"Continue with: {resume_command(folder)}"
+    )
 
 
 def finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+    from genmix.cli.summary import closing_line, print_summary, resume_command
+
+    status = summary["status"]
     if as_json:
         typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
+        if status == "interrupted":
+            typer.echo(f"genmix: {closing_line(summary, folder)}", err=True)
     else:
-        from genmix.cli.summary import print_summary
-
         print_summary(summary, folder)
-    status = summary["status"]
     if status == "trouble":
-        problem = f"genmix: {summary['reason'].rstrip('.')}. Continue with: genmix resume {folder}"
-        typer.echo(printable_lines(problem), err=True)
+        reason = summary["reason"].rstrip(".")
+        print_note(f"{reason}. Continue with: {resume_command(folder)}")
         raise typer.Exit(TROUBLE)
     if status == "interrupted":
         raise typer.Exit(INTERRUPTED)
