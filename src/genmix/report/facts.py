@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from genmix.diagnosis.innovation import innovation_gaps
+from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.errors import InputError
 from genmix.journal.integrity import verify
 from genmix.journal.lock import holder
@@ -104,7 +105,7 @@ class Facts:
             self._events, self._failures = journal.events(), journal.failures()
             self._version = journal.meta("genmix")
             first = journal.samples_of([ticket for ticket, *_ in self.told[:1]])
-            self._dimension = next((len(embedding_of(row)) for row in first), 0)
+            self.dimension = next((len(embedding_of(row)) for row in first), 0)
         self.is_running = holder(folder) is not None
         self.name: str = self.study["name"]
         self.policy: str = next(iter(self.study["policy"]))
@@ -134,7 +135,7 @@ class Facts:
 
     def limited_threads(self) -> AbstractContextManager[Any]:
         """Use one thread for small matrices; more do not help, and they stall if the cores are busy."""
-        return threadpool_limits(1, "blas") if self._dimension <= SMALL_DIMENSION else nullcontext()
+        return threadpool_limits(1, "blas") if self.dimension <= SMALL_DIMENSION else nullcontext()
 
     # -- scores ----------------------------------------------------------------------------------
 
@@ -182,6 +183,13 @@ class Facts:
     @cached_property
     def gap(self) -> float | None:
         return self.scoring.gap(self.mixture) if self.scoring and self.mixture else None
+
+    @cached_property
+    def intervals(self) -> Uncertainty | None:
+        """How much the weights could change with other samples; None if unknown, or if it takes long."""
+        from genmix.report.intervals import run_intervals  # circular import
+
+        return run_intervals(self)
 
     @cached_property
     def best_scores(self) -> Values:

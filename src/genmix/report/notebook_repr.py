@@ -41,7 +41,9 @@ def mixture_html(mixture: Mixture) -> str:
         for arm, weight in mixture.weights.items()
     ]
     lines = [f"mixture: {score}" for score in by_name(mixture.score).values()]
-    lines.append(f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the minimum")
+    lines.append(
+        f"mixture: loss {mixture.loss:.8g}, at most {mixture.gap:.1e} above the minimum on these samples"
+    )
     return render_template("table.html", head=head, rows=rows, after=lines)
 
 

@@ -67,6 +67,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
             *sentences.score_sentences(facts),
             sentences.cost_sentence(facts),
             convergence_sentence(facts),
+            *(facts.intervals.sentences if facts.intervals else ()),
         ],
         status=sentences.status_sentence(facts),
         shares=_shares(facts, colors),

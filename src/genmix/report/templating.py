@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from genmix.core.text import percent, shortened
+from genmix.core.text import interval_text, percent, shortened
 from genmix.report.sanitize import visible
 
 
@@ -22,7 +22,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "shortened": shortened}
+    made.filters |= {"percent": percent, "shortened": shortened, "interval": interval_text}
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return made
 
