@@ -109,7 +109,7 @@ def changes_between(old: Plain, new: Plain, former: Mapping[str, Any]) -> list[C
 
 
 def _differences(path: KeyPath, old: Any, new: Any) -> Iterator[Change]:
-    if not isinstance(old, dict) or not isinstance(new, dict):
+    if path == ("policy",) or not isinstance(old, dict) or not isinstance(new, dict):
         if old != new:
             yield Change(path, old, new)
         return
