@@ -170,7 +170,7 @@ class EntropySamples(SpectralSamples):
         found, basis = xp.linalg.eigh(self.matrix(at))
         values = without_rounding(to_numpy(found))[0]
         # The trapezoid rule in log t is accurate to about 1e-9 with steps of 0.8.
-        points = np.exp(np.arange(-32.0, 12.0, 0.8))
+        points = np.exp(np.arange(-32.0, 26.0, 0.8))
         inverse = like(1 / (values[:, None] + points), self.rows)
         sums = [to_numpy((block @ basis) ** 2 @ inverse) for _, block in self._blocks(candidates)]
         ratios = np.concatenate(sums)
