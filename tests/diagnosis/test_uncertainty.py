@@ -302,3 +302,14 @@ def test_what_is_refused(mix: gx.Mixture) -> None:
         selector.tell(ticket, np.eye(3)[ticket.id % 3])
     with pytest.raises(gx.InputError, match="were not kept"):
         best_mixture(selector.pool()).intervals()
+
+
+def test_the_intervals_stay_within_limits() -> None:
+    _, samples, objective = modes(2)
+    first, second, *_ = samples
+    limits = {"at_least": {first: 0.2}, "at_most": {second: 0.1}}
+    found = gx.optimal_mixture(samples, objective, **limits).intervals(50)
+    assert found.weights[first][0] >= 0.2 - 1e-9
+    assert found.weights[second][1] <= 0.1 + 1e-9
+    without = gx.optimal_mixture(samples, objective, at_most={second: 0.0}).intervals(50)
+    assert without.weights[second] == (0.0, 0.0)

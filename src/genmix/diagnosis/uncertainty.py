@@ -17,6 +17,7 @@ from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Batch
 from genmix.offline.mixture import Mixture
+from genmix.solvers.simplex import SIMPLEX
 
 LEAST_SAMPLES = 5
 """Number of samples that every arm needs; fewer do not show how much they vary."""
@@ -129,7 +130,8 @@ def intervals_of(
     _check(mixture, batches)
     report: Progress = (lambda done, total: None) if progress is None else progress
     alpha = np.array(list(mixture.weights.values()))
-    found = bootstrap(batches, mixture.objective, alpha, replicates, seed, progress=report)
+    region = SIMPLEX if mixture.region is None else mixture.region
+    found = bootstrap(batches, mixture.objective, alpha, replicates, seed, region, report)
     tails = [(1 - level) / 2, (1 + level) / 2]
     names = tuple(mixture.weights)
     groups = _groups(found, alpha, tails)
