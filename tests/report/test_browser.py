@@ -25,6 +25,7 @@ from tests.support.dashboard_runs import HOSTILE, write_study
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("with_reports")]
 
 CHARTS = {"scores": "rect", "weights": "area", "pooled": "line", "map": "symbol", "cost": "symbol"}
+CHARTS |= {"frontier": "area"}
 """Every chart, and the kind of mark that it is made of."""
 
 

@@ -437,6 +437,7 @@ NEEDED = {
     "weights": set(),
     "map": {"draw_subset"},
     "cost": {"load_pool", "cost_frontier"},
+    "frontier": {"load_pool", "cost_frontier"},
     "scores": {"load_pool", "best_mixture"},
     "pooled": {"load_pool", "best_mixture"},
 }

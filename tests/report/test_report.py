@@ -444,7 +444,7 @@ def test_each_chart_is_a_file(
     [
         (
             ["nothing"],
-            "there is no chart named 'nothing'; use one of scores, weights, pooled, map, cost.",
+            "there is no chart named 'nothing'; use one of scores, weights, pooled, map, cost, frontier.",
         ),
         (["map", "-o", "x.gif"], "use a name that ends in .pdf, .png or .svg"),
     ],

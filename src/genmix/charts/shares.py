@@ -14,6 +14,9 @@ from genmix.charts.style import Style, arm_colors
 if TYPE_CHECKING:
     from altair import VConcatChart
 
+MARK = "#333333"
+"""The areas are light on dark pages too, so that the line stays dark there."""
+
 
 def shares(
     rows: Sequence[Mapping[str, Any]],
@@ -21,8 +24,12 @@ def shares(
     y: str = "share of the mixture",
     log_x: bool = True,
     columns: int = 2,
+    mark: float | None = None,
 ) -> VConcatChart:
-    """Draw stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows."""
+    """Draw stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows.
+
+    ``mark`` is the place of a vertical line.
+    """
     panels = by_panel(rows)
     across = layout.columns_for(len(panels), columns)
     tidy = {title: _tidy(title, content, log_x) for title, content in panels.items()}
@@ -39,13 +46,20 @@ def shares(
 
     return layout.page(
         [
-            layout.panel([_areas(content, colors, *axes(content))], *size, title)
+            layout.panel([_areas(content, colors, *axes(content)), *_line(mark)], *size, title)
             for title, content in tidy.items()
         ],
         across,
         {arm: Style(color) for arm, color in colors.items()},
         "square",
     )
+
+
+def _line(mark: float | None) -> list[Any]:
+    if mark is None:
+        return []
+    rule = chart_of([{"x": mark}]).mark_rule(color=MARK, strokeWidth=1.5, strokeDash=[4, 3])
+    return [rule.encode(altair().X("x:Q"))]
 
 
 def _areas(rows: list[Row], colors: Mapping[str, str], x: Any, y: Any) -> Any:

@@ -46,7 +46,8 @@ def plot(
         str,
         typer.Argument(
             help="scores (each arm and the mixture), weights (over time), pooled (score of all samples "
-            "over time), map (embeddings in two dimensions), or cost (score against cost).",
+            "over time), map (embeddings in two dimensions), cost (score against cost), or frontier (best "
+            "mixture for each cost).",
             show_default=False,
         ),
     ],

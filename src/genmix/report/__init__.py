@@ -12,7 +12,7 @@ from genmix.errors import InputError
 
 NAME = "report.html"
 
-CHARTS = ("scores", "weights", "pooled", "map", "cost")
+CHARTS = ("scores", "weights", "pooled", "map", "cost", "frontier")
 """The names that :func:`run_chart` accepts."""
 
 

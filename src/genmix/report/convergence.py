@@ -98,9 +98,11 @@ def convergence_sentence(facts: Facts) -> str:
     }
     text = f"{start[found.verdict]}: {found.reason}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
+        within = "" if facts.price_of_money is None else " within the budget"
         which = "the samples of the remaining arms" if facts.has_retired_arms else "these samples"
         text += (
-            f" Its loss is at most {facts.gap:.1e} above the minimum over all mixtures of {which}."
+            f" Its loss is at most {facts.gap:.1e} above the minimum over all mixtures of {which}"
+            f"{within}."
         )
     return text + _pooled_lag(facts)
 

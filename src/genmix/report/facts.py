@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,9 @@ class Facts:
         self.is_running = holder(folder) is not None
         self.name: str = self.study["name"]
         self.policy: str = next(iter(self.study["policy"]))
-        self.labels = list(self.study["arms"])
         self.samples, self.failures = len(self.told), len(self._failures)
         self.counts = Counter(arm for _, arm, _, _ in self.told)
+        self.labels = list(dict.fromkeys([*self.study["arms"], *self.counts]))
         starts = (e["at"] for e in self._events if e["kind"] == "start")
         self.started_at: float | None = next(starts, None)
         self.status, self.reason = self._end()
@@ -125,6 +126,15 @@ class Facts:
         if last is None or last["kind"] == "start":
             return "unfinished", None
         return last["kind"], without_secrets(str(last["detail"].get("why")))
+
+    @property
+    def changes(self) -> list[str]:
+        """What was changed during the run, and when."""
+        changed = [e for e in self._events if e["kind"] == "changed"]
+        times = [datetime.fromtimestamp(e["at"], UTC).strftime("%B %d, %H:%M UTC") for e in changed]
+        words = [without_secrets(str(e["detail"].get("why"))) for e in changed]
+        subjects = ["" if e["arm"] is None else f"{e['arm']}: " for e in changed]
+        return [f"{t}, {s}{w}" for t, s, w in zip(times, subjects, words, strict=True)]
 
     def _final_weights(self) -> dict[str, float] | None:
         """Return the weights in the last row of the timeline; None during the warm start."""
@@ -147,8 +157,28 @@ class Facts:
     @cached_property
     def scoring(self) -> Scoring | None:
         """The scoring of arms and mixtures; None until there is an arm to score."""
-        scoring = Scoring(self.pool, self.weights) if self.pool and self.weights else None
-        return scoring if scoring and scoring.usable else None
+        if not self.pool or not self.weights:
+            return None
+        scoring = Scoring(self.pool, self.weights, self._mean_costs, self._planned_cost)
+        return scoring if scoring.usable else None
+
+    @property
+    def _mean_costs(self) -> dict[str, float]:
+        """The mean cost of the told samples by arm."""
+        costs: dict[str, list[float]] = {}
+        for _, arm, _, cost in self.told:
+            if cost is not None:
+                costs.setdefault(arm, []).append(cost)
+        return {arm: math.fsum(each) / len(each) for arm, each in costs.items()}
+
+    @property
+    def _planned_cost(self) -> float | None:
+        """The mean cost that limited the last mixture; None if the run did not plan its cost."""
+        planned = (
+            e["detail"]["mean_cost"] for e in reversed(self._events) if "mean_cost" in e["detail"]
+        )
+        found: float | None = next(planned, None)
+        return found
 
     @cached_property
     def objective(self) -> str:
@@ -193,8 +223,8 @@ class Facts:
 
     @cached_property
     def best_scores(self) -> Values:
-        """The scores of the best mixture of the remaining arms, whatever the policy chose."""
-        return values(self.scoring.best.score) if self.scoring else {}
+        """The scores of the best mixture within the budget, whatever the policy chose."""
+        return values(self.scoring.attainable.score) if self.scoring else {}
 
     @cached_property
     def pooled_scores(self) -> Values:
@@ -254,7 +284,21 @@ class Facts:
         if len(costs) < max(len(arms), 2):
             return None
         prices = PRICES[::3] if self.scoring.is_heavy else PRICES
-        return cost_frontier(self.scoring.pool, arms, costs, self.weights, prices)
+        pool, budget = self.scoring.pool, self.budget_per_sample
+        return cost_frontier(pool, arms, costs, self.weights, prices, budget)
+
+    @property
+    def budget_per_sample(self) -> float | None:
+        """The mean cost that the study allows; None if it does not limit both cost and samples."""
+        budget = self.study["budget"]
+        samples, cost = budget.get("samples"), budget.get("cost")
+        return cost / samples if samples and cost is not None else None
+
+    @property
+    def price_of_money(self) -> float | None:
+        """How much loss one more unit of mean cost would save; None if the run did not plan its cost."""
+        found = self._summary.get("price_of_money")
+        return found if isinstance(found, int | float) else None
 
     # -- samples and arms ------------------------------------------------------------------------
 

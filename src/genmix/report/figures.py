@@ -142,7 +142,7 @@ def map_indices(facts: Facts) -> NDArray[np.int64]:
 
 def cost_chart(facts: Facts) -> Any:
     from genmix import charts
-    from genmix.charts.style import BLUE, VERMILLION, Style, arm_inks
+    from genmix.charts.style import BLUE, DOTS, VERMILLION, Style, arm_inks
 
     frontier = facts.frontier
     if frontier is None or len(frontier.points) < 2:
@@ -160,11 +160,53 @@ def cost_chart(facts: Facts) -> Any:
         points.append((ours, frontier.mixture))
     styles |= {best: Style(BLUE)} | {arm: Style(inks[arm]) for arm in labels}
     rows = [{"series": series, "x": p.cost, "mean": p.score} for series, p in points]
+    if (budget := marked_budget(facts)) is not None:
+        series = _distinct("budget per sample", labels)
+        styles[series] = Style(GRAY, DOTS)
+        scores = [p.score for _, p in points if np.isfinite(p.score)]
+        rows += [{"series": series, "x": budget, "mean": f(scores)} for f in (min, max)]
     axis = f"{short_name(frontier.name)} {direction(frontier.maximise)}"
     log_y = _is_distance(frontier.name)
     panel = charts.Panel("", rows, axis, x="mean cost per sample", log_y=log_y)
-    least, most = (f(p.cost for _, p in points) for f in (min, max))
-    return charts.sweep([panel], styles=styles, log_x=least > 0 and most / least > 30)
+    return charts.sweep([panel], styles=styles, log_x=_is_wide(facts))
+
+
+def frontier_chart(facts: Facts) -> Any:
+    """Draw the best mixture for each mean cost."""
+    from genmix import charts
+
+    frontier = facts.frontier
+    if frontier is None or len(frontier.points) < 2:
+        return None
+    named = leading_arms(facts)
+    rows = []
+    found = [*frontier.points, *([frontier.budget] if frontier.budget else [])]
+    for point in sorted(found, key=lambda point: point.cost):
+        shares = {arm: point.weights.get(arm, 0.0) for arm in named}
+        if len(named) < len(facts.labels):
+            shares[_distinct(OTHERS, named)] = max(1.0 - sum(shares.values()), 0.0)
+        rows += [{"arm": arm, "x": point.cost, "share": s} for arm, s in shares.items()]
+    return charts.shares(
+        rows,
+        "mean cost per sample",
+        "share of the best mixture",
+        log_x=_is_wide(facts),
+        mark=marked_budget(facts),
+    )
+
+
+def marked_budget(facts: Facts) -> float | None:
+    """Return the budget per sample if it is among the costs of the best mixtures."""
+    limit, points = facts.budget_per_sample, facts.frontier.points if facts.frontier else []
+    costs = [point.cost for point in points]
+    return limit if limit is not None and costs and min(costs) <= limit <= max(costs) else None
+
+
+def _is_wide(facts: Facts) -> bool:
+    """Return whether the costs of the arms differ so much that a logarithmic axis shows them better."""
+    singles = facts.frontier.singles.values() if facts.frontier else ()
+    costs = [point.cost for point in singles]
+    return bool(costs) and min(costs) > 0 and max(costs) / min(costs) > 30
 
 
 FIGURES: dict[str, Callable[[Facts], Any]] = {
@@ -173,6 +215,7 @@ FIGURES: dict[str, Callable[[Facts], Any]] = {
     "pooled": pooled_chart,
     "map": map_chart,
     "cost": cost_chart,
+    "frontier": frontier_chart,
 }
 """Each function returns an Altair chart, or None if there is nothing to draw."""
 
@@ -182,6 +225,7 @@ TITLES = {
     "pooled": "Score of all samples over time",
     "map": "Map of the samples",
     "cost": "Score against cost",
+    "frontier": "Best mixture for each cost",
 }
 
 

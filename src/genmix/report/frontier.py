@@ -12,9 +12,13 @@ from genmix.objectives import Cost, Objective, Sum
 from genmix.objectives.pool import Pool
 from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
+from genmix.solvers.region import Region
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
 """Cost weights, in units of the range of the loss divided by the range of the cost."""
+
+RAISE = 0.1
+"""How much larger the budget is for which the report also computes the best mixture."""
 
 MIN_DISTANCE = 1e-3
 """Points are merged if they are closer than this fraction of the range on both axes."""
@@ -39,6 +43,10 @@ class Frontier:
     singles: dict[str, Point]
     mixture: Point | None
     """The final mixture of the run."""
+    budget: Point | None = None
+    """The best mixture for the mean cost that the study allows."""
+    raised: Point | None = None
+    """The best mixture for a mean cost that is larger by ``RAISE``."""
 
 
 def cost_frontier(
@@ -47,8 +55,12 @@ def cost_frontier(
     costs: Sequence[float],
     weights: dict[str, float] | None,
     prices: Sequence[float] = PRICES,
+    budget: float | None = None,
 ) -> Frontier | None:
-    """Compute the frontier of these arms; return None if all cost the same."""
+    """Compute the frontier of these arms; return None if all cost the same.
+
+    ``budget`` is the mean cost that the study allows.
+    """
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:
         return None
@@ -59,13 +71,24 @@ def cost_frontier(
         shares = dict(zip(arms, alpha.tolist(), strict=True))
         return Point(float(cost @ alpha), base.score(alpha), shares)
 
+    def best(limit: float) -> Point | None:
+        return point(_within(base, cost, limit)) if limit >= cost.min() else None
+
     return Frontier(
         name,
         maximise,
         _pareto([point(alpha) for alpha in _solved(base, cost, singles, prices)], maximise),
         {arm: point(np.eye(len(arms))[i]) for i, arm in enumerate(arms)},
         None if weights is None else point(np.array([weights.get(arm, 0.0) for arm in arms])),
+        None if budget is None else best(budget),
+        None if budget is None else best(budget * (1 + RAISE)),
     )
+
+
+def _within(base: Loss, cost: Vector, limit: float) -> Vector:
+    """Return the best mixture with at most this mean cost."""
+    region = Region(len(cost), rows=[cost], limits=[limit])
+    return Newton(tolerance=1e-8).solve(base, region.center, region=region).weights
 
 
 def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) -> list[Vector]:

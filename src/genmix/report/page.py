@@ -21,7 +21,14 @@ from genmix.report import sentences
 from genmix.report.advice import advise
 from genmix.report.convergence import assess_convergence, convergence_sentence
 from genmix.report.facts import Arm, Facts
-from genmix.report.figures import FIGURES, TITLES, arm_colors, leading_arms, map_indices
+from genmix.report.figures import (
+    FIGURES,
+    TITLES,
+    arm_colors,
+    leading_arms,
+    map_indices,
+    marked_budget,
+)
 from genmix.report.gallery import gallery, source_name
 from genmix.report.sanitize import visible, without_secrets
 from genmix.report.scoring import Term
@@ -66,10 +73,12 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         sentences=[
             *sentences.score_sentences(facts),
             sentences.cost_sentence(facts),
+            *sentences.money_sentences(facts),
             convergence_sentence(facts),
             *(facts.intervals.sentences if facts.intervals else ()),
         ],
         status=sentences.status_sentence(facts),
+        mood=_mood(facts),
         shares=_shares(facts, colors),
         tiles=step(_tiles(facts)),
         advice=step(advise(facts)),
@@ -180,6 +189,13 @@ def _signed(share: float | None) -> str:
     return f"{'+' if share > 0 else '−'}{sentences.percent_size(share)}"
 
 
+def _mood(facts: Facts) -> str:
+    """Return how the run ended, for its color."""
+    if sentences.fell_short(facts):
+        return "warn"
+    return {"finished": "good", "trouble": "bad"}.get(facts.status, "warn")
+
+
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
@@ -191,7 +207,9 @@ CAPTIONS = {
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
     "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
     "cost": "The line shows the best mixtures; from right to left, the cost has more and more weight. "
-    "Single dots show the arms alone and the final mixture of this run.",
+    "Single dots show the arms alone and the final mixture of this run.{budget}",
+    "frontier": "The best mixture for each mean cost per sample, from the cheapest arm on the left to the "
+    "best mixture at any cost on the right.{budget}",
 }
 MISSING = {
     "scores": "There is no mixture to score yet.",
@@ -199,6 +217,7 @@ MISSING = {
     "pooled": "The run did not record the scores often enough.",
     "map": "There are too few samples for a map.",
     "cost": "The cost of at least one arm is unknown, or all arms cost the same.",
+    "frontier": "",
 }
 
 
@@ -226,7 +245,11 @@ def _caption(facts: Facts, name: str) -> str:
     which = "the remaining arms" if facts.has_retired_arms else "all arms"
     count = len(map_indices(facts))
     shown = f"{count:,}" if count == facts.samples else f"{count:,} out of {facts.samples:,}"
-    return CAPTIONS[name].format(which=which, shown=shown)
+    limit = marked_budget(facts) if "{budget}" in CAPTIONS[name] else None
+    budget = (
+        "" if limit is None else f" The vertical line is the budget, {number(limit)} per sample."
+    )
+    return CAPTIONS[name].format(which=which, shown=shown, budget=budget)
 
 
 def _map_data(facts: Facts) -> dict[str, Any] | None:

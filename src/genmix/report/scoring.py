@@ -19,6 +19,7 @@ from genmix.offline.mixture import Mixture, best_mixture
 from genmix.report.run_pool import is_heavy
 from genmix.runs.timeline import plain_values
 from genmix.solvers.loss import LinearLoss, SumLoss
+from genmix.solvers.region import Region
 
 Values = dict[str, float | None]
 """Scores by name."""
@@ -60,11 +61,18 @@ class MixtureScore:
 class Scoring:
     """Scores the arms and mixtures of a run.
 
-    ``arms`` are the arms of the run's mixture; arms with too few samples are left out.
+    ``arms`` are the arms of the run's mixture; arms with too few samples are left out. ``costs`` are the mean
+    costs of their samples, and ``mean_cost`` is the limit that the run's mixture respects, if any.
     """
 
-    def __init__(self, pool: Pool, arms: Mapping[str, float]) -> None:
-        self.pool = pool
+    def __init__(
+        self,
+        pool: Pool,
+        arms: Mapping[str, float],
+        costs: Mapping[str, float] | None = None,
+        mean_cost: float | None = None,
+    ) -> None:
+        self.pool, self._costs, self._mean_cost = pool, costs or {}, mean_cost
         self.is_heavy = is_heavy(pool)
         least = pool.objective.least_samples
         self.counts = dict(zip(pool.arms, pool.tally.counts, strict=True))
@@ -76,6 +84,15 @@ class Scoring:
         """The best mixture of the usable arms, whatever the policy chose."""
         return best_mixture(self.pool, arms=self.usable)
 
+    @cached_property
+    def attainable(self) -> Mixture:
+        """The best mixture within the cost limit of the run."""
+        if self._mean_cost is None:
+            return self.best
+        row = [self._costs.get(arm, 0.0) for arm in self.usable]
+        region = Region(len(row), rows=[row], limits=[max(self._mean_cost, min(row))])
+        return best_mixture(self.pool, arms=self.usable, region=region)
+
     def measure(self, weights: Mapping[str, float]) -> MixtureScore | None:
         """Score a mixture; return None if it contains an arm that is not usable."""
         alpha = self._alpha(weights)
@@ -85,8 +102,9 @@ class Scoring:
         return MixtureScore(self._scores(alpha), loss) if math.isfinite(loss) else None
 
     def gap(self, mixture: MixtureScore) -> float | None:
-        """Return an upper bound on how far the mixture's loss is above the minimum."""
-        bound: float | None = finite(max(mixture.loss - self.best.loss, 0.0) + self.best.gap)
+        """Return an upper bound on how far the mixture's loss is above the minimum within its limits."""
+        best = self.attainable
+        bound: float | None = finite(max(mixture.loss - best.loss, 0.0) + best.gap)
         return bound
 
     def single(self, arm: str) -> tuple[Values, float | None]:

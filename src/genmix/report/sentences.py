@@ -9,7 +9,12 @@ from genmix.core.text import duration, listed, number, percent
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.report.baselines import BaselineComparison
 from genmix.report.facts import Facts
+from genmix.report.frontier import RAISE
 from genmix.report.scoring import Term
+from genmix.runs.budget import SETTLED
+
+NEGLIGIBLE = 1e-6
+"""A change of the loss that is smaller than this fraction of the score does not count."""
 
 SAME_SCORE = 0.001
 """Scores whose relative difference is smaller than this count as equal."""
@@ -101,7 +106,51 @@ def cost_sentence(facts: Facts) -> str:
     return f"{text}."
 
 
+def fell_short(facts: Facts) -> bool:
+    """Return whether the run finished with fewer samples than the study asked for."""
+    asked = facts.study["budget"].get("samples")
+    is_early = str(facts.reason).startswith(SETTLED)
+    return (
+        facts.status == "finished" and asked is not None and facts.samples < asked and not is_early
+    )
+
+
+def money_sentences(facts: Facts) -> list[str]:
+    """Say what more money would be worth, if the study limits both the cost and the number of samples."""
+    limit, price, frontier = facts.budget_per_sample, facts.price_of_money, facts.frontier
+    if limit is None or price is None or frontier is None or facts.status != "finished":
+        return []
+    text = f"The budget allows a mean cost of {number(limit)} per sample"
+    if frontier.budget is None or frontier.raised is None:
+        return [f"{text}, which is less than any arm costs."]
+    if price * limit * RAISE < NEGLIGIBLE * abs(frontier.budget.score):
+        return [f"{text}, which does not limit the mixture: more money would not improve it."]
+    name = short_name(frontier.name)
+    return [
+        f"{text}. With {percent(RAISE)} more, the best mixture would have the {name} "
+        f"{number(frontier.raised.score)} instead of {number(frontier.budget.score)}. The price of money: "
+        f"one more unit of cost per sample would reduce the loss by {number(price, 3)}, as long as the "
+        "change is small."
+    ]
+
+
 def status_sentence(facts: Facts) -> str:
+    asked, reason = facts.study["budget"], facts.reason
+    if fell_short(facts):
+        limit = "" if asked.get("cost") is None else f" for at most {number(asked['cost'])}"
+        return (
+            f"The run fell short: the study asked for {asked['samples']:,} samples{limit}, and the run "
+            f"delivered {facts.samples:,}, because {_cause(facts)}."
+        )
+    if (
+        facts.status == "finished"
+        and facts.budget_per_sample is not None
+        and facts.cost is not None
+    ):
+        return (
+            f"The run finished: it delivered {facts.samples:,} samples for {number(facts.cost)}; the study "
+            f"asked for {asked['samples']:,} for at most {number(asked['cost'])}."
+        )
     if facts.status == "unfinished":
         status = "is still in progress" if facts.is_running else "was killed"
         return f"The run {status}. This report shows its state at the time of writing."
@@ -110,5 +159,12 @@ def status_sentence(facts: Facts) -> str:
         "interrupted": "The run was interrupted",
         "trouble": "The run stopped early",
     }
-    reason = "" if facts.reason == facts.status else f": {facts.reason}"
-    return f"{ended[facts.status]}{reason}."
+    words = "" if reason == facts.status else f": {reason}"
+    return f"{ended[facts.status]}{words}."
+
+
+def _cause(facts: Facts) -> str:
+    """Return why the run ended; an arm that ran out of samples is part of it."""
+    if not facts.exhausted:
+        return str(facts.reason)
+    return f"{facts.reason} ({_names(facts.exhausted)} ran out of samples)"

@@ -17,6 +17,9 @@ from genmix.runs.session import Session
 ROUNDING = 1e-9
 """Tolerance for rounding error in a sum of costs, relative to the budget."""
 
+SETTLED = "weights and score have settled"
+"""How the reason begins that is recorded when a run stopped early."""
+
 SCORE_CHECKS = 10
 """Number of score comparisons per ``over`` samples; scores are expensive to compute."""
 
@@ -210,7 +213,7 @@ class EarlyStopping:
             self._scored_at = told
             if not self._is_score_close(self._rule.score_within):
                 return None
-        return f"weights and score have settled over the last {over} samples"
+        return f"{SETTLED} over the last {over} samples"
 
     def _weights_are_stable(self) -> bool:
         within = self._rule.weights_within

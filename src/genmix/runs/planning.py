@@ -18,6 +18,10 @@ from genmix.runs.session import Session
 UNAFFORDABLE = "the cost budget does not cover its warm start"
 """The reason recorded when an arm was retired because its warm start is too expensive."""
 
+LAST_PART = 0.1
+"""In this last part of a run, the limit on the mean cost stays as it is, because the money left for a few
+samples varies too much to say anything about the mixture. Every draw must still be affordable."""
+
 MIN_WARM_START = 3
 """A warm start is not shortened below this many samples per arm; an arm is left out instead."""
 
@@ -201,8 +205,10 @@ class Planner:
 
     def replan(self) -> None:
         """Let the next solve respect the money left per sample that is still owed."""
-        owed = self._owed()
-        if self.money.limit is None or not owed or not self._can_plan:
+        owed, goal = self._owed(), self.limits.goal
+        if self.money.limit is None or not owed or not goal or not self._can_plan:
+            return
+        if owed < LAST_PART * goal and self.session.selector.mean_cost is not None:
             return
         arms = (t.arm for t in self.session.selector.in_flight if self.money.reserved.get(t.id))
         expected = math.fsum(self._price(arm).mean or 0.0 for arm in arms)

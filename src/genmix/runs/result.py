@@ -148,7 +148,7 @@ class Run:
 
         Parameters
         ----------
-        name : {"scores", "weights", "pooled", "map", "cost"}
+        name : {"scores", "weights", "pooled", "map", "cost", "frontier"}
             The name of the chart.
 
         Returns

@@ -1,0 +1,122 @@
+"""What a report says about the budget: asked, delivered, and what more money would be worth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.report import run_chart
+from genmix.report.convergence import convergence_sentence
+from genmix.report.facts import Facts
+from genmix.report.page import render_page
+from genmix.report.sentences import fell_short, money_sentences, status_sentence
+
+
+def made(folder: Path, budget: dict[str, Any], **more: Any) -> Facts:
+    """The facts about a run with an expensive arm of four kinds of samples and a cheap one of two."""
+
+    def arm(kinds: list[int], cost: float) -> dict[str, Any]:
+        async def make(seeds: list[int]) -> list[Any]:
+            rows = [np.eye(6)[kinds[seed % len(kinds)]] for seed in seeds]
+            return [{"vector": row.tolist(), "cost": cost} for row in rows]
+
+        return {"kind": "callable", "function": make, "price": cost}
+
+    arms = {"big": arm([0, 1, 2, 3], 1.0), "cheap": arm([4, 5], 0.1)}
+    study = {"arms": arms, "objective": "vendi", "policy": "mixture-greedy", "budget": budget}
+    gx.run(study | more, folder / "run")
+    return Facts(folder / "run")
+
+
+@pytest.fixture(autouse=True)
+def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENMIX_REPORT", "off")
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GENMIX_REPORT", "off")
+        return made(tmp_path_factory.mktemp("planned"), {"samples": 80, "cost": 28.0})
+
+
+def test_a_run_within_its_budget(planned: Facts) -> None:
+    assert not fell_short(planned)
+    assert status_sentence(planned).startswith("The run finished: it delivered 80 samples for ")
+    assert status_sentence(planned).endswith("; the study asked for 80 for at most 28.")
+    page = render_page(planned)
+    assert 'class="status good"' in page
+    assert "The vertical line is the budget, 0.35 per sample." in page
+
+
+def test_the_price_of_money_is_the_slope_of_the_best_loss(planned: Facts) -> None:
+    [text] = money_sentences(planned)
+    assert text.startswith(
+        "The budget allows a mean cost of 0.35 per sample. With 10% more, the best"
+    )
+    frontier, price = planned.frontier, planned.price_of_money
+    assert frontier is not None
+    assert frontier.budget is not None
+    assert frontier.raised is not None
+    assert price is not None
+    assert frontier.budget.cost == pytest.approx(0.35, rel=1e-6)
+    assert frontier.raised.cost == pytest.approx(0.385, rel=1e-6)
+    # The loss is the negative logarithm of the score, and it is convex in the mean cost.
+    gain = float(np.log(frontier.raised.score / frontier.budget.score))
+    assert 0.5 * price * 0.035 < gain < price * 0.035
+
+
+def test_the_gap_is_that_of_the_best_mixture_within_the_budget(planned: Facts) -> None:
+    assert planned.gap is not None
+    assert planned.gap < 1e-6
+    assert "above the minimum over all mixtures of these samples within the budget" in (
+        convergence_sentence(planned)
+    )
+    assert planned.scoring is not None
+    assert planned.mixture is not None
+    assert planned.mixture.loss - planned.scoring.best.loss > 0.01  # money limits it
+
+
+def rows_in(chart: Any) -> list[dict[str, Any]]:
+    """All rows of a chart's data."""
+    if isinstance(chart, dict):
+        own = json.loads(chart["values"]) if isinstance(chart.get("values"), str) else []
+        return [*own, *rows_in(list(chart.values()))]
+    return [row for part in chart for row in rows_in(part)] if isinstance(chart, list) else []
+
+
+def test_the_mixtures_along_the_frontier(planned: Facts) -> None:
+    rows = rows_in(run_chart(planned.folder, "frontier").to_dict())
+    shares = {(round(r["x"], 6), r["arm"]): r["share"] for r in rows if "share" in r}
+    assert shares[0.1, "cheap"] == pytest.approx(1.0)
+    assert shares[0.35, "big"] == pytest.approx(0.25 / 0.9, rel=1e-5)
+    assert [row for row in rows if set(row) == {"x"}] == [{"x": 0.35}]
+
+
+def test_a_run_that_fell_short_is_amber(tmp_path: Path) -> None:
+    facts = made(tmp_path, {"samples": 80, "cost": 6.0})
+    assert fell_short(facts)
+    assert status_sentence(facts) == (
+        "The run fell short: the study asked for 80 samples for at most 6, and the run delivered 60, "
+        "because the cost budget of 6 does not cover another sample."
+    )
+    assert 'class="status warn"' in render_page(facts)
+
+
+def test_money_that_does_not_limit_the_mixture(tmp_path: Path) -> None:
+    facts = made(tmp_path, {"samples": 60, "cost": 60.0})
+    [text] = money_sentences(facts)
+    assert text.endswith("which does not limit the mixture: more money would not improve it.")
+    assert "vertical line" not in render_page(facts)
+
+
+def test_without_a_cost_budget_nothing_is_said_about_money(tmp_path: Path) -> None:
+    facts = made(tmp_path, {"samples": 40})
+    assert money_sentences(facts) == []
+    assert status_sentence(facts) == "The run finished: the budget of 40 samples is spent."
+    assert facts.budget_per_sample is None
