@@ -97,7 +97,9 @@ class Planning:
         learner = self._learner
         least = learner.described.least_samples
         if learner.alpha is not None:
-            raise InputError("the warm start is complete; change its length before the first solve.")
+            raise InputError(
+                "the warm start is complete; change its length before the first solve."
+            )
         learner.warm_start = whole(samples, "samples", least)
 
     @property
