@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -55,7 +56,7 @@ def play(session: Session, count: int, dtype: Any = np.float32) -> None:
         elif i % 5 != 4:
             sample = Sample(text=f"{entry.arm}{entry.place}", cost=0.25)
             session.journal.made(entry.id, sample, None, 0.0)
-            session.tell([(entry, sample, row.astype(dtype))])
+            asyncio.run(session.tell([(entry, sample, row.astype(dtype))]))
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -157,7 +158,7 @@ def test_embeddings_come_back_without_loss(tmp_path: Path, dtype: Any) -> None:
     session.flush()
     row = np.random.default_rng(0).normal(size=5).astype(dtype)
     session.journal.made(entry.id, Sample(text="x"), None, 0.0)
-    session.tell([(entry, Sample(text="x"), row)])
+    asyncio.run(session.tell([(entry, Sample(text="x"), row)]))
     (found,) = session.journal.told_rows()
     np.testing.assert_array_equal(embedding_of(found), row)
 

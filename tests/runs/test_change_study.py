@@ -17,7 +17,7 @@ import genmix as gx
 from genmix.cli import app
 from genmix.journal.integrity import check_run
 from genmix.journal.reader import JournalReader
-from genmix.study.budget_text import text_with_budget
+from genmix.study.edited_text import text_with_budget
 from genmix.study.parsing import parse_study_text
 from tests.runs.test_extend import assert_same, contents, features, no_report, stop_at, study
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from genmix.study.budget_text import text_with
+from genmix.study.edited_text import text_with
 from genmix.study.parsing import parse_study_text
 from genmix.study.template import EXAMPLE
 

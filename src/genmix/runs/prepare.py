@@ -27,8 +27,8 @@ from genmix.objectives import Objective
 from genmix.objectives.vendi import EXACT_LIMIT
 from genmix.runs.references import Note, read_reference
 from genmix.selector.selector import Selector
-from genmix.study.budget_text import text_with
 from genmix.study.components import make_objective, make_policy, trial_objective
+from genmix.study.edited_text import text_with
 from genmix.study.parsing import parse_study_file, parse_study_text, study_file
 from genmix.study.study import Study, study_from, study_in, valid_name
 

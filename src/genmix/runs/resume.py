@@ -28,7 +28,7 @@ from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
 from genmix.runs.session import IMAGES, Session
 from genmix.selector.selector import Selector
-from genmix.study.budget_text import text_with_budget
+from genmix.study.edited_text import text_with_budget
 from genmix.study.study import Study, study_from, with_budget
 
 

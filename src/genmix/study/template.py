@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from genmix.errors import InputError
-from genmix.study.budget_text import text_with
+from genmix.study.edited_text import text_with
 from genmix.study.study import json_schema, valid_name
 
 EXAMPLE = """\
