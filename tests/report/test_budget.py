@@ -11,6 +11,7 @@ import pytest
 
 import genmix as gx
 from genmix.report import run_chart
+from genmix.report.advice import advise
 from genmix.report.convergence import convergence_sentence
 from genmix.report.facts import Facts
 from genmix.report.page import render_page
@@ -18,7 +19,13 @@ from genmix.report.sentences import fell_short, money_sentences, status_sentence
 
 
 def made(folder: Path, budget: dict[str, Any], **more: Any) -> Facts:
-    """The facts about a run with an expensive arm of four kinds of samples and a cheap one of two."""
+    """The facts about a run."""
+    gx.run(study(budget) | more, folder / "run")
+    return Facts(folder / "run")
+
+
+def study(budget: dict[str, Any]) -> dict[str, Any]:
+    """An expensive arm with four kinds of samples, and a cheap one with two."""
 
     def arm(kinds: list[int], cost: float) -> dict[str, Any]:
         async def make(seeds: list[int]) -> list[Any]:
@@ -28,9 +35,7 @@ def made(folder: Path, budget: dict[str, Any], **more: Any) -> Facts:
         return {"kind": "callable", "function": make, "price": cost}
 
     arms = {"big": arm([0, 1, 2, 3], 1.0), "cheap": arm([4, 5], 0.1)}
-    study = {"arms": arms, "objective": "vendi", "policy": "mixture-greedy", "budget": budget}
-    gx.run(study | more, folder / "run")
-    return Facts(folder / "run")
+    return {"arms": arms, "objective": "vendi", "policy": "mixture-greedy", "budget": budget}
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +111,12 @@ def test_a_run_that_fell_short_is_amber(tmp_path: Path) -> None:
         "because the cost budget of 6 does not cover another sample."
     )
     assert 'class="status warn"' in render_page(facts)
+    [advice, *_] = advise(facts)
+    assert advice.text == (
+        f"Raise the cost budget for the 20 missing samples, e.g.: genmix resume {facts.folder} --cost 8.4"
+    )
+    run = gx.resume(facts.folder, cost=8.4, study=study({"samples": 80, "cost": 6.0}))
+    assert sum(run.counts.values()) == 80
 
 
 def test_money_that_does_not_limit_the_mixture(tmp_path: Path) -> None:

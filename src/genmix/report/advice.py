@@ -12,7 +12,7 @@ from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.report.convergence import SIMILAR_SCORE, assess_convergence
 from genmix.report.facts import Arm, Facts
 from genmix.report.scoring import improvement
-from genmix.report.sentences import SAME_SCORE
+from genmix.report.sentences import SAME_SCORE, fell_short
 
 FREQUENT_FAILURES = 0.1
 """Failures are reported if more than this share of the attempts fail."""
@@ -28,7 +28,7 @@ class Advice:
 
 def advise(facts: Facts) -> list[Advice]:
     """Return at least one piece of advice, most urgent first."""
-    advice = [*_failing_arms(facts), *_unfinished(facts)]
+    advice = [*_failing_arms(facts), *_unfinished(facts), *_missing_samples(facts)]
     convergence = assess_convergence(facts)
     is_done = facts.status == "finished"
     if is_done and convergence.verdict == "no":
@@ -65,9 +65,25 @@ def _unfinished(facts: Facts) -> list[Advice]:
         return []
     if facts.is_running:
         return [Advice("wait", "Wait for the run to finish. The final report will say more.")]
+    return [Advice("resume", f"Continue the run: genmix resume {_folder(facts)}")]
+
+
+def _folder(facts: Facts) -> str:
     # "." would be meaningless in another working directory.
     folder = facts.folder if facts.folder.name else facts.folder.resolve()
-    return [Advice("resume", f"Continue the run: genmix resume {shlex.quote(str(folder))}")]
+    return shlex.quote(str(folder))
+
+
+def _missing_samples(facts: Facts) -> list[Advice]:
+    """Suggest a cost budget that suffices for the samples that a run did not deliver."""
+    asked = facts.study["budget"]
+    is_cost = str(facts.reason).startswith("the cost budget")
+    if not fell_short(facts) or not is_cost or not facts.cost or not facts.samples:
+        return []
+    total = float(f"{1.05 * facts.cost / facts.samples * asked['samples']:.2g}")
+    missing = f"{asked['samples'] - facts.samples:,} missing samples"
+    command = f"genmix resume {_folder(facts)} --cost {total:g}"
+    return [Advice("budget", f"Raise the cost budget for the {missing}, e.g.: {command}")]
 
 
 def _more_samples(facts: Facts) -> str:

@@ -125,7 +125,7 @@ class Estimate:
     @property
     def _time_line(self) -> str:
         if self.seconds is None:
-            return "The time is unknown, because not every arm returned a sample."
+            return "The time is unknown without a sample from every arm."
         return (
             f"Generating them in equal parts takes about {duration(self.seconds)}, plus embedding."
         )
