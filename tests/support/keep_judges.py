@@ -134,7 +134,7 @@ def inception(case: Case, sets: Any) -> Any:
     return np.sum(safe * np.log(safe), 1) + entropies[sets].mean(1)
 
 
-def _inside(case: Case, k: int) -> Any:
+def inside_balls(case: Case, k: int) -> Any:
     """Whether ball j of the reference contains sample i."""
     apart = np.linalg.norm(case.reference[:, None] - case.reference[None], axis=-1)
     radii = np.sort(apart, axis=1)[:, k]
@@ -142,15 +142,15 @@ def _inside(case: Case, k: int) -> Any:
 
 
 def coverage(case: Case, sets: Any) -> Any:
-    return -_inside(case, 2)[sets].any(1).mean(1)
+    return -inside_balls(case, 2)[sets].any(1).mean(1)
 
 
 def mean_of(values: Callable[[Case], Any]) -> Losses:
     return lambda case, sets: values(case)[sets].mean(1)
 
 
-precision = mean_of(lambda case: -_inside(case, 2).any(1).astype(float))
-density = mean_of(lambda case: -_inside(case, 2).sum(1) / 2)
+precision = mean_of(lambda case: -inside_balls(case, 2).any(1).astype(float))
+density = mean_of(lambda case: -inside_balls(case, 2).sum(1) / 2)
 quality = mean_of(lambda case: -case.quality)
 cost = mean_of(lambda case: case.cost)
 

@@ -61,6 +61,8 @@ class Subsets:
 
     def minimum(self, costs: Vector) -> float:
         """Return the smallest mean cost of a subset."""
+        if self.groups is None:
+            return float(np.mean(np.partition(costs, self.count - 1)[: self.count]))
         return float(np.mean(costs[self.best(costs)]))
 
     @cached_property
