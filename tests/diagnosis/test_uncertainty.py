@@ -160,8 +160,7 @@ def test_two_samples_of_one_generator() -> None:
     low, high = found.together[0]
     assert high - low < 0.1
     for name in ("arm 0", "arm 1"):
-        assert found.weights[name][0] < 0.02
-        assert found.weights[name][1] > 0.8 * low
+        assert found.weights[name] == (0.0, high)
     assert "arm 0 and arm 1 are interchangeable" in found.sentences[0]
     assert found.sentences[0] in str(found)
 

@@ -44,7 +44,8 @@ class Uncertainty:
     Attributes
     ----------
     weights : dict of str to (float, float)
-        For each arm, an interval for its weight in the best mixture of infinitely many samples.
+        For each arm, an interval for its weight in the best mixture of infinitely many samples. That of an
+        interchangeable arm goes from 0 to the sum of its group.
     score : (float, float) or dict of str to (float, float)
         Interval for the score of the mixture on other samples of the same number; one per term for a
         sum of objectives.
@@ -68,7 +69,7 @@ class Uncertainty:
 
     >>> import numpy as np
     >>> import genmix as gx
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> draw = lambda shares: np.eye(4)[rng.choice(4, 300, p=shares)]
     >>> arms = {"a": draw([0.7, 0.3, 0, 0]), "b": draw([0.7, 0.3, 0, 0]), "c": draw([0, 0, 0.5, 0.5])}
     >>> found = gx.optimal_mixture(arms, gx.Vendi()).intervals()
@@ -139,11 +140,16 @@ def intervals_of(
         name: _quantiles(values, tails, float(score))
         for values, (name, score) in zip(found.scores, by_name(mixture.score).items(), strict=True)
     }
+    together = [_together(found, alpha, group, tails) for group in groups]
+    weights = [_quantiles(found.weights[:, i], tails, alpha[i]) for i in range(len(names))]
+    for group, (_, most) in zip(groups, together, strict=True):
+        for i in group:  # any of them can replace the others
+            weights[i] = _widened(weights[i], most, mixture, i)
     return Uncertainty(
-        weights={n: _quantiles(found.weights[:, i], tails, alpha[i]) for i, n in enumerate(names)},
+        weights=dict(zip(names, weights, strict=True)),
         score=scores if isinstance(mixture.score, dict) else next(iter(scores.values())),
         interchangeable=tuple(tuple(names[i] for i in group) for group in groups),
-        together=tuple(_together(found, alpha, group, tails) for group in groups),
+        together=tuple(together),
         replicates=replicates,
         level=level,
     )
@@ -168,6 +174,14 @@ def _quantiles(values: Vector, tails: Sequence[float], estimate: float) -> Inter
     """Return the quantiles, widened to contain the estimate, from which the bias was not removed."""
     low, high = np.quantile(values, tails).tolist()
     return min(low, float(estimate)), max(high, float(estimate))
+
+
+def _widened(interval: Interval, most: float, mixture: Mixture, arm: int) -> Interval:
+    """Widen the interval of an interchangeable arm to everything between 0 and the sum, within its limits."""
+    low, high = 0.0, most
+    if mixture.region is not None:
+        low, high = float(mixture.region.lo[arm]), min(most, float(mixture.region.hi[arm]))
+    return min(interval[0], low), max(interval[1], high)
 
 
 def _together(
