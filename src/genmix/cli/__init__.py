@@ -105,6 +105,7 @@ def main(
 from genmix.cli import (  # noqa: E402, F401  (importing them registers their commands)
     compare_commands,
     demo_command,
+    keep_command,
     offline_commands,
     paper_commands,
     report_commands,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from genmix.core.masking import mask
 
@@ -74,6 +75,14 @@ def listed(names: Iterable[object], last: str = "and") -> str:
 
 def shortened(text: str, most: int = 90) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(row: Mapping[str, object]) -> str:
+    """Return JSON on one line, even for readers that break lines at Unicode separators."""
+    text = json.dumps(row, ensure_ascii=False)
+    for character in ("\x85", "\u2028", "\u2029"):
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def interval_text(interval: tuple[float, float], kind: str = "f") -> str:

@@ -83,10 +83,10 @@ def _write_npz(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
 def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
     modules = ("pyarrow", "pyarrow.parquet")
     arrow, parquet = require_all(modules, extra="export", what="writing Parquet")
-    known: dict[str, Any] = {"sample_id": whole.sample_ids, MODEL: labels, "text": whole.texts}
-    known |= {"image_path": _relative_paths(whole.images, path.parent)}
-    known |= {"quality": whole.quality, "cost": whole.cost}
-    columns = {name: arrow.array(value) for name, value in known.items() if value is not None}
+    columns = {
+        name: arrow.array(value)
+        for name, value in sample_columns(whole, labels, path.parent).items()
+    }
     columns[EMBEDDING] = embedding_array(arrow, np.asarray(whole.features))
     table = arrow.table(columns)
     if whole.encoder is not None:
@@ -95,20 +95,33 @@ def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
         parquet.write_table(table, draft)
 
 
+def sample_columns(whole: LoadedArm, labels: Sequence[str], folder: Path) -> dict[str, list[Any]]:
+    """Return what is known of the samples, except for their embeddings, for a table in a folder."""
+    known: dict[str, Any] = {"sample_id": whole.sample_ids, MODEL: labels, "text": whole.texts}
+    known |= {"image_path": _image_paths(whole.images, folder)}
+    known |= {"quality": whole.quality, "cost": whole.cost}
+    return {
+        name: np.asarray(value).tolist() if name in ("quality", "cost") else list(value)
+        for name, value in known.items()
+        if value is not None
+    }
+
+
 def embedding_array(arrow: Any, rows: Any) -> Any:
     """Convert embeddings ``(n, d)`` to an Arrow array of lists."""
     flat = arrow.array(np.ascontiguousarray(rows).reshape(-1))
     return arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
 
 
-def _relative_paths(images: Sequence[Path] | None, folder: Path) -> list[str] | None:
-    """Return paths relative to the folder of the table, or None if an image is outside of it."""
+def _image_paths(images: Sequence[Path] | None, folder: Path) -> list[str] | None:
+    """Return paths relative to the folder of the table; an image outside of it has an absolute path."""
     if images is None:
         return None
     root, found = folder.resolve(), [image.resolve() for image in images]
-    if not all(image.is_relative_to(root) for image in found):
-        return None
-    return [image.relative_to(root).as_posix() for image in found]
+    return [
+        (image.relative_to(root) if image.is_relative_to(root) else image).as_posix()
+        for image in found
+    ]
 
 
 WRITERS: dict[str, Callable[[Path, LoadedArm, Sequence[str]], None]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import numpy as np
 
 from genmix.core.atomic import ADVICE, draft_of, draft_path, sweep_drafts_of
 from genmix.core.optional import require_all
+from genmix.core.text import one_line
 from genmix.data.features import EMBEDDING
 from genmix.data.loaded_arm import LoadedArm
 from genmix.data.write_features import write_table
@@ -182,14 +182,6 @@ def _write_jsonl(journal: JournalReader, path: Path, embeddings: bool) -> None:
 def _write_lines(journal: JournalReader, file: BinaryIO, embeddings: bool) -> None:
     for row in rows(journal, embeddings):
         file.write(f"{one_line(row)}\n".encode())
-
-
-def one_line(row: dict[str, Any]) -> str:
-    """Return JSON on one line, even for readers that break lines at Unicode separators."""
-    text = json.dumps(row, ensure_ascii=False)
-    for character in ("\x85", "\u2028", "\u2029"):
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _write_parquet(

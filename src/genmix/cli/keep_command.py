@@ -1,0 +1,277 @@
+"""The command ``keep``: the best k of the samples that already exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from genmix.cli import INTERRUPTED, app, plain_errors
+from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
+from genmix.cli.sample_options import ScoreOptions, takes
+from genmix.cli.tables import print_json, print_table
+from genmix.core.atomic import draft_of, write_json
+from genmix.core.text import number, one_line
+from genmix.errors import InputError
+
+if TYPE_CHECKING:
+    from genmix.data.loaded_arm import LoadedArm
+    from genmix.offline.keeping import Rules, Selection
+    from genmix.solvers.subset import SubsetProgress
+
+LINES, RESULT = (".jsonl", ".ndjson"), ".json"
+FORMATS = "a name that ends in .jsonl, .parquet, .npz, .npy or .json, or - to print JSONL"
+STEPS_PER_LINE = 100
+"""Number of solver steps between two progress lines without a terminal."""
+
+PHASES = {"relax": "bounding", "swap": "exchanging samples", "greedy": "choosing one by one"}
+
+
+@app.command(
+    epilog="Example: genmix keep texts.jsonl --count 500 --objective 'vendi + 0.3*quality' "
+    "--encoder sentence-transformers --out kept.jsonl"
+)
+@takes(ScoreOptions)
+def keep(
+    options: ScoreOptions,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="Where the kept samples go: .jsonl (texts or image paths, with arm, quality and cost), "
+            ".parquet (the same, with embeddings), .npz or .npy (embeddings), .json (row numbers and "
+            "scores), or - to print JSONL.",
+            show_default=False,
+        ),
+    ],
+    count: Annotated[int | None, typer.Option(help="Number of samples to keep.")] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Share of the samples to keep, instead of their number.")
+    ] = None,
+    min_quality: Annotated[
+        float | None, typer.Option(help="Keep only samples of at least this quality.")
+    ] = None,
+    at_least_per_arm: Annotated[
+        int | None, typer.Option(help="Smallest number of samples to keep from each arm.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed for starts and random sets.")] = 0,
+) -> None:
+    """Keep the samples that score best together, with a bound for every other choice.
+
+    Prints the score of all samples, of random sets of the same size, of the kept samples, and the bound.
+    Ctrl-C ends the search and keeps the best samples found so far. Diversity alone prefers outliers: a
+    warning says if precision or quality fell by more than the noise.
+    """
+    with plain_errors():
+        rules = _rules(count, share, min_quality)
+        _check_target(out)
+        given = read_inputs(options, neighbors=True)
+        labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
+        found = _select(given, rules, labels, at_least_per_arm, seed, options.k)
+        rows = _rows_by_arm(given.loaded, found)
+        result = found.as_dict() | {"rows": rows}
+        _write(out, given, rows, result)
+    _warn(found)
+    with _results(out):
+        if options.as_json:
+            print_json(result | {"file": out})
+        else:
+            _print_selection(found, given.counts, rows)
+    if found.kept.interrupted:
+        typer.echo("genmix: interrupted; the best samples so far were kept.", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _rules(count: int | None, share: float | None, min_quality: float | None) -> Rules:
+    from genmix.offline.keeping import Rules
+
+    if (count is None) == (share is None):
+        raise InputError("pass either --count or --share to say how many samples to keep.")
+    if count is not None and count < 1:
+        raise InputError(f"--count is {count}; pass a whole number of at least 1.")
+    if share is not None and not 0 < share <= 1:
+        raise InputError(f"--share is {share:g}; pass a number above 0 and up to 1.")
+    return Rules(count, share, min_quality)
+
+
+def _check_target(out: str) -> None:
+    """Refuse a file that cannot be written before the samples are read."""
+    from genmix.data.write_features import WRITERS
+
+    path = Path(out)
+    if out != "-" and path.suffix.lower() not in (*LINES, RESULT, *WRITERS):
+        raise InputError(f"{out} has no known format; use {FORMATS}.")
+    if out != "-" and not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} for {path.name}; create it.")
+
+
+def _select(
+    given: Inputs,
+    rules: Rules,
+    labels: Sequence[str],
+    at_least: int | None,
+    seed: int,
+    neighbors: int | None,
+) -> Selection:
+    from genmix.core.arrays import as_matrix
+    from genmix.data.loaded_arm import LoadedArm
+    from genmix.objectives import Batch
+    from genmix.offline.keeping import Baselines
+
+    whole = reduce(LoadedArm.joined, given.loaded)
+    batch = Batch(as_matrix(whole.features, "the samples"), whole.quality, whole.cost)
+    given.objective.check(batch, "the samples")
+    given.objective.check_total(len(batch))
+    count, candidates = rules.count(len(batch)), rules.candidates(batch)
+    if count > len(candidates):
+        which = "samples" if rules.min_quality is None else "samples of this quality"
+        raise InputError(
+            f"{count} samples should be kept, but there are only {len(candidates)} {which}; pass a smaller "
+            "--count."
+        )
+    real = neighbor_reference(given.reference, neighbors)
+    points = None if real is None else real.points
+    typer.echo("genmix: scoring all samples and random sets", err=True)
+    found = Baselines.of(
+        batch, given.objective, count, reference=points, encoder=given.encoder, seed=seed
+    )
+    with _search_progress() as report:
+        return found.keep(candidates, arms=labels, at_least=at_least, seed=seed, progress=report)
+
+
+@contextmanager
+def _search_progress() -> Iterator[Any]:
+    """Show the search on stderr: the phase, the step and the gap."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("") if console.is_terminal else _nothing() as status:
+
+        def report(now: SubsetProgress) -> None:
+            gap = f"gap {now.loss - now.loss_bound:.2g}"
+            line = f"{PHASES[now.phase]}, step {now.step}, {gap} (Ctrl-C keeps the best so far)"
+            if status is not None:
+                status.update(line)
+            elif now.step % STEPS_PER_LINE == 0:
+                typer.echo(f"genmix: {line}", err=True)
+
+        yield report
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield None
+
+
+# -- output ------------------------------------------------------------------------------------------
+
+
+def _rows_by_arm(arms: Sequence[LoadedArm], found: Selection) -> dict[str, list[int]]:
+    """Return the rows of each arm that were kept."""
+    rows, first = {}, 0
+    for arm in arms:
+        mine = found.kept.indices
+        mine = mine[(mine >= first) & (mine < first + len(arm))] - first
+        rows[arm.label], first = mine.tolist(), first + len(arm)
+    return rows
+
+
+def _write(out: str, given: Inputs, rows: dict[str, list[int]], result: dict[str, Any]) -> None:
+    from dataclasses import replace
+
+    from genmix.data.write_features import write_features
+
+    path = Path(out)
+    kept = [
+        replace(arm.take(rows[arm.label]), encoder=given.encoder)
+        for arm in given.loaded
+        if rows[arm.label]
+    ]
+    if out == "-":
+        _write_lines(typer.get_binary_stream("stdout"), kept, Path.cwd())
+    elif path.suffix.lower() in LINES:
+        with draft_of(path) as draft, draft.open("wb") as file:
+            _write_lines(file, kept, path.parent)
+    elif path.suffix.lower() == RESULT:
+        write_json(path, result)
+    else:
+        write_features(path, kept)
+
+
+def _write_lines(file: BinaryIO, arms: Sequence[LoadedArm], folder: Path) -> None:
+    """Write one line per sample; samples without text or image have their embedding."""
+    from genmix.data.features import EMBEDDING
+    from genmix.data.write_features import sample_columns
+
+    for arm in arms:
+        columns = sample_columns(arm, [arm.label] * len(arm), folder)
+        if arm.content == "features":
+            columns[EMBEDDING] = [row.tolist() for row in arm.features]  # type: ignore[union-attr]
+        for values in zip(*columns.values(), strict=True):
+            file.write(f"{one_line(dict(zip(columns, values, strict=True)))}\n".encode())
+
+
+@contextmanager
+def _results(out: str) -> Iterator[None]:
+    """Send the tables to stderr if stdout has the samples."""
+    import sys
+    from contextlib import redirect_stdout
+
+    if out != "-":
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def _warn(found: Selection) -> None:
+    from genmix.offline.keeping import ADVICE
+
+    has_quality = found.baselines.batch.quality is not None
+    remedy = "quality' or --min-quality" if has_quality else "0.5*precision' --reference FILE"
+    for sentence in found.warnings:
+        typer.echo(f"genmix: warning: {sentence}", err=True)
+    if found.warnings:
+        typer.echo(f"genmix: {ADVICE}, e.g. --objective 'vendi + {remedy}.", err=True)
+
+
+def _print_selection(found: Selection, counts: dict[str, int], rows: dict[str, list[int]]) -> None:
+    from genmix.core.plain import by_name
+    from genmix.offline.keeping import DRAWS, bound_sentence
+
+    kept, random = by_name(found.kept.score), found.random
+    total, count = len(found.baselines.batch), len(found.kept.indices)
+    every = by_name(found.baselines.all_scores)
+    heads = [f"{name} {'↑' if score.maximise else '↓'}" for name, score in kept.items()]
+    drawn = [f"{each['mean']:.6g} ± {each['sd']:.2g}" for each in random.values()]
+    bound = [] if found.kept.bound is None else [["bound", str(count), f"{found.kept.bound:.6g}"]]
+    print_table(
+        ["samples", "n", *heads],
+        [
+            ["all", str(total), *(f"{float(s):.6g}" for s in every.values())],
+            [f"random ({DRAWS} sets)", str(count), *drawn],
+            ["kept", str(count), *(f"{float(s):.6g}" for s in kept.values())],
+            *bound,
+        ],
+    )
+    for score in kept.values():
+        typer.echo(f"kept: {score}")
+    typer.echo(bound_sentence(found.as_dict()))
+    if len(counts) > 1:
+        print_table(
+            ["arm", "n", "kept"], [[a, str(n), str(len(rows[a]))] for a, n in counts.items()]
+        )
+    if found.changes:
+        print_table(
+            ["mean of", "all", "kept", "standard error of random sets"],
+            [[c.name, number(c.all), number(c.kept), number(c.noise, 2)] for c in found.changes],
+        )
+        typer.echo(
+            f"precision and density: in {found.baselines.fidelity.compared_with}; distance: to the nearest"
+        )

@@ -1,0 +1,221 @@
+"""Keep the best samples and say what it changed: scores, bound, fidelity. For commands and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genmix.core.arrays import Array
+from genmix.core.plain import by_name, finite, plain_scores
+from genmix.core.streams import private_stream
+from genmix.errors import InputError
+from genmix.objectives import Batch, Objective, Scores
+from genmix.offline.fidelity import Change, Fidelity, measure_fidelity, reference_points
+from genmix.offline.keep import Kept, keep, rows_of, set_scores
+from genmix.solvers.subset import SubsetProgress
+from genmix.solvers.subsets import Indices
+
+DRAWS = 5
+"""Number of random sets of the same size whose scores are averaged."""
+
+REACHED = 1e-6
+"""A gap that is a smaller fraction of the loss than this is due to rounding errors."""
+
+ADVICE = "diversity alone prefers outliers; add a term for fidelity to the objective"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How many samples to keep, and which may be kept.
+
+    Attributes
+    ----------
+    samples : int, optional
+        Number of samples to keep.
+    share : float, optional
+        Share of all samples to keep, instead of their number.
+    min_quality : float, optional
+        Only samples of at least this quality are kept.
+    """
+
+    samples: int | None = None
+    share: float | None = None
+    min_quality: float | None = None
+
+    def count(self, size: int) -> int:
+        """Return how many of ``size`` samples to keep, regardless of their quality."""
+        if self.samples is not None:
+            return self.samples
+        return max(1, round((self.share or 0.0) * size))
+
+    def candidates(self, batch: Batch) -> Indices:
+        """Return the samples that may be kept."""
+        if self.min_quality is None:
+            return np.arange(len(batch))
+        if batch.quality is None:
+            raise InputError(
+                "a minimum quality was set, but not every sample has a quality; remove the minimum, or add "
+                "the quality."
+            )
+        found = np.flatnonzero(np.asarray(batch.quality) >= self.min_quality)
+        if not len(found):
+            best = float(np.max(batch.quality))
+            raise InputError(
+                f"no sample has a quality of at least {self.min_quality:g}; the best one has {best:g}, so "
+                "lower the minimum."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What a kept set is compared with; nothing here depends on which samples are kept."""
+
+    batch: Batch
+    objective: Objective
+    """With its bandwidths fixed."""
+    count: int
+    encoder: str | None
+    all_scores: Scores
+    random_scores: tuple[Scores, ...]
+    fidelity: Fidelity
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        objective: Objective,
+        count: int,
+        *,
+        reference: Array | None = None,
+        encoder: str | None = None,
+        seed: int = 0,
+    ) -> Baselines:
+        """Score all samples and random sets of ``count``, and measure the fidelity of every sample."""
+        fixed = objective.fix_bandwidths([batch.embeddings])
+        rng = private_stream(seed, "random sets")
+        draws = [np.sort(rng.permutation(len(batch))[:count]) for _ in range(DRAWS)]
+        points = reference_points(fixed) if reference is None else reference
+        return cls(
+            batch,
+            fixed,
+            count,
+            encoder,
+            set_scores(fixed, batch, encoder)[1],
+            tuple(set_scores(fixed, rows_of(batch, draw), encoder)[1] for draw in draws),
+            measure_fidelity(batch, points, seed),
+        )
+
+    def keep(
+        self,
+        candidates: Indices,
+        *,
+        arms: Sequence[str] | None = None,
+        at_least: int | None = None,
+        seed: int = 0,
+        progress: Callable[[SubsetProgress], None] | None = None,
+    ) -> Selection:
+        """Keep the best of these samples; ``at_least`` is the smallest number to keep per arm."""
+        part = rows_of(self.batch, candidates)
+        has_groups = at_least is not None and arms is not None
+        found = keep(
+            part.embeddings,
+            self.count,
+            self.objective,
+            quality=part.quality,
+            cost=part.cost,
+            groups=[arms[i] for i in candidates] if has_groups and arms is not None else None,
+            at_least=at_least if has_groups else None,
+            seed=seed,
+            progress=progress,
+            encoder=self.encoder,
+        )
+        kept = candidates[found.indices]
+        dropped = np.setdiff1d(np.arange(len(self.batch)), kept)
+        return Selection(self, replace(found, indices=kept, dropped=dropped))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Kept samples, compared with all samples and with random sets of the same size."""
+
+    baselines: Baselines
+    kept: Kept
+
+    @property
+    def changes(self) -> list[Change]:
+        return self.baselines.fidelity.changes(self.kept.indices)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What fell by more than the noise, one sentence each."""
+        count, against = len(self.kept.indices), self.baselines.fidelity.compared_with
+        return [each.warning(count, against) for each in self.changes if each.is_fall]
+
+    @property
+    def random(self) -> dict[str, dict[str, float]]:
+        """Mean and standard deviation of the scores of random sets, by name."""
+        columns: dict[str, list[float]] = {}
+        for scores in self.baselines.random_scores:
+            for name, score in by_name(scores).items():
+                columns.setdefault(name, []).append(float(score))
+        return {
+            name: {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1))}
+            for name, values in columns.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the samples as JSON values."""
+        kept = self.kept
+        found = {
+            "objective": str(kept.objective),
+            "samples": len(self.baselines.batch),
+            "count": len(kept.indices),
+            "scores": plain_scores(kept.score),
+            "all_scores": plain_scores(self.baselines.all_scores),
+            "random_scores": self.random,
+            "random_draws": DRAWS,
+            "bound": kept.bound,
+            "loss": kept.loss,
+            "loss_bound": kept.loss_bound,
+            "gap": kept.gap,
+            "is_bound_tight": kept.is_bound_tight,
+            "directions": kept.directions,
+            "interrupted": kept.interrupted,
+            "compared_with": self.baselines.fidelity.compared_with,
+            "measures": {
+                each.name: {
+                    "kept": each.kept,
+                    "dropped": each.dropped,
+                    "all": each.all,
+                    "noise": each.noise,
+                    "is_fall": each.is_fall,
+                }
+                for each in self.changes
+            },
+            "warnings": self.warnings,
+        }
+        plain: dict[str, Any] = finite(found)
+        return plain
+
+
+def bound_sentence(found: dict[str, Any]) -> str:
+    """Say what the bound of ``Selection.as_dict`` means, and whether it is tight."""
+    count = found["count"]
+    if found["bound"] is not None:
+        text = f"No other {count:,} samples score better than {found['bound']:.6g}."
+    else:
+        text = f"No other {count:,} samples have a loss below {found['loss_bound']:.6g}; the kept ones have "
+        text += f"{found['loss']:.6g}."
+    if found["gap"] is not None and found["gap"] <= REACHED * abs(found["loss"]):
+        return f"{text} The kept ones reach this bound."
+    if found["is_bound_tight"]:
+        return f"{text} This bound is tight: it is nearly reached."
+    return (
+        f"{text} This bound is loose, because {count:,} samples are few for the {found['directions']:,} "
+        "directions in which the samples vary. The kept ones are usually much closer to the best than it "
+        "says."
+    )
