@@ -46,7 +46,7 @@ class Kept:
         Whether the bound is expected to be close to the best choice, because k is large compared with
         ``directions``. If not, a large gap says little about the kept samples.
     directions : int
-        Number of directions that contain 99% of the variance of the samples.
+        Number of directions in which the samples vary enough to matter for the objective.
     steps : int
         Number of solver steps.
     interrupted : bool

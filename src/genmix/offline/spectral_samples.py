@@ -23,7 +23,7 @@ BLOCK_VALUES = 2**22
 """Number of values in one block of rows."""
 
 NOTICEABLE = 0.99
-"""Share of the variance that the directions counted in ``directions`` contain."""
+"""Share of the loss or the variance that the directions counted in ``directions`` contain."""
 
 
 class SpectralSamples(SampleLoss):
@@ -47,10 +47,12 @@ class SpectralSamples(SampleLoss):
         self.rows, spectrum, lost = _spanned(rows, centered)
         # A subset's moment is at most N/k times the moment of all samples.
         self.truncation = abs(function.total(lost * (self.size / count)))
-        self.directions = noticeable(spectrum)
+        shares = [abs(function.total(spectrum[i : i + 1])) for i in range(len(spectrum))]
+        self.directions = noticeable(np.array(shares))
         width = int(self.rows.shape[1])
-        self.evaluation_work = 10.0 * width**3 + 1e4  # one call takes microseconds at least
-        self.work = 2.0 * self.size * width**2 + 2 * self.evaluation_work
+        # The constants stand for the time that calls take even for tiny matrices.
+        self.evaluation_work = 6.0 * width**3 + 1e6
+        self.work = 2.0 * self.size * width**2 + 15.0 * width**3 + 3e6
         self._largest_row = _largest_square(self.rows)
 
     def moment(self, weights: Vector, rows: Indices | None = None) -> Moment:
@@ -222,7 +224,7 @@ def without_rounding(values: Vector) -> tuple[Vector, float]:
 
 
 def noticeable(spectrum: Vector) -> int:
-    """Return the number of the largest eigenvalues that contain most of the sum."""
+    """Return the number of the largest values that contain most of the sum."""
     values = np.sort(np.maximum(spectrum, 0.0))[::-1]
     if not len(values) or values[0] == 0:
         return 1

@@ -21,16 +21,16 @@ SMALL_GAIN = 0.002
 A sweep of exact swaps should close a tenth of this share.
 """
 
-SWEEP_WORK = 2e10
+SWEEP_WORK = 1e10
 """Floating-point operations that one sweep of exact swaps may take."""
 
-GREEDY_WORK = 1e11
+GREEDY_WORK = 6e10
 """Floating-point operations that a greedy choice may take."""
 
 GREEDY_RATIO = 4
 """Number of chosen samples per direction up to which a greedy choice is worth trying."""
 
-MAX_SWEEPS = 20
+MAX_SWEEPS = 8
 
 RESTARTS = 8
 """Number of random starts for exact swaps in small problems."""
