@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from genmix.core.text import quotable
 from genmix.errors import StorageError
+from genmix.journal.lock import holder
 
 JOURNAL = "journal.sqlite"
 FORMAT = 2
@@ -165,16 +166,34 @@ class JournalStep:
 
 
 def reading_connection(path: Path, limit: Limit | None = None) -> sqlite3.Connection:
-    """Open for reading; this also works on read-only media, unless a write-ahead log was left there."""
+    """Open for reading; this also works on read-only media, unless a write-ahead log was left there.
+
+    SQLite creates an empty log beside a journal that it reads, and only a connection that may write removes
+    it. Therefore a journal without limits and without a writer is opened for writing, with all writes
+    disabled. A journal that may be hostile never is.
+    """
     settings = ("trusted_schema = OFF", "cell_size_check = ON")
     try:
+        if limit is None and not _has_log(path) and holder(path.parent) is None:
+            return connect(path, "rw", "query_only = ON", *settings)
         return connect(path, "ro", *settings, limit=limit)
     except sqlite3.Error as error:
-        log = path.with_name(f"{path.name}-wal")
-        has_log = log.exists() and log.stat().st_size > 0
-        if _code(error) not in NOT_WRITABLE or has_log:
+        if _code(error) not in NOT_WRITABLE or _has_log(path):
             raise
     return connect(path, "ro&immutable=1", *settings, limit=limit)
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether a write-ahead log with content, or a rollback journal, is beside the file."""
+    sizes = (_size(path.with_name(f"{path.name}-{ending}")) for ending in ("wal", "journal"))
+    return any(sizes)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 @dataclass(frozen=True)
