@@ -171,6 +171,21 @@ def neighbor_reference(real: Reference | None, k: int | None) -> Any:
 # -- the objective -----------------------------------------------------------------------------------
 
 
+def objective_terms(objective: str) -> list[tuple[float, str]]:
+    """Split an objective into weights and names, e.g. ``vendi + 0.3*quality``."""
+    found = []
+    for term in objective.split("+"):
+        weight, sign, name = term.rpartition("*")
+        try:
+            found.append((float(weight) if sign else 1.0, name.strip()))
+        except ValueError:
+            raise InputError(
+                f"--objective is {objective!r}, and {weight.strip()!r} is not a number; write a sum as "
+                "'vendi + 0.3*quality'."
+            ) from None
+    return found
+
+
 def accepted_options(objective: str) -> tuple[str, ...]:
     """Return the options that an objective accepts; raise InputError if there is no such objective."""
     from genmix.study.components import OBJECTIVES, component_name
@@ -184,11 +199,12 @@ def accepted_options(objective: str) -> tuple[str, ...]:
 
 
 def _check_options(objective: str, given: Iterable[str], extra: Sequence[str]) -> None:
-    accepted = accepted_options(objective)
-    if "reference" in accepted and "reference" not in given:
-        raise InputError(f"{objective} needs a reference to compare with; pass --reference FILE.")
+    accepted = {name: accepted_options(name) for _, name in objective_terms(objective)}
+    for name, options in accepted.items():
+        if "reference" in options and "reference" not in given:
+            raise InputError(f"{name} needs a reference to compare with; pass --reference FILE.")
     for name in given:
-        if name not in accepted and name not in extra:
+        if name not in extra and not any(name in options for options in accepted.values()):
             raise InputError(
                 f"{objective} does not accept --{name}, which is for {_objectives_with(name)}; remove "
                 "the option."
@@ -205,16 +221,26 @@ def _objectives_with(option: str) -> str:
 
 def make_objective(objective: str, reference: Any, given: Mapping[str, Any]) -> gx.Objective:
     """Build the objective from the options."""
+    (weight, name), *others = objective_terms(objective)
+    found = _make_term(name, reference, given)
+    if weight != 1 or others:
+        found = weight * found
+    for weight, name in others:
+        found = found + weight * _make_term(name, reference, given)
+    return found
+
+
+def _make_term(name: str, reference: Any, given: Mapping[str, Any]) -> gx.Objective:
     from genmix.study.components import OBJECTIVES, component_name
 
-    accepted = accepted_options(objective)
-    arguments = {name: value for name, value in given.items() if name in accepted}
+    accepted = accepted_options(name)
+    arguments = {option: value for option, value in given.items() if option in accepted}
     if "reference" in accepted:
         arguments["reference"] = reference
     if set(KERNEL) & set(arguments):
-        is_vendi = component_name(objective) in ("vendi", "quality-vendi")
-        arguments["kernel"] = _kernel(is_vendi, *(arguments.pop(name, None) for name in KERNEL))
-    made: gx.Objective = OBJECTIVES[component_name(objective)].component(**arguments)
+        is_vendi = component_name(name) in ("vendi", "quality-vendi")
+        arguments["kernel"] = _kernel(is_vendi, *(arguments.pop(each, None) for each in KERNEL))
+    made: gx.Objective = OBJECTIVES[component_name(name)].component(**arguments)
     return made
 
 
@@ -249,3 +275,21 @@ def _number_or_text(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def shares(given: Sequence[str] | None, option: str) -> dict[str, float] | None:
+    """Read ``NAME=SHARE`` pairs."""
+    if not given:
+        return None
+    found = {}
+    for text in given:
+        name, separator, share = text.rpartition("=")
+        try:
+            found[name] = float(share)
+        except ValueError:
+            separator = ""
+        if not separator or not name:
+            raise InputError(
+                f"{option} is {text!r}; pass an arm and its share, e.g. {option} a=0.1."
+            )
+    return found

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.arguments import embed_samples, load_arms, neighbor_reference, read_inputs
+from genmix.cli.arguments import embed_samples, load_arms, neighbor_reference, read_inputs, shares
 from genmix.cli.sample_options import InputOptions, ScoreOptions, takes
 from genmix.cli.tables import (
     find_intervals,
@@ -71,6 +71,18 @@ def mixture(
             "Default: yes, unless a matrix with more than 1,000 columns makes it slow.",
         ),
     ] = None,
+    at_least: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SHARE", help="Smallest weight of an arm; can be repeated."),
+    ] = None,
+    at_most: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SHARE", help="Largest weight of an arm; can be repeated."),
+    ] = None,
+    mean_cost: Annotated[
+        float | None,
+        typer.Option(help="Largest mean cost per sample, if the samples have costs."),
+    ] = None,
 ) -> None:
     """Find the best mixture of the arms, with a certificate.
 
@@ -80,9 +92,16 @@ def mixture(
     with plain_errors():
         import genmix as gx
 
+        least, most = shares(at_least, "--at-least"), shares(at_most, "--at-most")
         given = read_inputs(options)
         found = gx.optimal_mixture(
-            given.arms, given.objective, encoder=given.encoder, **given.numbers
+            given.arms,
+            given.objective,
+            encoder=given.encoder,
+            at_least=least,
+            at_most=most,
+            mean_cost=mean_cost,
+            **given.numbers,
         )
         if weights is not None:
             write_json(weights, plain_weights(found.weights))

@@ -67,6 +67,8 @@ def print_mixture(
     typer.echo(
         f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum on these samples"
     )
+    for line in found.limit_lines:
+        typer.echo(line)
     for line in [] if intervals is None else _interval_lines(intervals, list(scores)):
         typer.echo(line)
 
@@ -156,6 +158,9 @@ def plain_mixture(
         "gap": finite(found.gap),
         "iterations": found.iterations,
     }
+    if found.region is not None:
+        plain["binding"] = list(found.binding)
+        plain["price_of_money"] = found.price_of_money
     if leave_one_out:
         plain["leave_one_out"] = {n: finite(rise) for n, rise in found.leave_one_out.items()}
         plain["active"] = list(found.active)

@@ -99,6 +99,16 @@ class Mixture:
         """
         return self.function.concave_part is None
 
+    @property
+    def limit_lines(self) -> list[str]:
+        """One line for the limits that the weights reach, and one for the price of money."""
+        lines = [f"limits reached: {', '.join(self.binding)}"] if self.binding else []
+        if self.price_of_money:
+            lines.append(
+                f"one more unit of mean cost would save a loss of {self.price_of_money:.4g}"
+            )
+        return lines
+
     @cached_property
     def leave_one_out(self) -> dict[str, float]:
         """Increase in the minimum loss without each arm, in units of the loss.
@@ -250,12 +260,7 @@ class Mixture:
         lines.append(
             f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum on these samples"
         )
-        if self.binding:
-            lines.append(f"limits reached: {', '.join(self.binding)}")
-        if self.price_of_money:
-            lines.append(
-                f"one more unit of mean cost would save a loss of {self.price_of_money:.4g}"
-            )
+        lines += self.limit_lines
         if not self.is_convex:
             lines.append(
                 "the unbiased loss is not convex: the mixture is the best local minimum found"
