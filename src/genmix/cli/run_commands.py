@@ -217,8 +217,15 @@ def export(
     embeddings: Annotated[
         bool, typer.Option("--embeddings", help="Add the embeddings as a column.")
     ] = False,
+    all_: Annotated[
+        bool,
+        typer.Option("--all", help="Also write samples that the run does not keep (see kept)."),
+    ] = False,
 ) -> None:
-    """Write the data set of a run, one row per sample."""
+    """Write the data set of a run, one row per sample.
+
+    If the study has keep, these are the kept samples.
+    """
     with plain_errors():
         from genmix.runs.export import export as write
         from genmix.runs.export import write_lines
@@ -228,11 +235,12 @@ def export(
                 raise InputError(
                     f"{to} cannot be printed; use --to jsonl, or pass a path to --out."
                 )
-            write_lines(folder, typer.get_binary_stream("stdout"), embeddings=embeddings)
+            stdout = typer.get_binary_stream("stdout")
+            write_lines(folder, stdout, embeddings=embeddings, all=all_)
         elif to is None:
             raise InputError("the format is missing; pass --to parquet, jsonl, hf or npz.")
         else:
-            typer.echo(write(folder, to, out, embeddings=embeddings))  # type: ignore[arg-type]
+            typer.echo(write(folder, to, out, embeddings=embeddings, all=all_))  # type: ignore[arg-type]
 
 
 @app.command(epilog="Example: genmix doctor study.yaml")

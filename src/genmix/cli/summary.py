@@ -51,6 +51,7 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
         lines.append(
             f"The mixture's loss is at most {summary['gap']:.1e} above the minimum on these samples."
         )
+    lines += kept_lines(summary.get("kept"))
     spent = f"{summary['samples']:,} samples in {duration(summary['seconds'])}"
     if summary["cost"]:
         spent += f", cost {summary['cost']:.6g}"
@@ -63,6 +64,24 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
         last = summary["last_failure"].get(arm)
         lines.append(f"Arm {arm!r} was suspended {times}×; last failure: {last}")
     return [*lines, closing_line(summary, folder)]
+
+
+def kept_lines(kept: dict[str, Any] | None) -> list[str]:
+    """Say how good the kept samples are; nothing if the study keeps all."""
+    from genmix.offline.keeping import bound_sentence
+
+    if kept is None:
+        return []
+    if kept["problem"] is not None:
+        return [f"All samples are kept: {kept['problem']}"]
+    lines = []
+    for name, score in kept["scores"].items():
+        every, drawn = kept["all_scores"][name]["value"], kept["random_scores"][name]["mean"]
+        lines.append(
+            f"Kept {kept['count']:,} of {kept['samples']:,} samples: {name} {number(score['value'], 5)} "
+            f"(all samples: {number(every, 5)}; {kept['count']:,} random samples: {number(drawn, 5)})"
+        )
+    return [*lines, bound_sentence(kept), *(f"Warning: {text}" for text in kept["warnings"])]
 
 
 def closing_line(summary: dict[str, Any], folder: Path) -> str:

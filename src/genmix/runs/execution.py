@@ -30,7 +30,7 @@ from genmix.runs.references import Note
 from genmix.runs.result import Run, complete_mixture, completion, write_results
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session
-from genmix.runs.timeline import Live, Timeline
+from genmix.runs.timeline import KeptSoFar, Live, Timeline
 from genmix.study.study import Study
 
 STUDY = "study.yaml"
@@ -85,6 +85,8 @@ class Execution:
         completed = {} if loop.can_resume else self._complete(session, loop)
         live.timeline.write()
         self.journal.event(kind, why=why, **completed)
+        if self.study.keep is not None:
+            self.options.note("choosing the samples to keep")
         run = write_results(self.study, session)
         if error is not None:
             raise error
@@ -171,9 +173,12 @@ class Execution:
         After such an error, the run stops once the samples in flight are told.
         """
         loop, errors = live.loop, list[Exception]()
+        kept_so_far = KeptSoFar(self.study, live.folder)
 
         def report() -> None:
             live.timeline.update()
+            if live.timeline.latest is not None and live.timeline.latest.score is not None:
+                kept_so_far.update(live.told, live.selector.objective)
             for callback in self.options.callbacks:
                 try:
                     callback(live)
@@ -204,7 +209,10 @@ class Execution:
             self.journal.event("start", genmix=__version__, pid=os.getpid())
             self.journal.record_time(lambda: loop.clock.elapsed)
             loop.restore()
-            await loop.run()
+            try:
+                await loop.run()
+            finally:
+                kept_so_far.stop()
         return errors[0] if errors else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -19,8 +20,9 @@ from genmix.data.loaded_arm import LoadedArm
 from genmix.data.write_features import write_table
 from genmix.errors import InputError, StorageError
 from genmix.journal.integrity import verify
-from genmix.journal.reader import JournalReader, embedding_of
-from genmix.runs.session import IMAGES, read_image
+from genmix.journal.kept import choose_kept, current_kept, keep_rules
+from genmix.journal.reader import JournalReader, Row, embedding_of
+from genmix.runs.session import IMAGES, read_image, read_snapshot
 
 Form = Literal["parquet", "jsonl", "hf", "npz"]
 
@@ -44,6 +46,7 @@ OWN_FILES = (
     "journal.sqlite",
     "journal.sqlite-shm",
     "journal.sqlite-wal",
+    "kept.json",
     "lock",
     "report.html",
     "resume.log",
@@ -57,6 +60,10 @@ FEATURES = "features.npz"
 VECTORS = "precomputed"
 """The encoder of studies whose arms return vectors; its name does not say what computed them."""
 ROWS_PER_BATCH = 1000
+KEPT = "kept"
+"""The column that says whether the run keeps a sample, if its study has ``keep``."""
+ARROW = {"bool": "bool_"}
+"""Names of types in Arrow, where they differ."""
 
 
 def export(
@@ -65,10 +72,12 @@ def export(
     out: str | os.PathLike[str] | None = None,
     *,
     embeddings: bool = False,
+    all: bool = False,
 ) -> Path:
     """Write the samples of a run as a data set, one row per sample.
 
-    An existing file is replaced only once the new one is complete.
+    If the study has ``keep``, these are the kept samples, and the column ``kept`` says so. An existing file
+    is replaced only once the new one is complete.
 
     Parameters
     ----------
@@ -82,6 +91,8 @@ def export(
         ``features.npz`` in the run folder.
     embeddings : bool, default False
         Add the embeddings as the column ``embedding``. A feature file always has them.
+    all : bool, default False
+        Also write the samples that the run does not keep.
 
     Returns
     -------
@@ -121,26 +132,30 @@ def export(
     with JournalReader.open(folder) as journal:
         with journal.snapshot():
             verify(journal)
+        data = DataSet.of(journal, embeddings, all)
         if to == "hf":
-            return _write_hf(journal, folder, Path(out or folder / "hf"), embeddings)
+            return _write_hf(data, folder, Path(out or folder / "hf"))
         target = Path(out or folder / (FEATURES if to == "npz" else f"samples.{to}"))
         sweep_drafts_of(target)
         if to == "npz":
-            return _write_features(journal, target)
+            return _write_features(data, target)
         with draft_of(target) as draft:
             if to == "jsonl":
-                _write_jsonl(journal, draft, embeddings)
+                with draft.open("wb") as file:
+                    _write_lines(data, file)
             else:
-                _write_parquet(journal, draft, embeddings=embeddings)
+                _write_parquet(data, draft)
         return target
 
 
-def write_lines(run: str | os.PathLike[str], file: BinaryIO, *, embeddings: bool = False) -> None:
+def write_lines(
+    run: str | os.PathLike[str], file: BinaryIO, *, embeddings: bool = False, all: bool = False
+) -> None:
     """Write the samples of a run as JSONL to an open file, e.g. to stdout."""
     with JournalReader.open(Path(run)) as journal:
         with journal.snapshot():
             verify(journal)
-        _write_lines(journal, file, embeddings)
+        _write_lines(DataSet.of(journal, embeddings, all), file)
 
 
 def check_target(folder: Path, out: Path | None) -> None:
@@ -153,50 +168,95 @@ def check_target(folder: Path, out: Path | None) -> None:
         raise InputError(f"{out} exists and is not a regular file; choose another file.")
 
 
-def rows(journal: JournalReader, embeddings: bool = False) -> Iterator[dict[str, Any]]:
-    """Iterate over the told samples in order; on request, with their embeddings as lists."""
-    for number, row in enumerate(journal.told_rows(), start=1):
-        yield {
-            "sample_id": row["id"],
-            "model_name": row["arm"],
-            "round": number,
-            "prompt": row["prompt"],
-            "text": row["text"],
-            "image_path": None if row["image"] is None else f"{IMAGES}/{row['image']}",
-            "source": row["source"],
-            "weight_at_draw": row["weight"],
-            "propensity": row["propensity"],
-            "quality": row["quality"],
-            "cost": row["cost"],
-            "input_tokens": row["input_tokens"],
-            "output_tokens": row["output_tokens"],
-            **({EMBEDDING: embedding_of(row).tolist()} if embeddings else {}),
-        }
+@dataclass(frozen=True)
+class DataSet:
+    """The samples and columns of an export."""
+
+    journal: JournalReader
+    embeddings: bool = False
+    has_kept: bool = False
+    """Whether the study keeps only some of the samples."""
+    kept: frozenset[int] | None = None
+    """The kept samples; None if they are unknown, or if the study keeps all."""
+    all: bool = True
+    """Whether to include samples that are not kept."""
+
+    @classmethod
+    def of(cls, journal: JournalReader, embeddings: bool = False, all: bool = False) -> DataSet:
+        """Find the kept samples, and choose them again if ``kept.json`` is missing."""
+        if keep_rules(journal) is None:
+            return cls(journal, embeddings)
+        found = current_kept(journal) or _choose_again(journal)
+        if found is None and not all:
+            folder = journal.path.parent
+            raise InputError(
+                f"{folder} has not chosen the samples to keep yet; finish it with `genmix resume {folder}`, "
+                "or export all samples with --all."
+            )
+        ids = None if found is None else found["ids"]
+        return cls(journal, embeddings, True, None if ids is None else frozenset(ids), all)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The types of the columns by name."""
+        return COLUMNS | ({KEPT: "bool"} if self.has_kept else {})
+
+    def told_rows(self) -> Iterator[tuple[int, Row]]:
+        """Iterate over the samples as the journal stores them, with their numbers from 1."""
+        for number, row in enumerate(self.journal.told_rows(), start=1):
+            if self.all or self.kept is None or row["id"] in self.kept:
+                yield number, row
+
+    def rows(self) -> Iterator[Row]:
+        """Iterate over the samples in order; on request, with their embeddings as lists."""
+        for number, row in self.told_rows():
+            kept = None if self.kept is None else row["id"] in self.kept
+            yield {
+                "sample_id": row["id"],
+                "model_name": row["arm"],
+                "round": number,
+                "prompt": row["prompt"],
+                "text": row["text"],
+                "image_path": None if row["image"] is None else f"{IMAGES}/{row['image']}",
+                "source": row["source"],
+                "weight_at_draw": row["weight"],
+                "propensity": row["propensity"],
+                "quality": row["quality"],
+                "cost": row["cost"],
+                "input_tokens": row["input_tokens"],
+                "output_tokens": row["output_tokens"],
+                **({KEPT: kept} if self.has_kept else {}),
+                **({EMBEDDING: embedding_of(row).tolist()} if self.embeddings else {}),
+            }
 
 
-def _write_jsonl(journal: JournalReader, path: Path, embeddings: bool) -> None:
-    with path.open("wb") as file:
-        _write_lines(journal, file, embeddings)
+def _choose_again(journal: JournalReader) -> dict[str, Any] | None:
+    """Choose the samples to keep with the objective in the snapshot; None if there is no snapshot."""
+    try:
+        saved = read_snapshot(journal)
+    except StorageError:
+        return None
+    if saved is None:
+        return None
+    return choose_kept(journal, saved.selector.objective, journal.meta("study").get("seed", 0))
 
 
-def _write_lines(journal: JournalReader, file: BinaryIO, embeddings: bool) -> None:
-    for row in rows(journal, embeddings):
+def _write_lines(data: DataSet, file: BinaryIO) -> None:
+    for row in data.rows():
         file.write(f"{one_line(row)}\n".encode())
 
 
-def _write_parquet(
-    journal: JournalReader, path: Path, images: Path | None = None, embeddings: bool = False
-) -> None:
+def _write_parquet(data: DataSet, path: Path, images: Path | None = None) -> None:
     """Write a Parquet file; to include images as a column, pass the run folder as ``images``."""
     arrow, parquet = _parquet()
-    schema = _schema(arrow, images is not None)
-    if embeddings:
-        number = getattr(arrow, _embedding_dtype(journal))()
+    schema = _schema(arrow, data, images is not None)
+    if data.embeddings:
+        number = getattr(arrow, _embedding_dtype(data.journal))()
         schema = schema.append(arrow.field(EMBEDDING, arrow.list_(number)))
-        name = encoder_name(journal)
+        name = encoder_name(data.journal)
         schema = schema if name is None else schema.with_metadata({"encoder": name})
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(rows(journal, embeddings)):
+        for batch in _batches(data.rows()):
             if images is not None:
                 for row in batch:
                     row["image"] = _image(images, row["image_path"])
@@ -215,9 +275,9 @@ def _embedding_dtype(journal: JournalReader) -> str:
     return "float64" if is_double else "float32"
 
 
-def _write_features(journal: JournalReader, target: Path) -> Path:
-    """Write the embeddings of all samples and the arm of each, in the order of the samples."""
-    found = list(journal.told_rows())
+def _write_features(data: DataSet, target: Path) -> Path:
+    """Write the embeddings of the samples and the arm of each, in the order of the samples."""
+    journal, found = data.journal, [row for _, row in data.told_rows()]
     if not found:
         raise InputError(f"{journal.path.parent} has no samples yet; resume the run first.")
     quality, cost = ([row[key] for row in found] for key in ("quality", "cost"))
@@ -248,8 +308,10 @@ def _image(folder: Path, path: str | None) -> dict[str, Any] | None:
     return None if path is None else {"bytes": read_image(folder, path), "path": path}
 
 
-def _schema(arrow: Any, has_images: bool) -> Any:
-    fields = [(name, getattr(arrow, kind)()) for name, kind in COLUMNS.items()]
+def _schema(arrow: Any, data: DataSet, has_images: bool) -> Any:
+    fields = [
+        (name, getattr(arrow, ARROW.get(kind, kind))()) for name, kind in data.columns.items()
+    ]
     if has_images:
         fields.append(
             ("image", arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())]))
@@ -257,18 +319,18 @@ def _schema(arrow: Any, has_images: bool) -> Any:
     return arrow.schema(fields)
 
 
-def _write_hf(journal: JournalReader, folder: Path, out: Path, embeddings: bool) -> Path:
+def _write_hf(data: DataSet, folder: Path, out: Path) -> Path:
     """Write a folder that ``datasets.load_dataset`` reads."""
     if out.exists():
         raise InputError(f"{out} already exists; remove it, or choose another folder.")
     sweep_drafts_of(out)
     draft = draft_path(out)
-    has_images = any(row["image_path"] for row in rows(journal))
+    has_images = any(row["image"] for _, row in data.told_rows())
     try:
         (draft / "data").mkdir(parents=True)
         target = draft / "data" / "train-00000-of-00001.parquet"
-        _write_parquet(journal, target, folder if has_images else None, embeddings)
-        card = _card(journal, has_images, embeddings)
+        _write_parquet(data, target, folder if has_images else None)
+        card = _card(data, has_images)
         (draft / "README.md").write_text(card, encoding="utf-8")
         weights = folder / "weights.json"
         if weights.exists():
@@ -282,11 +344,11 @@ def _write_hf(journal: JournalReader, folder: Path, out: Path, embeddings: bool)
     return out
 
 
-def _card(journal: JournalReader, has_images: bool, embeddings: bool) -> str:
-    study = journal.meta("study")
-    columns = COLUMNS | ({"image": "image"} if has_images else {})
+def _card(data: DataSet, has_images: bool) -> str:
+    journal, study = data.journal, data.journal.meta("study")
+    columns = data.columns | ({"image": "image"} if has_images else {})
     lines = "\n".join(f"  - name: {name}\n    dtype: {kind}" for name, kind in columns.items())
-    if embeddings:
+    if data.embeddings:
         lines += f"\n  - name: {EMBEDDING}\n    sequence: {_embedding_dtype(journal)}"
     return f"""---
 configs:

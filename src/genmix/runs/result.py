@@ -18,14 +18,17 @@ import numpy as np
 from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores, plain_weights
 from genmix.errors import InputError
+from genmix.journal.kept import write_kept
 from genmix.journal.reader import JournalReader
-from genmix.runs.export import export, rows
+from genmix.runs.export import DataSet, export
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
 from genmix.study.study import Budget, Study
 
 SUMMARY, WEIGHTS = "summary.json", "weights.json"
 ENDS = ("finished", "interrupted", "trouble")
+NOT_IN_SUMMARY = ("ids", "run", "keep", "is_final", "objective")
+"""What the summary omits from ``kept.json``."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Run:
         return found
 
     def samples(self) -> Iterator[dict[str, Any]]:
-        """Iterate over the samples in order, with the columns of the exports.
+        """Iterate over all samples in order, with the columns of the exports.
 
         Yields
         ------
@@ -118,7 +121,7 @@ class Run:
             One row per sample: ``sample_id``, ``model_name``, ``text`` and so on.
         """
         with JournalReader.open(self.folder) as journal:
-            yield from rows(journal)
+            yield from DataSet.of(journal, all=True).rows()
 
     @property
     def timeline(self) -> list[dict[str, Any]]:
@@ -222,10 +225,14 @@ def completion_in(journal: JournalReader) -> dict[str, Any]:
 
 
 def write_results(study: Study, session: Session) -> Run:
-    """Write the summary, the weights and the data set next to the journal."""
+    """Write the kept samples, the summary, the weights and the data set next to the journal."""
     folder = session.journal.path.parent
     advice = f"free disk space, then run `genmix resume {folder}`"
-    write_json(folder / SUMMARY, summary_of(study, session), advice)
+    kept = write_kept(session.journal, session.selector.objective, study.seed, advice)
+    summary = summary_of(study, session)
+    if kept is not None:
+        summary["kept"] = {key: kept[key] for key in kept if key not in NOT_IN_SUMMARY}
+    write_json(folder / SUMMARY, summary, advice)
     write_json(folder / WEIGHTS, plain_weights(session.selector.mixture), advice)
     export(folder, "jsonl")
     return Run(folder)

@@ -6,14 +6,19 @@ Reading or writing it changes neither the mixture nor what a resumed run replays
 from __future__ import annotations
 
 import copy
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from genmix.core.plain import by_name, finite
-from genmix.objectives import Scores
+from genmix.journal.kept import write_kept_so_far
+from genmix.objectives import Objective, Scores
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
+from genmix.solvers.subset import SubsetProgress
 from genmix.study.study import Study
 
 if TYPE_CHECKING:
@@ -21,6 +26,12 @@ if TYPE_CHECKING:
 
 GROWTH = 0.02
 """The number of samples grows by this fraction between points, so that there are few points."""
+
+KEPT_GROWTH = 0.2
+"""The number of samples grows by this fraction between two searches for the best set so far."""
+
+KEPT_SECONDS, KEPT_PAUSE = 5.0, 20.0
+"""The longest search, and the pause after a search as a multiple of its time."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,46 @@ class Timeline:
         )
         self._next = _next_point(point.samples)
         self.latest = point
+
+
+class KeptSoFar:
+    """Scores the best set of the samples so far in a thread, at growing intervals.
+
+    The result is only for display. It neither blocks the run nor changes what it keeps in the end.
+    """
+
+    def __init__(self, study: Study, folder: Path) -> None:
+        self._is_needed, self._folder = study.keep is not None, folder
+        self._next = 0
+        self._earliest = 0.0
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def update(self, told: int, objective: Objective) -> None:
+        """Start scoring if enough samples were told and enough time has passed since the last time."""
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if not self._is_needed or told < self._next or is_busy or monotonic() < self._earliest:
+            return
+        self._next = told + max(1, int(KEPT_GROWTH * told))
+        self._thread = threading.Thread(target=self._score, args=(objective,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the search and wait for its thread."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _score(self, objective: Objective) -> None:
+        begin = monotonic()
+
+        def check(_: SubsetProgress) -> None:
+            if self._stopping.is_set() or monotonic() - begin > KEPT_SECONDS:
+                raise KeyboardInterrupt  # the search ends with the best set so far
+
+        with suppress(Exception):  # e.g. the samples so far have no quality
+            write_kept_so_far(self._folder, objective, check)
+        self._earliest = monotonic() + KEPT_PAUSE * (monotonic() - begin)
 
 
 def _next_point(samples: int) -> int:

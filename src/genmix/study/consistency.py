@@ -32,6 +32,7 @@ def check_consistency(study: Study, problems: Problems) -> None:
     _check_policy(study, problems)
     _check_weights(study, problems)
     _check_encoder(study, problems)
+    _check_keep(study, problems)
 
 
 def _check_budget(study: Study, problems: Problems) -> None:
@@ -49,6 +50,23 @@ def _check_budget(study: Study, problems: Problems) -> None:
             ("stop_when", "over"),
             f"stop_when.over is {study.stop_when.over}, but the budget is {samples} samples; lower "
             "stop_when.over.",
+        )
+
+
+def _check_keep(study: Study, problems: Problems) -> None:
+    if study.keep is None or study.keep.samples is None:
+        return
+    kept, budget = study.keep.samples, study.budget.samples
+    if budget is not None and kept > budget:
+        problems.add(
+            ("keep", "samples"),
+            f"keep.samples is {kept}, but the budget is {budget} samples; lower keep.samples.",
+        )
+    least = trial_objective(study).least_samples
+    if kept < least:
+        problems.add(
+            ("keep", "samples"),
+            f"keep.samples is {kept}, but the objective needs {least} samples; use at least {least}.",
         )
 
 

@@ -186,6 +186,24 @@ class StopWhen(Section):
         return self
 
 
+class Keep(Section):
+    """How many of the run's samples to keep: those that score best together under the objective."""
+
+    samples: int | None = Field(None, ge=1, description="Number of samples to keep.")
+    share: float | None = Field(
+        None, gt=0, le=1, description="Share of the samples to keep, instead of their number."
+    )
+    min_quality: float | None = Field(
+        None, description="Only samples of at least this quality are kept."
+    )
+
+    @model_validator(mode="after")
+    def _has_a_size(self) -> Keep:
+        if (self.samples is None) == (self.share is None):
+            raise ValueError("set either samples or share, the number or the share to keep")
+        return self
+
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -239,6 +257,9 @@ class Study(Section):
         default_factory=lambda: Retries.model_validate({}), description="How failures are handled."
     )
     stop_when: StopWhen | None = Field(None, description="Conditions for stopping early.")
+    keep: Keep | None = Field(
+        None, description="Keep only the best samples: samples or share, and min_quality."
+    )
 
     @model_validator(mode="after")
     def _set_in_flight(self) -> Study:

@@ -74,6 +74,7 @@ budget:                       # the run ends when it reaches the first limit
 # in_flight: 8                # concurrent samples across all arms
 # retries: {attempts: 5, first_wait: 1.0, longest_wait: 60.0, timeout: 300.0}
 # stop_when: {weights_within: 0.01, over: 100}
+# keep: {samples: 100}        # the data set: the 100 samples that score best together
 """
 
 ARMS = '''\
