@@ -31,20 +31,21 @@ class Innovation:
 
 def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
     """Compute ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
-    moments, total = _second_moments(arms)
+    moments, total, basis = _second_moments(arms)
     found = {}
     for name, moment in moments.items():
         values, vectors = namespace(moment).linalg.eigh(symmetric(2 * moment - total))
         direction = vectors[:, -1]
         own, everything = (float(direction @ part @ direction) for part in (moment, total))
         others = max(everything - own, 0.0)
-        found[name] = Innovation(float(values[-1]), own, others, to_numpy(direction))
+        along = to_numpy(direction if basis is None else basis @ direction)
+        found[name] = Innovation(float(values[-1]), own, others, along)
     return found
 
 
 def innovation_gaps(arms: Mapping[str, Batch]) -> dict[str, float]:
     """Compute only the gaps, which is faster than :func:`innovation`."""
-    moments, total = _second_moments(arms)
+    moments, total, _ = _second_moments(arms)
     return {
         name: float(namespace(moment).linalg.eigvalsh(symmetric(2 * moment - total))[-1])
         for name, moment in moments.items()
@@ -81,17 +82,31 @@ def _moment_along(direction: Vector, unit: Array) -> float:
     return float(np.mean(to_numpy(unit @ like(direction, unit)) ** 2))
 
 
-def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array]:
-    """Return ``S_i`` for each arm, and their sum."""
-    first = next(iter(arms.values())).embeddings
-    moments = {}
-    for name, batch in arms.items():
-        lengths = to_numpy(norms(batch.embeddings))
-        if not lengths.all():
-            raise InputError(
-                f"arm {name!r}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
-                "so it has no direction for an innovation gap; leave that sample out."
-            )
-        unit = like(Cosine().feature_map(batch.embeddings), first)
-        moments[name] = unit.mT @ unit / len(batch)
-    return moments, sum(moments.values())
+def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array, Array | None]:
+    """Return ``S_i`` for each arm, their sum, and the basis they refer to.
+
+    With fewer samples than dimensions, the basis spans the samples and one direction that is orthogonal to
+    all of them, in which every ``S_i`` is 0: the largest eigenvalues are the same, and far cheaper.
+    """
+    units = {name: _unit_rows(name, batch) for name, batch in arms.items()}
+    first = next(iter(units.values()))
+    units = {name: like(rows, first) for name, rows in units.items()}
+    xp, size = namespace(first), first.shape[1]
+    basis = None
+    if sum(len(rows) for rows in units.values()) + 1 < size:
+        spare = xp.astype(xp.arange(size) % 2, first.dtype)[:, None] + 0.5
+        everything = xp.concat([*(rows.mT for rows in units.values()), like(spare, first)], axis=1)
+        basis = xp.linalg.qr(everything)[0]
+        units = {name: rows @ basis for name, rows in units.items()}
+    moments = {name: rows.mT @ rows / len(rows) for name, rows in units.items()}
+    return moments, sum(moments.values()), basis
+
+
+def _unit_rows(name: str, batch: Batch) -> Array:
+    lengths = to_numpy(norms(batch.embeddings))
+    if not lengths.all():
+        raise InputError(
+            f"arm {name!r}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
+            "so it has no direction for an innovation gap; leave that sample out."
+        )
+    return Cosine().feature_map(batch.embeddings)
