@@ -679,7 +679,7 @@ GOOD = {"series": "a", "x": 10, "mean": 1.0}
         (lambda: charts.bars([{"label": "a", "mean": 1, "kind": "best"}], "FD"), "'best'"),
         (lambda: charts.bars(bar_rows(["a", "a"]), "FD"), "two rows for 'a'"),
         (lambda: charts.intervals(interval_rows(["a", "a"]), "gain"), "two rows for 'a'"),
-        (lambda: charts.shares([{"arm": "a", "x": -1, "share": 1}]), "log_x=False"),
+        (lambda: charts.shares([{"arm": "a", "x": -1, "share": 1}], log_x=True), "log_x=False"),
     ],
 )
 def test_a_mistake_is_one_sentence(draw: Any, message: str) -> None:

@@ -13,8 +13,8 @@ STEPS: tuple[tuple[int, ...], ...] = ((1, 2, 5), (1, 3), (1,))
 FEWEST, MOST = 3, 10
 LINE_HEIGHT = 14
 SHORT_NUMBERS = (
-    "datum.value >= 10000 ? format(datum.value, '~s') : "
-    "datum.value >= 0.001 ? format(datum.value, '~g') : format(datum.value, '~e')"
+    "abs(datum.value) >= 10000 ? format(datum.value, '~s') : "
+    "abs(datum.value) >= 0.001 ? format(datum.value, '~g') : format(datum.value, '~e')"
 )
 NO_COMMA = "replace(datum.label, regexp(',', 'g'), '')"
 SCORE_NAMES = {

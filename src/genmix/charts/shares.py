@@ -22,7 +22,7 @@ def shares(
     rows: Sequence[Mapping[str, Any]],
     x: str = "samples drawn",
     y: str = "share of the mixture",
-    log_x: bool = True,
+    log_x: bool = False,
     columns: int = 2,
     mark: float | None = None,
 ) -> VConcatChart:

@@ -123,7 +123,7 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
     pooled = panel("All samples so far", "pooled", score_axis(found), log_y=is_distance(found))
     made = {"pooled": charts.curves([pooled])}
     if rows := _share_rows(found):
-        made["shares"] = charts.shares(rows)
+        made["shares"] = charts.shares(rows, log_x=True)  # like the other charts
     explored = panel("Smallest share of any arm", "least_share", "min n_i(t)/t")
     if not found.plan.options.population:
         return made | {"exploration": charts.curves([explored])}

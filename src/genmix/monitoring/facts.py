@@ -9,21 +9,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from genmix.charts.objective_titles import objective_title
 from genmix.core.text import quotable
-from genmix.monitoring.checked import is_number
+from genmix.journal.kept import KEPT
+from genmix.monitoring.checked import is_count, is_number
 from genmix.monitoring.finding import read_inside
 from genmix.monitoring.monitor import RunMonitor, TimelinePoint
+from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import SUMMARY
 from genmix.study.components import hyphenated, objective_classes
 
 MAX_OBJECTIVE = 2000
 MAX_SUMMARY_BYTES = 5_000_000
+MAX_KEPT_BYTES = 20_000_000
 
 
 def objective_text(study: Mapping[str, Any]) -> str:
     terms = study.get("objective", [])
     names = [next(iter(term), "") if isinstance(term, dict) else str(term) for term in terms]
     return quotable(" + ".join(map(str, names)), most=MAX_OBJECTIVE)
+
+
+def objective_words(study: Mapping[str, Any]) -> str:
+    """Return the objective in words, e.g. ``Vendi (order 1, cosine kernel)``, for the title of a page."""
+    return quotable(objective_title(study.get("objective", [])), most=MAX_OBJECTIVE)
 
 
 def scores_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -70,7 +79,7 @@ def inactive_arms(run: RunMonitor) -> dict[str, str]:
         if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
             continue  # the last arm is never retired, so there is no event that revives it
         if event["kind"] in ("retire", "suspend"):
-            found[event["arm"]] = "suspended" if "pause" in event["detail"] else "retired"
+            found[event["arm"]] = _why_inactive(event["detail"])
         elif event["kind"] == "revive":
             found.pop(event["arm"], None)
     detail = run.end["detail"] if run.end is not None else {}
@@ -78,8 +87,14 @@ def inactive_arms(run: RunMonitor) -> dict[str, str]:
     for arm in included if isinstance(included, list) else ():
         found.pop(str(arm), None)
     for arm in excluded if isinstance(excluded, list) else ():
-        found[str(arm)] = "retired"
+        found.setdefault(str(arm), "retired")
     return found
+
+
+def _why_inactive(detail: Mapping[str, Any]) -> str:
+    if "pause" in detail:
+        return "suspended"
+    return "out of samples" if detail.get("why") == EXHAUSTED else "retired"
 
 
 def read_summary(run: RunMonitor) -> dict[str, Any] | None:
@@ -93,6 +108,39 @@ def read_summary(run: RunMonitor) -> dict[str, Any] | None:
             found = None
         run.summary = changed, found if isinstance(found, dict) else None
     return run.summary[1]
+
+
+def kept_of(run: RunMonitor) -> dict[str, Any] | None:
+    """Return the scores of the samples that the run keeps, or would keep now; None if it keeps all."""
+    if not run.study.get("keep"):
+        return None
+    changed = changed_at(run.folder / KEPT)
+    if run.kept is None or run.kept[0] != changed:
+        content = read_inside(run.folder, KEPT, max_bytes=MAX_KEPT_BYTES)
+        try:
+            found = None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        run.kept = changed, _checked_kept(found)
+    return run.kept[1]
+
+
+def _checked_kept(found: Any) -> dict[str, Any] | None:
+    """Return what the page shows; the file may contain anything."""
+    if not isinstance(found, dict):
+        return None
+    count, samples = found.get("count"), found.get("samples")
+    scores = score_values(found.get("scores"))
+    if not is_count(count) or not is_count(samples) or not scores:
+        return None
+    bound, is_final = found.get("bound"), found.get("is_final") is True
+    return {
+        "count": count,
+        "samples": samples,
+        "scores": scores,
+        "bound": bound if is_number(bound) else None,
+        "is_final": is_final,
+    }
 
 
 def changed_at(path: Path) -> float | None:

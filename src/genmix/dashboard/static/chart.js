@@ -23,8 +23,7 @@ export class Chart {
     this.legend = el("ul", { class: "legend" });
     this.table = el("table");
     this.details = el("details", {}, el("summary", {}, "Show as table"), el("div", { class: "wide" }, this.table));
-    this.none = el("p", { class: "quiet none" }, "No data yet.");
-    figure.append(this.title, this.none, this.box, this.slider, this.legend, this.details);
+    figure.append(this.title, this.box, this.slider, this.legend, this.details);
     this.slider.addEventListener("input", () => {
       const position = Number(this.slider.value);
       this.select(position < this.xs.length - 1 ? position : null);  // null: at the end, follow new data
@@ -50,11 +49,9 @@ export class Chart {
   }
 
   draw() {
+    this.figure.hidden = !this.xs?.length;  // no empty cards
     const width = this.box.clientWidth;
-    const empty = !this.xs?.length;
-    this.none.hidden = !empty;
-    for (const node of [this.box, this.slider, this.legend, this.details]) node.hidden = empty;
-    if (empty || width < 80) return;
+    if (this.figure.hidden || width < 80) return;
     this.width = width;
     this.slider.max = this.xs.length - 1;
     const [low, high] = this.kind === "areas" ? [0, 1] : this.range();
@@ -113,6 +110,7 @@ export class Chart {
         svg("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, this.kind === "areas" ? percent(tick) : number(tick)),
       );
     }
+    if (this.isLog) group.append(svg("text", { class: "unit", x: MARGIN.left, y: this.height - 2 }, "logarithmic vertical axis"));
     group.append(
       svg("line", { class: "base", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: bottom, y2: bottom }),
       svg("text", { class: "unit", x: this.width - MARGIN.right, y: this.height - 2, "text-anchor": "end" }, this.unit),

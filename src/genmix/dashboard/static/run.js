@@ -24,18 +24,25 @@ function facts() {
   const found = [];
   const limit = budget.samples ? ` of ${count(budget.samples)}` : "";
   found.push({ name: "Samples", value: count(state.samples), more: limit, share: budget.samples ? state.samples / budget.samples : null });
-  if (state.status.is_active) found.push({ name: "Rate", value: state.rate === null ? "–" : Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " per second" });
-  if (state.status.is_active) found.push({ name: "Time left", value: state.time_left === null ? "–" : duration(state.time_left) });
+  if (state.status.is_active && state.rate !== null) found.push({ name: "Rate", value: Number(state.rate.toPrecision(3)).toLocaleString("en-US"), more: " per second" });
+  if (state.status.is_active && state.time_left !== null) found.push({ name: "Time left", value: duration(state.time_left) });
   const time = budget.time ? ` of ${duration(budget.time)}` : "";
   found.push({ name: "Running time", value: duration(state.seconds), more: time, share: budget.time ? state.seconds / budget.time : null });
-  if (state.cost !== null || budget.cost !== null) {
-    const most = budget.cost === null || budget.cost === undefined ? "" : ` of ${number(budget.cost)}`;
-    found.push({ name: "Cost", value: number(state.cost), more: most, share: budget.cost ? state.cost / budget.cost : null });
+  const isLimited = budget.cost !== null && budget.cost !== undefined;
+  if (state.cost || isLimited) {
+    const most = isLimited ? ` of ${number(budget.cost)}` : "";
+    found.push({ name: "Cost", value: number(state.cost ?? 0), more: most, share: budget.cost ? state.cost / budget.cost : null });
   }
   for (const score of state.scores) {
     found.push({ name: scoreName(score), value: digits(score.pooled), more: score.mixture === null ? "" : ` mixture ${digits(score.mixture)}` });
   }
-  found.push({ name: "Failed attempts", value: count(state.failure_count) });
+  for (const score of state.kept ? state.scores.filter((each) => each.name in state.kept.scores) : []) {
+    const { count: size, samples, scores, bound, is_final: isFinal } = state.kept;
+    const limit = bound === null ? "" : `, bound ${digits(bound)}`;
+    const which = isFinal && samples === state.samples ? "kept samples" : "best set so far";
+    found.push({ name: `${scoreName(score)} of the ${which}`, value: digits(scores[score.name]), more: ` ${count(size)} of ${count(samples)}${limit}` });
+  }
+  if (state.failure_count) found.push({ name: "Failed attempts", value: count(state.failure_count) });
   return found;
 }
 
@@ -134,7 +141,7 @@ function showSamples() {
     return el("li", {}, el("p", { class: "by" }, swatch(colors[sample.arm]), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
       content, sample.prompt ? el("p", { class: "quiet prompt", dir: "auto" }, sample.prompt) : null);
   });
-  placeholder("newest", "No samples yet.");
+  setHidden(byId("newest-part"), !state.newest.length);
 }
 
 function textOf(sample) {
@@ -150,7 +157,7 @@ function showFailures() {
     el("li", {}, el("span", { class: "quiet" }, clock(failure.at)), " ", el("b", {}, failure.arm), ` ${failure.stage === "encode" ? "(encoder) " : ""}`,
       el("span", { dir: "auto" }, failure.message), failure.times > 1 ? el("span", { class: "quiet" }, ` (${failure.times} in a row)`) : null));
   setText(byId("failure-count"), state.failure_count ? count(state.failure_count) : "");
-  placeholder("failures", "No failures.");
+  setHidden(byId("failures-part"), !state.failures.length);
   if (fresh && Date.now() - announcedAt > ANNOUNCE_INTERVAL) announce(`${state.failures[0].arm} failed: ${state.failures[0].message}`);
 }
 
@@ -168,12 +175,7 @@ function grouped(failures) {
 function showEvents() {
   keyed(byId("events"), state.events, (event) => event.id, (event) =>
     el("li", {}, el("span", { class: "quiet" }, clock(event.at)), " ", el("b", {}, EVENTS[event.kind] ?? event.kind), event.arm === null ? "" : ` ${event.arm}`, event.why ? `: ${event.why}` : ""));
-  placeholder("events", "No events yet.");
-}
-
-function placeholder(id, text) {
-  const list = byId(id);
-  if (!list.children.length) list.append(el("li", { class: "quiet", "data-key": "none" }, text));
+  setHidden(byId("events-part"), !state.events.length);
 }
 
 function show(changes) {
