@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from genmix.core.text import listed
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
-from genmix.report.convergence import SIMILAR_SCORE, assess_convergence
+from genmix.report.convergence import SIMILAR_SCORE, Convergence, assess_convergence
 from genmix.report.facts import Arm, Facts
+from genmix.report.failure_causes import OTHER
 from genmix.report.scoring import improvement
-from genmix.report.sentences import SAME_SCORE, fell_short
+from genmix.report.sentences import SAME_SCORE, fell_short, ran_out
 
 FREQUENT_FAILURES = 0.1
 """Failures are reported if more than this share of the attempts fail."""
@@ -28,13 +30,17 @@ class Advice:
 
 def advise(facts: Facts) -> list[Advice]:
     """Return at least one piece of advice, most urgent first."""
-    advice = [*_failing_arms(facts), *_unfinished(facts), *_missing_samples(facts)]
-    convergence = assess_convergence(facts)
-    is_done = facts.status == "finished"
-    if is_done and convergence.verdict == "no":
-        advice.append(Advice("budget", f"{_more_samples(facts)}, because {convergence.reason}."))
-    advice += [*_unnecessary_arms(facts), *_sufficient_arm(facts)]
-    if is_done and convergence.verdict != "no":
+    failing = [arm for arm in facts.arms if _is_failing(arm)]
+    convergence, is_done = assess_convergence(facts), facts.status == "finished"
+    is_short = fell_short(facts) or ran_out(facts)
+    needs_more = is_done and (convergence.verdict == "no" or is_short)
+    sufficient = _sufficient_arm(facts)
+    advice = [*(_fix(facts, arm) for arm in failing), *_unfinished(facts)]
+    if needs_more:
+        advice += _missing_samples(facts) or _more_samples(facts, convergence)
+    advice += _unnecessary_arms(facts, {arm.label for arm in failing}, bool(sufficient))
+    advice += sufficient
+    if is_done and not needs_more:
         advice.append(
             Advice(
                 "use",
@@ -45,19 +51,26 @@ def advise(facts: Facts) -> list[Advice]:
     return advice
 
 
-def _failing_arms(facts: Facts) -> list[Advice]:
-    found = []
-    for arm in facts.arms:
-        attempts = arm.count + arm.failures
-        is_frequent = arm.failures > FREQUENT_FAILURES * attempts
-        if not arm.failures or not (arm.suspensions or not arm.count or is_frequent):
-            continue
-        text = f"{arm.label} failed in {arm.failures:,} of {attempts:,} attempts"
-        if arm.suspensions:
-            text += f" and was suspended {arm.suspensions}×"
-        last = f" Last failure: {arm.last_failure}" if arm.last_failure else ""
-        found.append(Advice("failed", f"{text}. Fix it or leave it out.{last}"))
-    return found
+def _is_failing(arm: Arm) -> bool:
+    is_frequent = arm.failures > FREQUENT_FAILURES * (arm.count + arm.failures)
+    return bool(arm.failures and (arm.suspensions or not arm.count or is_frequent))
+
+
+def _fix(facts: Facts, arm: Arm) -> Advice:
+    """Say how often the arm failed, why, and what to do about it."""
+    cause = arm.cause or OTHER
+    text = f"{arm.label} failed in {arm.failures:,} of {arm.count + arm.failures:,} attempts"
+    if arm.suspensions:
+        text += f" and was suspended {arm.suspensions}×"
+    if cause.meaning:
+        text += f", mostly because {cause.meaning}"
+    if _is_unused(arm) and _is_spare(facts, arm) and not arm.maybe_needed:
+        what = "Drop it: the mixture loses nothing without it"
+    else:
+        settings = facts.study["arms"].get(arm.label, {})
+        what = f"{cause.advise(settings, facts.study.get('retries', {}))}, or drop the arm"
+    last = f" Last failure: {arm.last_failure}" if arm.last_failure else ""
+    return Advice("failed", f"{text}. {what}.{last}")
 
 
 def _unfinished(facts: Facts) -> list[Advice]:
@@ -86,28 +99,44 @@ def _missing_samples(facts: Facts) -> list[Advice]:
     return [Advice("budget", f"Raise the cost budget for the {missing}, e.g.: {command}")]
 
 
-def _more_samples(facts: Facts) -> str:
-    if facts.exhausted:
-        verb = "has" if len(facts.exhausted) == 1 else "have"
-        return (
-            f"{listed(facts.exhausted)} {verb} no samples left. Record more and run the study again"
-        )
-    return (
-        "Increase the budget and run the study again, for example with twice the samples "
-        f"({2 * facts.samples:,})"
-    )
+def _more_samples(facts: Facts, convergence: Convergence) -> list[Advice]:
+    """Say how to get more samples: from arms that ran out of them, or by extending the run."""
+    spare = {arm.label for arm in facts.arms if _is_unused(arm) and _is_spare(facts, arm)}
+    why = f", because {convergence.reason}" if convergence.verdict == "no" else ""
+    gone = facts.labels if ran_out(facts) else facts.exhausted
+    if wanted := [arm for arm in gone if arm not in spare]:
+        verb = "has" if len(wanted) == 1 else "have"
+        text = f"{listed(wanted)} {verb} no samples left. Record more and run the study again{why}."
+        return [Advice("budget", text)]
+    asked = facts.study["budget"].get("samples") or 0
+    total = asked if fell_short(facts) else 2 * facts.samples
+    which = f"all {total:,}" if total == asked else f"for example twice the samples ({total:,})"
+    return [Advice("budget", f"Extend the run to {which}{why}: {_extension(facts, total)}")]
 
 
-def _unnecessary_arms(facts: Facts) -> list[Advice]:
-    """Advise on arms that the best mixture does not need."""
+def _extension(facts: Facts, samples: int) -> str:
+    """Return the command that continues the run with budgets for this many samples."""
+    budget, factor = facts.study["budget"], 1.05 * samples / max(facts.samples, 1)
+    command = f"genmix resume {_folder(facts)}"
+    if (budget.get("samples") or samples) < samples:
+        command += f" --samples {samples}"
+    if budget.get("cost") is not None and factor * (facts.cost or 0.0) > budget["cost"]:
+        command += f" --cost {float(f'{factor * (facts.cost or 0.0):.2g}'):g}"
+    if budget.get("time") is not None:
+        command += f" --time {math.ceil(factor * budget['time'])}s"
+    return command
+
+
+def _unnecessary_arms(facts: Facts, others: Collection[str], is_one_enough: bool) -> list[Advice]:
+    """Advise on arms that the best mixture does not need; ``others`` already have advice."""
     if facts.mixture is None or not facts.weights or len(facts.weights) < 2:
         return []
-    spare = [arm for arm in facts.arms if arm.weight is not None and _is_spare(facts, arm)]
-    used = [arm for arm in spare if (arm.weight or 0.0) >= UNUSED_WEIGHT]
-    unused = [arm for arm in spare if arm not in used]
+    spare = [arm for arm in facts.arms if arm.label not in others and _is_spare(facts, arm)]
+    unused = [arm for arm in spare if _is_unused(arm)]
+    used = [arm for arm in spare if arm not in unused and arm.weight is not None]
     found = _unused("look", [arm for arm in unused if arm.maybe_needed])
     found += _unused("drop", [arm for arm in unused if not arm.maybe_needed])
-    if used:
+    if used and not is_one_enough:
         names = listed(arm.label for arm in used)
         which = f"{names}: other arms can replace it"
         if len(used) > 1:
@@ -130,6 +159,10 @@ def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
             f"Increase warm_start before you drop {which}."
         )
     return [Advice(kind, text)]
+
+
+def _is_unused(arm: Arm) -> bool:
+    return arm.weight is not None and arm.weight < UNUSED_WEIGHT
 
 
 def _is_spare(facts: Facts, arm: Arm) -> bool:

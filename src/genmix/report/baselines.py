@@ -41,6 +41,8 @@ class BaselineComparison:
     mixture: Values
     baseline: Values
     std: Values
+    limit: tuple[str, int] | None = None
+    """The arm whose number of samples limits the size, and that number; None if no arm does."""
 
     def improvement(self, term: Term) -> float | None:
         """Return the relative improvement of the mixture; 0 if it may be due to chance."""
@@ -67,7 +69,8 @@ def compare_with_baseline(
 ) -> BaselineComparison | None:
     """Compare the scores of random sets of equal size; return None if there are too few samples."""
     indices = {arm: np.flatnonzero(subset.arms == arm) for arm in {**mixture, **baseline}}
-    size = min(_available(indices, mixture) // 2, _available(indices, baseline) // 2, MAX_SIZE)
+    most, limit = min(_available(indices, weights) for weights in (mixture, baseline))
+    size = min(most // 2, MAX_SIZE)
     if size < max(MIN_SIZE, objective.least_samples):
         return None
     rng = private_stream(0, "baselines")
@@ -82,6 +85,7 @@ def compare_with_baseline(
         {name: finite(ours[name].mean()) for name in names},
         {name: finite(theirs[name].mean()) for name in names},
         {name: finite((ours[name] - theirs[name]).std(ddof=1)) for name in names},
+        (limit, len(indices[limit])) if size < MAX_SIZE and subset.is_complete else None,
     )
 
 
@@ -89,11 +93,13 @@ def _column(scores: list[Values], name: str) -> NDArray[np.float64]:
     return np.array([each[name] for each in scores], dtype=np.float64)  # None becomes nan
 
 
-def _available(indices: Mapping[str, Indices], weights: Weights) -> int:
-    """Return the size of the largest set with these weights."""
+def _available(indices: Mapping[str, Indices], weights: Weights) -> tuple[int, str]:
+    """Return the size of the largest set with these weights, and the arm that limits it."""
     total = sum(weights.values())
-    sizes = [len(indices[arm]) * total / share for arm, share in weights.items() if share > 0]
-    return int(min(sizes, default=0))
+    sizes = [
+        (int(len(indices[arm]) * total / share), arm) for arm, share in weights.items() if share > 0
+    ]
+    return min(sizes, default=(0, ""))
 
 
 def _draw(

@@ -8,13 +8,16 @@ from typing import Literal
 from genmix.core.text import number
 from genmix.report.facts import EarlierMixture, Facts
 from genmix.report.scoring import Term, Values, improvement
-from genmix.report.sentences import SAME_SCORE
+from genmix.report.sentences import SAME_SCORE, cause_of_end, fell_short, ran_out
 
 STABLE_WEIGHT = 0.05
 """Weights that stayed within this distance of their final value are considered stable."""
 
 SIMILAR_SCORE = 0.01
 """Scores whose relative difference is smaller than this are considered equally good."""
+
+MIN_SAMPLES = 100
+"""With fewer samples, weights that did not change say little."""
 
 NOT_LEARNING = ("uniform", "fixed", "mixture-oracle", "one-arm-oracle")
 """Policies whose weights do not depend on the samples."""
@@ -45,7 +48,26 @@ def assess_convergence(facts: Facts) -> Convergence:
         return Convergence("no", stale)
     changes = [_score_change(t, facts.mixture.scores, facts.earlier.scores) for t in facts.terms]
     change = max((each for each in changes if each is not None), default=None)
-    return _compare(facts.earlier, change, facts.samples - facts.earlier.samples)
+    found = _compare(facts.earlier, change, facts.samples - facts.earlier.samples)
+    doubt = _too_early(facts) if found.verdict == "yes" else None
+    return found if doubt is None else Convergence("unknown", doubt)
+
+
+def _too_early(facts: Facts) -> str | None:
+    """Return why stable weights do not mean much: the run is short, or ended before its budget was spent."""
+    asked = facts.study["budget"].get("samples")
+    if facts.samples < MIN_SAMPLES:
+        return f"{facts.samples:,} samples are too few to tell; it takes at least {MIN_SAMPLES}"
+    if fell_short(facts):
+        return (
+            f"the run delivered only {facts.samples:,} of {asked:,} samples, because "
+            f"{cause_of_end(facts)}"
+        )
+    if ran_out(facts):
+        return "the run ended before its budget was spent, because every arm ran out of samples"
+    if facts.status != "finished":
+        return f"the run is not finished ({facts.samples:,} samples so far)"
+    return None
 
 
 def _compare(earlier: EarlierMixture, change: float | None, samples: int) -> Convergence:
@@ -104,7 +126,18 @@ def convergence_sentence(facts: Facts) -> str:
             f" Its loss is at most {facts.gap:.1e} above the minimum over all mixtures of {which}"
             f"{within}."
         )
+        text += _other_gap(facts.gap, facts.summary_gap)
     return text + _pooled_lag(facts)
+
+
+def _other_gap(gap: float, at_solve: float | None) -> str:
+    """Explain why the gap differs from the one that the terminal shows, if it does."""
+    if at_solve is None or f"{at_solve:.1e}" == f"{gap:.1e}":
+        return ""
+    return (
+        f" (The {at_solve:.1e} shown at the end of the run is from when the weights were last computed, "
+        "before the last samples arrived.)"
+    )
 
 
 def _pooled_lag(facts: Facts) -> str:

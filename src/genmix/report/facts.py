@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from genmix.charts.objective_titles import objective_title
 from genmix.diagnosis.innovation import innovation_gaps
 from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.errors import InputError
@@ -26,6 +27,7 @@ from genmix.kernels.kernels import Cosine
 from genmix.objectives import Batch, Sum
 from genmix.objectives.pool import Pool
 from genmix.report.baselines import BaselineComparison, compare_with_baseline
+from genmix.report.failure_causes import Cause, main_cause
 from genmix.report.frontier import PRICES, Frontier, cost_frontier
 from genmix.report.run_pool import load_pool
 from genmix.report.sampling import SampleSubset, draw_subset
@@ -66,6 +68,8 @@ class Arm:
     innovation: float | None
     maybe_needed: bool = False
     """Whether it may look unnecessary only because it has few samples."""
+    cause: Cause | None = None
+    """The most frequent cause of its failures."""
 
     @property
     def cost_per_sample(self) -> float | None:
@@ -104,7 +108,7 @@ class Facts:
             self.cost = math.fsum(journal.costs()) or None
             self._cost_by_arm = journal.cost_by_arm()
             self._events, self._failures = journal.events(), journal.failures()
-            self._version = journal.meta("genmix")
+            self._version, self.study_folder = journal.meta("genmix"), journal.study_folder()
             first = journal.samples_of([ticket for ticket, *_ in self.told[:1]])
             self.dimension = next((len(embedding_of(row)) for row in first), 0)
         self.is_running = holder(folder) is not None
@@ -180,11 +184,9 @@ class Facts:
         found: float | None = next(planned, None)
         return found
 
-    @cached_property
+    @property
     def objective(self) -> str:
-        if self.pool is not None:
-            return repr(self.pool.objective)
-        return " + ".join(next(iter(term)) for term in self.study["objective"])
+        return objective_title(self.study["objective"])
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -212,7 +214,19 @@ class Facts:
 
     @cached_property
     def gap(self) -> float | None:
-        return self.scoring.gap(self.mixture) if self.scoring and self.mixture else None
+        """The gap that the run computed, unless it does not hold for all samples."""
+        if not self.scoring or not self.mixture:
+            return None
+        known, least = self.summary_gap, self.mixture.loss - self.scoring.attainable.loss
+        holds = known is not None and least <= known + self.scoring.attainable.gap
+        return known if holds else self.scoring.gap(self.mixture)
+
+    @property
+    def summary_gap(self) -> float | None:
+        """The gap at the last solve, which the terminal shows; None if the summary is out of date."""
+        found = self._summary.get("gap")
+        is_current = self._summary.get("samples") == self.samples
+        return found if is_current and isinstance(found, int | float) else None
 
     @cached_property
     def intervals(self) -> Uncertainty | None:
@@ -342,6 +356,7 @@ class Facts:
                 suspensions=suspended[arm],
                 innovation=self._innovation.get(arm),
                 maybe_needed=self.scoring is not None and arm in self.scoring.maybe_needed,
+                cause=main_cause([row for row in self._failures if row["arm"] == arm]),
             )
             for arm in self.labels
         )

@@ -11,7 +11,7 @@ from genmix.report.baselines import BaselineComparison
 from genmix.report.facts import Facts
 from genmix.report.frontier import RAISE
 from genmix.report.scoring import Term
-from genmix.runs.budget import SETTLED
+from genmix.runs.budget import EARLY
 
 NEGLIGIBLE = 1e-6
 """A change of the loss that is smaller than this fraction of the score does not count."""
@@ -37,9 +37,13 @@ def mixture_sentence(facts: Facts) -> str:
     text = f"The mixture is {listed(shown)}."
     if unused:
         text += f" It hardly uses {_names(unused)}."
-    retired = [arm.label for arm in facts.arms if arm.label not in facts.weights]
+    gone = [arm.label for arm in facts.arms if arm.label not in facts.weights]
+    used_up = [arm for arm in gone if arm in facts.exhausted]
+    retired = [arm for arm in gone if arm not in used_up]
     if retired:
         text += f" It no longer includes {_names(retired)}."
+    if used_up:
+        text += f" It no longer includes {_names(used_up)}, which ran out of samples."
     return text
 
 
@@ -61,10 +65,14 @@ def score_sentences(facts: Facts) -> list[str]:
 
 def _comparison(term: Term, baseline: str, found: BaselineComparison) -> str:
     ours, theirs = (number(scores.get(term.name)) for scores in (found.mixture, found.baseline))
-    return (
-        f"In sets of {found.size:,} samples, it {compared(found.improvement(term))} {baseline} "
-        f"({ours} vs. {theirs})."
-    )
+    sets = f"sets of {found.size:,} samples"
+    if found.limit is not None:
+        arm, count = found.limit
+        sets = (
+            f"sets of equal size ({found.size:,} samples each, because {arm} has only {count:,} and a "
+            "set uses half of them)"
+        )
+    return f"In {sets}, it {compared(found.improvement(term))} {baseline} ({ours} vs. {theirs})."
 
 
 def _baselines(facts: Facts) -> list[tuple[str, BaselineComparison]]:
@@ -109,10 +117,15 @@ def cost_sentence(facts: Facts) -> str:
 def fell_short(facts: Facts) -> bool:
     """Return whether the run finished with fewer samples than the study asked for."""
     asked = facts.study["budget"].get("samples")
-    is_early = str(facts.reason).startswith(SETTLED)
+    is_early = str(facts.reason).startswith(EARLY)
     return (
         facts.status == "finished" and asked is not None and facts.samples < asked and not is_early
     )
+
+
+def ran_out(facts: Facts) -> bool:
+    """Return whether the run ended because every arm had run out of samples."""
+    return "every arm has run out of samples" in str(facts.reason)
 
 
 def money_sentences(facts: Facts) -> list[str]:
@@ -140,7 +153,7 @@ def status_sentence(facts: Facts) -> str:
         limit = "" if asked.get("cost") is None else f" for at most {number(asked['cost'])}"
         return (
             f"The run fell short: the study asked for {asked['samples']:,} samples{limit}, and the run "
-            f"delivered {facts.samples:,}, because {_cause(facts)}."
+            f"delivered {facts.samples:,}, because {cause_of_end(facts)}."
         )
     if (
         facts.status == "finished"
@@ -163,8 +176,9 @@ def status_sentence(facts: Facts) -> str:
     return f"{ended[facts.status]}{words}."
 
 
-def _cause(facts: Facts) -> str:
+def cause_of_end(facts: Facts) -> str:
     """Return why the run ended; an arm that ran out of samples is part of it."""
-    if not facts.exhausted:
-        return str(facts.reason)
-    return f"{facts.reason} ({_names(facts.exhausted)} ran out of samples)"
+    reason = str(facts.reason)
+    if not facts.exhausted or ran_out(facts):
+        return reason
+    return f"{reason} ({_names(facts.exhausted)} ran out of samples)"
