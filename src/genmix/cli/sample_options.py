@@ -59,7 +59,8 @@ class ScoreOptions(InputOptions):
         typer.Option(
             metavar="NAME",
             help="The score to compute or optimize: vendi, rke, fd (or frechet-distance), kd (or "
-            "kernel-distance), precision, density, or any other that a study accepts.",
+            "kernel-distance), precision, density, or any other that a study accepts; or a sum of them, e.g. "
+            "'vendi + 0.3*quality'.",
         ),
     ] = "vendi"
     reference: Annotated[

@@ -7,7 +7,7 @@ chosen set can be compared with them without drawing any.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from genmix.solvers.subsets import Indices
 
 NEIGHBORS = 5
 """Number of neighbors for precision and density."""
+
+LARGEST_RADIUS = 1.5
+"""Largest radius of a neighborhood of other samples, as a multiple of the median."""
 
 MAX_CENTERS = 5000
 """Largest number of samples, drawn at random, around which neighborhoods are computed."""
@@ -98,6 +101,9 @@ def measure_fidelity(batch: Batch, reference: Array | None = None, seed: int = 0
     ``precision`` is 1 for a sample that is inside the 5-nearest-neighbor ball of a reference sample, or of
     another sample, and 0 otherwise. ``density`` is the number of such balls divided by 5. ``distance`` is
     the distance to the nearest of those samples. Quality and cost are included if the batch has them.
+
+    The balls of other samples have at most 1.5 times the median radius. Otherwise, those of outliers would
+    be so large that they contain other outliers.
     """
     rows = np.asarray(to_numpy(batch.embeddings), dtype=np.float64)
     against = "the neighborhoods of other samples"
@@ -137,11 +143,14 @@ def _neighborhoods(rows: Any, reference: Array | None, seed: int) -> dict[str, V
         return {}
     try:
         balls = Balls.around(centers, NEIGHBORS)
+        if own is not None:
+            largest = LARGEST_RADIUS**2 * np.median(balls.radii)  # radii are squared
+            balls = replace(balls, radii=np.minimum(balls.radii, largest))
         hits = to_numpy(balls.hits(rows))
     except InputError:  # the samples differ by so little that distances underflow
         return {}
     if own is not None:
-        hits = hits - (own >= 0)  # every ball contains its own center
+        hits = hits - ((own >= 0) & (balls.radii[own] > 0))  # a ball contains its own center
     return {
         "precision": (hits > 0).astype(float),
         "density": hits / NEIGHBORS,
