@@ -137,7 +137,8 @@ class Expansion:
     def _component(self, family: str, written: Any, path: KeyPath, full: KeyPath) -> Any:
         """Convert ``name`` or ``{name: {parameters}}`` to ``{kind: name, **parameters}``.
 
-        A Python object becomes the settings that contain it. ``path`` is its path in the file, and ``full`` its path in ``data``.
+        A Python object becomes the settings that contain it. ``path`` is its path in the file, and
+        ``full`` its path in ``data``.
         """
         known, example = FAMILIES[family]
         name, given = written, None
