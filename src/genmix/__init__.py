@@ -2,6 +2,7 @@
 
 - ``optimal_mixture``, ``score``, ``diagnose``: analyze samples that already exist, as arrays of embeddings.
 - ``keep``: choose the best k of N samples that already exist, with a bound.
+- ``predict_keep``: predict how much better they become with more samples.
 - ``Selector``: choose the next generator in your own loop, with ``ask`` and ``tell``.
 - ``run``, ``resume``, ``export``: run a whole study, from a YAML file to a dataset.
 - ``compare``: compare policies on the same arms.
@@ -27,6 +28,7 @@ from genmix.diagnosis.diagnose import diagnose
 from genmix.diagnosis.diagnosis import Diagnosis
 from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.errors import GenmixError, InputError, StorageError
+from genmix.kernels.joint import Joint
 from genmix.kernels.kernels import Cosine, Gaussian, Kernel, Polynomial
 from genmix.objectives import (
     RKE,
@@ -45,6 +47,7 @@ from genmix.objectives import (
 )
 from genmix.offline.keep import Kept, keep
 from genmix.offline.mixture import Mixture, optimal_mixture
+from genmix.offline.predict_keep import KeepPrediction, predict_keep
 from genmix.offline.scores import ScoreTable, score
 from genmix.policies import (
     EpsilonGreedy,
@@ -88,6 +91,8 @@ __all__ = [
     "GenmixError",
     "InceptionScore",
     "InputError",
+    "Joint",
+    "KeepPrediction",
     "Kept",
     "Kernel",
     "KernelDistance",
@@ -127,6 +132,7 @@ __all__ = [
     "export",
     "keep",
     "optimal_mixture",
+    "predict_keep",
     "read_features",
     "resume",
     "run",

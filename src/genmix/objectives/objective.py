@@ -154,7 +154,8 @@ class Objective(Description):
         Score or dict of Score
             A dict keyed by name for a sum of objectives.
         """
-        return Score(loss.score(alpha), self.name, self.maximise, self.details() | context)
+        details = self.details() | loss.score_details(alpha) | context
+        return Score(loss.score(alpha), self.name, self.maximise, details)
 
     def __add__(self, other: object) -> Objective:
         if not isinstance(other, Objective):

@@ -10,7 +10,8 @@ import numpy as np
 
 from genmix.core.arrays import Array, Vector
 from genmix.errors import positive
-from genmix.kernels.kernels import Gaussian
+from genmix.kernels.kernels import Gaussian, Kernel
+from genmix.objectives.joint import kernel_tally
 from genmix.objectives.kernel_sums import ExactPairTally, PairSums, SecondFeatureTally, quadratic
 from genmix.objectives.tally import Tally
 from genmix.objectives.vendi import KernelObjective
@@ -70,12 +71,15 @@ class RKE(KernelObjective):
         return 2 if self.unbiased else 1
 
     def tally(self, arms: int, sample: Array) -> Tally:
+        return kernel_tally(self.kernel, self._tally, arms, sample)
+
+    def _tally(self, kernel: Kernel, arms: int, sample: Array) -> Tally:
         tally: SecondFeatureTally | ExactPairTally
-        if self.kernel.columns(sample.shape[1]) is not None:
-            tally = SecondFeatureTally(self.kernel, arms, sample)
+        if kernel.columns(sample.shape[1]) is not None:
+            tally = SecondFeatureTally(kernel, arms, sample)
         else:
             block_bytes = int(self.block_mb * 2**20)
-            tally = ExactPairTally(self.kernel, 2, block_bytes, arms, sample)
+            tally = ExactPairTally(kernel, 2, block_bytes, arms, sample)
         tally.make_loss = self._loss
         return tally
 

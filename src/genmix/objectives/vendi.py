@@ -8,7 +8,7 @@ Hessian are computed in ``trace_loss``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from genmix.core.arrays import Array, Vector, namespace, symmetric
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Cosine, Kernel, with_unit_diagonal
 from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, Omitted, is_full_rank
+from genmix.objectives.joint import kernel_tally
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.objective import Objective
 from genmix.objectives.quality_cost import MeanTally, Quality
@@ -108,7 +109,12 @@ class Vendi(KernelObjective):
         check_exact_limit(self.kernel, total)
 
     def tally(self, arms: int, sample: Array) -> Tally:
-        return spectral_tally(self.kernel, self.order, arms, sample)
+        return kernel_tally(
+            self.kernel,
+            lambda kernel, m, like_this: spectral_tally(kernel, self.order, m, like_this),
+            arms,
+            sample,
+        )
 
     def details(self) -> dict[str, Any]:
         return {"order": self.order} | super().details()
@@ -349,5 +355,5 @@ class QualityVendiLoss(SumLoss):
     def score(self, alpha: Vector) -> float:
         return self._quality.score(alpha) * self._diversity.score(alpha)
 
-    def face(self, arms: Sequence[int]) -> QualityVendiLoss:
-        return QualityVendiLoss(self._diversity.face(arms), self._quality.face(arms))
+    def mapped(self, change: Callable[[Loss], Loss]) -> QualityVendiLoss:
+        return QualityVendiLoss(change(self._diversity), change(self._quality))

@@ -3,7 +3,7 @@
 from genmix.policies.fixed import Fixed, MixtureOracle, OneArmOracle, Uniform
 from genmix.policies.mixture_greedy import MixtureBonus, MixtureGreedy
 from genmix.policies.mixture_ucb import MixtureOGD, MixtureUCB, MixtureUCBV
-from genmix.policies.policy import Decision, Policy, Situation, label_of
+from genmix.policies.policy import Decision, Policy, Situation, Statistics, label_of
 from genmix.policies.single_arm import EpsilonGreedy, FrechetUCB, OneArmGreedy, OneArmUCB
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "OneArmUCB",
     "Policy",
     "Situation",
+    "Statistics",
     "Uniform",
     "label_of",
 ]

@@ -116,7 +116,8 @@ class MixtureUCBV(Policy):
     def decide(self, situation: Situation) -> Decision:
         counts = situation.counts
         assert situation.deviations is not None  # because of needs_deviations
-        rates = np.log(np.maximum(situation.total / counts, 1.0)) / counts
+        total = situation.total if situation.competitors is None else situation.competitors
+        rates = np.log(np.maximum(total / counts, 1.0)) / counts
         bonus = self.errors * situation.deviations * np.sqrt(rates)
         bonus += self.bias * situation.loss.inflation(situation.shares) / counts
         found = situation.solve(situation.loss)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from genmix.core.arrays import Vector
 from genmix.core.description import Description
 from genmix.errors import number
 from genmix.objectives.objective import Objective
-from genmix.objectives.tally import Tally
+from genmix.objectives.tally import Batch
 from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.nonconvex import solve_reported
 from genmix.solvers.region import Region
@@ -37,6 +37,16 @@ class Decision(NamedTuple):
     """The weights to draw from, if the draws explore."""
 
 
+class Statistics(Protocol):
+    """What a policy needs of a :class:`Tally`."""
+
+    def loss(self, arms: Sequence[int], /) -> Loss: ...
+
+    def sample_plane(
+        self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, /
+    ) -> Vector: ...
+
+
 @dataclass(frozen=True)
 class Situation:
     """The input of a policy; weights and counts refer to the active arms."""
@@ -45,8 +55,8 @@ class Situation:
     indices: tuple[int, ...]
     """Positions of the active arms in the tally."""
     objective: Objective
-    tally: Tally
-    counts: NDArray[np.int64]
+    tally: Statistics
+    counts: NDArray[Any]
     total: int
     """t, the number of samples told so far, including the warm start and retired arms."""
     start: Vector
@@ -63,6 +73,8 @@ class Situation:
     """
     region: Region | None = None
     """Where the weights must be; None for the whole simplex."""
+    competitors: Vector | None = None
+    """For each arm, the number of samples of all arms in its group; None if that is ``total`` for all."""
 
     @cached_property
     def loss(self) -> Loss:

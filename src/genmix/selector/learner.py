@@ -6,25 +6,24 @@ number of reported samples has grown by a given fraction. Reading a property nev
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.arrays import Array, Vector, as_row, empty_at, like, place
-from genmix.core.description import from_plain, to_plain
+from genmix.core.arrays import Array, Vector, as_row, like
 from genmix.core.streams import current_version, streams_of_version
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective, Tally
 from genmix.objectives.validation import check_number, check_objective
-from genmix.policies import Policy, Situation
+from genmix.policies import Policy, Situation, Statistics
 from genmix.selector.arms import ArmRecord
 from genmix.selector.deviations import deviations, measured
-from genmix.selector.limits import Limits, loaded_region, loaded_spent, saved_region
-from genmix.selector.pending import PendingSample, add_all, pack, stack_rows, to_batch, unpack
+from genmix.selector.learner_state import PreviousSolution, load_learner, saved_learner
+from genmix.selector.limits import Limits
+from genmix.selector.pending import PendingSample, add_all, stack_rows, to_batch
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
 from genmix.solvers.nonconvex import certify_reported, row_multipliers
@@ -34,14 +33,6 @@ from genmix.solvers.solve import UNKNOWN_GAP, Solver
 
 MOST_PENDING = 512
 """Once this many samples are pending, they are added to the statistics even if no solve is due."""
-
-
-@dataclass(frozen=True)
-class PreviousSolution:
-    """The mixture before an arm was added, and its gap."""
-
-    mixture: dict[str, float]
-    gap: float
 
 
 class Learner:
@@ -172,7 +163,7 @@ class Learner:
     @property
     def loss(self) -> Loss:
         if self._loss is None:
-            self._loss = self.statistics.loss(self.indices)
+            self._loss = self.view().loss(self.indices)
         return self._loss
 
     @property
@@ -184,7 +175,8 @@ class Learner:
         if self._gap_is_due:
             region = self.region
             found = certify_reported(self.loss, self.mixture, self.solver, region)
-            if region is not None and len(region.limits):
+            if self._has_budget_row(region):
+                assert region is not None
                 self._price = float(row_multipliers(self.loss, self.mixture, region)[0])
             self._gap, self._gap_is_due = found.gap, False
 
@@ -195,6 +187,56 @@ class Learner:
 
     def by_label(self, weights: Vector) -> dict[str, float]:
         return dict(zip(self.active_labels, weights.tolist(), strict=True))
+
+    # -- what differs if each arm has one cell per group; see ``CellLearner`` ----------------------
+
+    @property
+    def known_arms(self) -> dict[str, bool]:
+        """Whether each arm is active."""
+        return {label: arm.active for label, arm in self.arms.items()}
+
+    def key_of(self, arm: str, group: str | None) -> str:
+        """Return the label of the record that counts the samples of an arm in a group."""
+        return arm
+
+    def arm_of(self, label: str) -> str:
+        """Return the arm that a record belongs to."""
+        return label
+
+    def share_of(self, label: str) -> float:
+        """Return the share of the group that a record belongs to."""
+        return 1.0
+
+    def by_arm(self, weights: Vector) -> dict[str, float]:
+        """Return the weights of the active arms."""
+        return self.by_label(weights)
+
+    def effective_counts(self) -> Vector:
+        """Return the number of samples that the statistics of each active record are worth."""
+        return np.array([arm.told for arm in self.active])
+
+    def competitors(self) -> Vector | None:
+        """Return, for each active record, the number of samples in its group; None without groups."""
+        return None
+
+    def view(self) -> Statistics:
+        """Return the statistics from which the loss is computed."""
+        return self.statistics
+
+    def find_region(self) -> Region | None:
+        """Return where the weights must be."""
+        if not self.limits.any:
+            return None
+        return self.limits.region(self.active_labels, self.spent)
+
+    def _has_budget_row(self, region: Region | None) -> bool:
+        """Return whether the first row of the region is the mean cost."""
+        return region is not None and len(region.limits) > 0
+
+    def warm_rows(self) -> list[Array]:
+        """Return the pending embeddings from which bandwidths are chosen, one array per arm."""
+        rows = [[s.row for s in self.pending if s.arm == index] for index in self.indices]
+        return [stack_rows(group) for group in rows]
 
     def statistics_with_pending(self) -> Tally:
         """Return the statistics of all reported samples. Each pending sample is added to a fork only once."""
@@ -229,7 +271,8 @@ class Learner:
         ]
         if cost is None:
             self.limits.check_cost(ticket.arm, self.spent, where)
-        sample = PendingSample(self.arms[ticket.arm].index, row, *numbers)
+        record = self.arms[self.key_of(ticket.arm, ticket.group)]
+        sample = PendingSample(record.index, row, *numbers)
         self.described.check(to_batch([sample]), where)
         self.described.check_total(self.total + 1)
         return sample
@@ -237,7 +280,8 @@ class Learner:
     def append(self, sample: PendingSample) -> None:
         self.pending.append(sample)
         if sample.cost is not None:
-            label = next(arm.label for arm in self.arms.values() if arm.index == sample.arm)
+            record = next(arm for arm in self.arms.values() if arm.index == sample.arm)
+            label = self.arm_of(record.label)
             count, total = self.spent.get(label, (0, 0.0))
             self.spent[label] = (count + 1, total + sample.cost)
         self.template = sample.row[:0, :]
@@ -287,9 +331,8 @@ class Learner:
     def _fix_objective(self) -> None:
         """Fix the bandwidths as soon as every arm has completed its warm start."""
         if self.resolved is None and self._has_warm_start:
-            rows = [[s.row for s in self.pending if s.arm == index] for index in self.indices]
             with streams_of_version(self.streams):
-                self.resolved = self.described.fix_bandwidths([stack_rows(group) for group in rows])
+                self.resolved = self.described.fix_bandwidths(self.warm_rows())
 
     def _is_due(self) -> bool:
         if not self._has_warm_start:
@@ -322,14 +365,15 @@ class Learner:
         added = self.pending
         self._flush()
         active = self.active
-        region = self.limits.region(self.active_labels, self.spent) if self.limits.any else None
+        region = self.find_region()
         situation = Situation(
             arms=self.active_labels,
             indices=tuple(self.indices),
             objective=self.objective,
-            tally=self.statistics,
-            counts=np.array([arm.told for arm in active]),
+            tally=self.view(),
+            counts=self.effective_counts(),
             total=self.total,
+            competitors=self.competitors(),
             start=self.weights,
             solver=self.solver,
             curvature=self.curvature,
@@ -353,9 +397,7 @@ class Learner:
         is_known = decision.gap is not None and np.isfinite(
             decision.gap
         )  # a custom policy can leave it unknown
-        has_row = (
-            region is not None and len(region.limits) > 0
-        )  # its price is computed with the gap
+        has_row = self._has_budget_row(region)  # its price is computed with the gap
         self._gap = decision.gap if is_known else UNKNOWN_GAP
         self._gap_is_due = not is_known or has_row
         self.curvature = decision.curvature
@@ -367,79 +409,12 @@ class Learner:
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        arms = self.arms.values()
-        previous = {} if self.previous is None else {"previous": to_plain(asdict(self.previous))}
-        return previous | {
-            "arms": [arm.label for arm in arms],
-            "active": [arm.active for arm in arms],
-            "told": [arm.told for arm in arms],
-            "failed": [arm.failed for arm in arms],
-            "former": to_plain(self.previous_weights),
-            "objective": to_plain(self.described),
-            "resolved": to_plain(self.resolved),
-            "policy": to_plain(self.policy),
-            "solver": to_plain(self.solver),
-            "warm_start": self.warm_start,
-            "resolve_growth": self.growth,
-            "place": None if self.template is None else place(self.template),
-            "dimension": None if self.template is None else int(self.template.shape[1]),
-            "pending": pack(self.pending),
-            "tally": None if self.tally is None else self.tally.state_dict(),
-            "weights": _copied(self.alpha),
-            "mixture": _copied(self._mixture),
-            "targets": _copied(self._targets),
-            "curvature": _copied(self.curvature),
-            "gap": to_plain(float(self.gap)),
-            "limits": self.limits.plain(),
-            "spent": {label: list(spent) for label, spent in self.spent.items()},
-            "region": saved_region(self.region),
-            "price": to_plain(self._price),
-            "solved_at": self.solved_at,
-            "streams": self.streams,
-            "spread": {label: list(measured) for label, measured in self.spread.items()},
-        }
+        return saved_learner(self)
 
     def load_state_dict(self, saved: Mapping[str, Any], resolved: Objective | None) -> None:
-        in_flight = Counter(ticket["arm"] for ticket in saved["in_flight"])
-        columns = (saved["arms"], saved["active"], saved["told"], saved["failed"])
-        self.arms = {
-            label: ArmRecord(index, label, active, told, failed, in_flight[label])
-            for index, (label, active, told, failed) in enumerate(zip(*columns, strict=True))
-        }
-        self.previous_weights = from_plain(saved["former"])
-        self.streams = saved.get("streams", 1)  # missing from older states, like the next ones
-        previous = saved.get("previous")
-        self.previous = None if previous is None else PreviousSolution(**from_plain(previous))
-        self.resolved, self.solved_at = resolved, saved["solved_at"]
-        self.alpha, self.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
-        self._mixture = _floats(saved.get("mixture"))  # missing from older states
-        self._targets = _floats(saved.get("targets"))
-        self._gap = from_plain(saved["gap"])
-        self.spread = {
-            k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()
-        }
-        self.spent = loaded_spent(saved.get("spent", {}))
-        self.region = loaded_region(saved.get("region"), len(self.active))
-        self._price = from_plain(saved.get("price"))
-        if saved["place"] is None:
-            return
-        self.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))
-        self.pending = unpack(saved["pending"], self.template)
-        if saved["tally"] is not None and resolved is not None:
-            self.tally = resolved.tally(len(self.arms), self.template)
-            self.tally.load_state_dict(saved["tally"])
-            told = [arm for arm, count in enumerate(self.tally.counts) if count]
-            self.tally.loss(told)  # raises an error if the arrays do not fit together
+        load_learner(self, saved, resolved)
 
 
 def _checked(weights: Vector, size: int, what: str, region: Region | None) -> Vector:
     found = on_simplex(weights, size, what)
     return found if region is None else region.clean(found)
-
-
-def _copied(array: Vector | None) -> Vector | None:
-    return None if array is None else array.copy()
-
-
-def _floats(saved: Any) -> Vector | None:
-    return None if saved is None else np.array(saved, dtype=np.float64)

@@ -100,13 +100,22 @@ def saved_region(region: Region | None) -> dict[str, Any] | None:
     """Return what :func:`loaded_region` needs."""
     if region is None:
         return None
-    return {name: getattr(region, name).copy() for name in ("lo", "hi", "rows", "limits")}
+    names = ("lo", "hi", "rows", "limits", "groups", "sums")
+    return {name: getattr(region, name).copy() for name in names}
 
 
 def loaded_region(saved: Mapping[str, Any] | None, size: int) -> Region | None:
     if saved is None:
         return None
-    return Region(size, saved["lo"], saved["hi"], rows=saved["rows"], limits=saved["limits"])
+    return Region(
+        size,
+        saved["lo"],
+        saved["hi"],
+        saved.get("groups"),  # missing from older states, like the next one
+        saved.get("sums", (1.0,)),
+        saved["rows"],
+        saved["limits"],
+    )
 
 
 def loaded_spent(saved: Mapping[str, Any]) -> dict[str, tuple[int, float]]:

@@ -44,16 +44,14 @@ class Planning:
         2.5
         """
         learner = self._learner
-        limits = learner.limits.planned(list(learner.arms), mean_cost, prices)
+        limits = learner.limits.planned(list(learner.known_arms), mean_cost, prices)
         limits.check(learner.policy, learner.solver)
-        for arm in learner.active:
-            if (
-                mean_cost is not None
-                and arm.told
-                and limits.cost_of(arm.label, learner.spent) is None
-            ):
+        told = {learner.arm_of(record.label) for record in learner.arms.values() if record.told}
+        for arm, is_active in learner.known_arms.items():
+            is_needed = mean_cost is not None and is_active and arm in told
+            if is_needed and limits.cost_of(arm, learner.spent) is None:
                 raise InputError(
-                    f"the cost of arm {arm.label!r} is unknown; pass its price in prices=, or tell its costs."
+                    f"the cost of arm {arm!r} is unknown; pass its price in prices=, or tell its costs."
                 )
         learner.limits = limits
 
@@ -125,13 +123,19 @@ class Planning:
         {'a': 3.0, 'b': None}
         """
         learner = self._learner
-        return {arm: learner.limits.cost_of(arm, learner.spent) for arm in learner.active_labels}
+        return {
+            arm: learner.limits.cost_of(arm, learner.spent)
+            for arm, is_active in learner.known_arms.items()
+            if is_active
+        }
 
     @property
     def region(self) -> Region | None:
         """The region of the weights at the last solve, in the order of :attr:`arms`; None if unlimited.
 
-        Its only row, if any, contains the mean costs used, and its limit is the mean cost.
+        Its only row, if any, contains the mean costs used, and its limit is the mean cost. With groups, the
+        region is that of the weights of all pairs of a group and an arm, with one sum per group, and limits
+        of single arms are further rows.
 
         Examples
         --------

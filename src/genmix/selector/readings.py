@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from genmix.core.arrays import Vector
 from genmix.objectives import Objective, Scores, score_context
 from genmix.objectives.pool import Pool
 from genmix.selector.arms import ArmRecord
+from genmix.selector.cells import CellLearner
+from genmix.selector.groups import Groups
 from genmix.selector.learner import Learner
 from genmix.selector.tickets import Ticket
+from genmix.solvers.loss import Loss
 
 
 class Readings:
@@ -17,6 +23,7 @@ class Readings:
     _learner: Learner
     _in_flight: dict[int, Ticket]
     _encoder: str | None
+    _groups: Groups | None
     _pooled: tuple[int, Scores] | None
     """The number of samples when the pooled score was last computed, and that score."""
 
@@ -32,7 +39,7 @@ class Readings:
         >>> sel.arms
         ('a', 'c')
         """
-        return self._learner.active_labels
+        return tuple(arm for arm, active in self._learner.known_arms.items() if active)
 
     @property
     def warm_start(self) -> int:
@@ -95,7 +102,7 @@ class Readings:
         learner = self._learner
         if learner.previous is not None:
             return {label: learner.previous_weights.get(label, 0.0) for label in self.arms}
-        return learner.by_label(learner.weights)
+        return learner.by_arm(learner.weights)
 
     @property
     def targets(self) -> dict[str, float]:
@@ -109,7 +116,7 @@ class Readings:
         """
         if self._learner.previous is not None:
             return self.weights
-        return self._learner.by_label(self._learner.targets)
+        return self._learner.by_arm(self._learner.targets)
 
     @property
     def mixture(self) -> dict[str, float]:
@@ -128,7 +135,7 @@ class Readings:
         learner = self._learner
         if learner.previous is not None:
             return {label: learner.previous.mixture.get(label, 0.0) for label in self.arms}
-        return learner.by_label(learner.mixture)
+        return learner.by_arm(learner.mixture)
 
     @property
     def gap(self) -> float:
@@ -158,7 +165,7 @@ class Readings:
         >>> sel.counts
         {'a': 1, 'b': 0}
         """
-        return {label: arm.told for label, arm in self._learner.arms.items()}
+        return self._by_arm(lambda record: record.told)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -173,7 +180,14 @@ class Readings:
         >>> sel.failures
         {'a': 1, 'b': 0}
         """
-        return {label: arm.failed for label, arm in self._learner.arms.items()}
+        return self._by_arm(lambda record: record.failed)
+
+    def _by_arm(self, count: Callable[[ArmRecord], int]) -> dict[str, int]:
+        learner = self._learner
+        found = dict.fromkeys(learner.known_arms, 0)
+        for label, record in learner.arms.items():
+            found[learner.arm_of(label)] += count(record)
+        return found
 
     @property
     def in_flight(self) -> tuple[Ticket, ...]:
@@ -222,12 +236,24 @@ class Readings:
         arms = self._solved_arms
         if not arms:
             return None
-        weights, indices = self.mixture, [arm.index for arm in arms]
+        if learner.previous is None:
+            return self._score_of(arms, learner.mixture, learner.loss)
+        weights = self.mixture
         mixture = np.array([weights[arm.label] for arm in arms])
+        return self._score_of(arms, mixture)
+
+    def _score_of(
+        self, records: Sequence[ArmRecord], weights: Vector, loss: Loss | None = None
+    ) -> Scores:
+        """Return the score of a mixture of these records."""
+        learner = self._learner
+        indices = [record.index for record in records]
         counts = [learner.statistics.counts[i] for i in indices]
-        loss = learner.loss if learner.previous is None else learner.statistics.loss(indices)
-        context = score_context(mixture, counts, self._encoder)
-        return learner.objective.scores(loss, mixture, context)
+        is_pooled = isinstance(learner, CellLearner) and learner.pooling > 0
+        known = np.array(counts) / sum(counts) if is_pooled else weights
+        context = score_context(known, counts, self._encoder)
+        function = learner.view().loss(indices) if loss is None else loss
+        return learner.objective.scores(function, weights, context)
 
     @property
     def _solved_arms(self) -> list[ArmRecord]:
@@ -251,12 +277,15 @@ class Readings:
         >>> {arm: round(score, 3) for arm, score in sel.single_scores.items()}
         {'a': 1.0, 'b': 1.0}
         """
-        return {arm.label: self._single_score(arm.index) for arm in self._solved_arms}
+        by_arm: dict[str, list[ArmRecord]] = {}
+        for record in self._solved_arms:
+            by_arm.setdefault(self._learner.arm_of(record.label), []).append(record)
+        return {arm: self._single_score(records) for arm, records in by_arm.items()}
 
-    def _single_score(self, arm: int) -> Scores:
-        statistics = self._learner.statistics
-        context = score_context(np.ones(1), [statistics.counts[arm]], self._encoder)
-        return self._learner.objective.scores(statistics.loss([arm]), np.ones(1), context)
+    def _single_score(self, records: Sequence[ArmRecord]) -> Scores:
+        """Return the score of one arm alone, with the groups in their shares."""
+        shares = np.array([self._learner.share_of(record.label) for record in records])
+        return self._score_of(records, shares / shares.sum())
 
     @property
     def pooled_score(self) -> Scores | None:
@@ -299,3 +328,75 @@ class Readings:
             return None
         tally = self._learner.statistics_with_pending().fork()
         return Pool(tuple(self._learner.arms), self._learner.objective, tally, self._encoder)
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> dict[str, float] | None:
+        """The shares of the groups, given or learned so far; None without groups.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), groups="learned")
+        >>> tickets = sel.ask(2, group="travel") + sel.ask(1, group="food")
+        >>> sel.groups
+        {'travel': 0.6, 'food': 0.4}
+        """
+        return None if self._groups is None else self._groups.shares
+
+    @property
+    def weights_by_group(self) -> dict[str, dict[str, float]]:
+        """The policy's weights of the arms within each group; empty without groups.
+
+        The weights of each group sum to 1. :attr:`weights` is their mean over the groups by their shares.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi(), groups=["travel", "food"]).weights_by_group
+        {'travel': {'a': 0.5, 'b': 0.5}, 'food': {'a': 0.5, 'b': 0.5}}
+        """
+        learner = self._learner
+        if isinstance(learner, CellLearner):
+            return learner.by_group(learner.weights)
+        return dict.fromkeys(self.groups or (), self.weights)
+
+    @property
+    def score_by_group(self) -> dict[str, Scores]:
+        """Score of each group's mixture on the group's own samples; empty before the first solve.
+
+        A group whose warm start is not complete, or without samples, is missing. An arm without samples in
+        the group is left out of its score.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi(), groups=["travel", "food"]).score_by_group
+        {}
+        """
+        learner, score = self._learner, self.score
+        if score is None:
+            return {}
+        if not isinstance(learner, CellLearner):
+            return dict.fromkeys(self.groups or (), score)
+        found: dict[str, Scores] = {}
+        weights = learner.by_label(learner.mixture)
+        for group in learner.shares:
+            cells = [
+                cell
+                for cell in learner.active
+                if learner.places[cell.label][0] == group and learner.statistics.counts[cell.index]
+            ]
+            own = np.array([weights[cell.label] for cell in cells])
+            if own.any():
+                loss = learner.statistics.loss([cell.index for cell in cells])
+                found[group] = self._score_of(cells, own / own.sum(), loss)
+        return found
+
+    def _shares_of_arms(self, group: str) -> dict[str, float]:
+        """The weights from which the arms of a group are drawn."""
+        learner = self._learner
+        if not isinstance(learner, CellLearner):
+            return self.targets
+        return learner.by_group(learner.targets)[group]

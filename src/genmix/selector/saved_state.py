@@ -184,8 +184,9 @@ def _check_numbers(saved: Mapping[str, Any]) -> None:
 
 def _check_tickets(saved: Mapping[str, Any]) -> None:
     ids = [ticket["id"] for ticket in saved["in_flight"]]
+    arms = saved["cells"]["arms"] if "cells" in saved else saved["arms"]
     for ticket in saved["in_flight"]:
-        is_known = ticket["arm"] in saved["arms"] and _is_count(ticket["id"])
+        is_known = ticket["arm"] in arms and _is_count(ticket["id"])
         numbers = (ticket["weight"], ticket["propensity"])
         if not is_known or not all(_is_number(value) and value >= 0 for value in numbers):
             raise _damaged("a ticket in flight is invalid")

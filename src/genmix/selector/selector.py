@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -11,24 +12,25 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from genmix.core.arrays import Array
-from genmix.core.description import from_plain
+from genmix.core.description import from_plain, to_plain
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import labels
 from genmix.policies import MixtureUCBV, Policy
 from genmix.selector import saved_state
-from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start, restricted
+from genmix.selector.asking import Asking
+from genmix.selector.cells import CellLearner
+from genmix.selector.groups import Groups, group_stream, pooling_of
 from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
 from genmix.selector.planning import Planning
-from genmix.selector.readings import Readings
 from genmix.selector.saved_state import Savable
 from genmix.selector.tickets import Ticket, find_ticket
 from genmix.solvers.newton import Newton
 from genmix.solvers.solve import Solver
 
 
-class Selector(Readings, Planning, Savable):
+class Selector(Asking, Planning, Savable):
     """Choose the next generator so that all samples together score best.
 
     At each re-solve, the weights are ``argmin L(α)`` over the simplex, where ``L`` is the empirical loss of
@@ -65,6 +67,15 @@ class Selector(Readings, Planning, Savable):
         add up to less than 1, they are scaled up to 1. The draws of the warm start are not limited.
     mean_cost, prices : float and mapping of str to float, optional
         Largest mean cost per sample of the weights, and costs of arms until one is told; see :meth:`plan`.
+    groups : mapping of str to float, sequence of str or "learned", optional
+        Kinds of prompts, each of which gets weights of its own. A map gives the share of each group in the
+        data set. The shares of a list of names are learned from the groups that you pass to :meth:`ask`;
+        with ``"learned"``, the names are too.
+    pooling : float, optional
+        κ, the number of samples with which all samples of an arm count in each of its groups. With 0, the
+        groups share nothing, and the warm start is per group and arm. With infinity, all groups have the same
+        weights, those of a selector without groups. The default is 10; it is 0 for objectives on pairs of
+        prompts and outputs (see :class:`Joint`), and infinity for policies that do not choose mixtures.
 
     Raises
     ------
@@ -109,9 +120,11 @@ class Selector(Readings, Planning, Savable):
         at_most: Mapping[str, float] | None = None,
         mean_cost: float | None = None,
         prices: Mapping[str, float] | None = None,
+        groups: Mapping[str, float] | Sequence[str] | None = None,
+        pooling: float | None = None,
     ) -> None:
         names = labels(arms)
-        self._learner = Learner(
+        settings: tuple[Any, ...] = (
             names,
             objective,
             MixtureUCBV() if policy is None else policy,
@@ -120,10 +133,19 @@ class Selector(Readings, Planning, Savable):
             resolve_growth,
             Limits.of(names, at_least, at_most, mean_cost, prices),
         )
+        self._learner = Learner(*settings)
+        self._groups, self._pooling = Groups.of(groups), pooling
+        if self._groups is not None:
+            self._pooling = pooling_of(pooling, self._learner.policy, objective)
+            if self._pooling < math.inf:
+                shares = self._groups.shares
+                self._learner = CellLearner(*settings, shares=shares, pooling=self._pooling)
+        elif pooling is not None:
+            raise InputError("pooling is between groups, but there are none; pass groups=.")
         if draw not in (None, "iid", "tracking"):
             raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
         self._draw, self._encoder = draw or self._learner.policy.draw, encoder
-        self._rng = saved_state.generator_from_seed(seed)
+        self._rng, self._group_rng = saved_state.generator_from_seed(seed), group_stream(seed)
         self._in_flight, self._next_id = {}, 0
         self._pooled = None
 
@@ -135,57 +157,7 @@ class Selector(Readings, Planning, Savable):
             f"{learner.total} samples>"
         )
 
-    # -- asking and telling ----------------------------------------------------------------------
-
-    def ask(self, n: int = 1, *, among: Collection[str] | None = None) -> list[Ticket]:
-        """Issue tickets, each for one sample to generate.
-
-        Until every arm has completed its warm start, tickets are issued round-robin.
-
-        Parameters
-        ----------
-        n : int, default 1
-            Number of tickets.
-        among : collection of str, optional
-            Draw only from these arms, e.g. those that your money still covers. Default: all active arms.
-
-        Returns
-        -------
-        list of Ticket
-
-        Examples
-        --------
-        >>> import genmix as gx
-        >>> sel = gx.Selector(["a", "b"], gx.Vendi())
-        >>> [ticket.arm for ticket in sel.ask(4)]
-        ['a', 'b', 'a', 'b']
-        """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(f"ask({n!r}): pass a whole number of at least 1.")
-        if among is not None and not set(among) & set(self.arms):
-            raise InputError(f"among contains no active arm; the arms are {', '.join(self.arms)}.")
-        return [self._draw_ticket(among) for _ in range(n)]
-
-    def ask_from(self, label: str) -> Ticket:
-        """Issue a ticket for one arm, for example to test whether a retired arm works again.
-
-        Parameters
-        ----------
-        label : str
-            Label of an active or retired arm.
-
-        Returns
-        -------
-        Ticket
-
-        Examples
-        --------
-        >>> import genmix as gx
-        >>> sel = gx.Selector(["a", "b"], gx.Vendi())
-        >>> sel.ask_from("b").arm
-        'b'
-        """
-        return self._issue(self._arm(label), self.targets.get(label, 0.0), 1.0)
+    # -- telling ---------------------------------------------------------------------------------
 
     def tell(
         self,
@@ -342,8 +314,8 @@ class Selector(Readings, Planning, Savable):
         >>> sel.weights
         {'a': 1.0}
         """
-        arm = self._arm(label)
-        if not arm.active:
+        self._known_arm(label)
+        if label not in self.arms:
             raise InputError(f"the arm {label!r} is already retired; pass an active arm.")
         remaining = [name for name in self.arms if name != label]
         if not remaining:
@@ -351,7 +323,7 @@ class Selector(Readings, Planning, Savable):
                 f"the arm {label!r} is the only active arm; add another before you retire it."
             )
         learner = self._learner
-        learner.policy.check(list(learner.arms), remaining, learner.described)
+        learner.policy.check(list(learner.known_arms), remaining, learner.described)
         with self._all_or_nothing():
             learner.retire_arm(label)
 
@@ -369,37 +341,14 @@ class Selector(Readings, Planning, Savable):
             self._learner.roll_back(learner)
             raise
 
-    def _arm(self, label: str) -> ArmRecord:
-        found = self._learner.arms.get(label)
-        if found is None:
-            raise InputError(f"unknown arm {label!r}; the arms are {', '.join(self.arms)}.")
-        return found
-
-    def _draw_ticket(self, among: Collection[str] | None) -> Ticket:
-        learner = self._learner
-        arms, weights = restricted(learner.active, learner.targets, among)
-        if learner.alpha is None:
-            drawn = draw_warm_start(arms, learner.warm_start, learner.previous_weights, self._rng)
-        elif self._draw == "tracking":
-            drawn = draw_tracking(arms, weights)
-        else:
-            drawn = draw_iid(weights, self._rng)
-        return self._issue(arms[drawn[0]], self.targets[arms[drawn[0]].label], drawn[1])
-
-    def _issue(self, arm: ArmRecord, weight: float, propensity: float) -> Ticket:
-        ticket = Ticket(self._next_id, arm.label, weight, propensity)
-        self._next_id += 1
-        self._learner.arms[arm.label] = replace(arm, in_flight=arm.in_flight + 1)
-        self._in_flight[ticket.id] = ticket
-        return ticket
-
     def _find(self, ticket: Ticket | int) -> Ticket:
         return find_ticket(ticket, self._in_flight, self._next_id)
 
     def _close(self, ticket: Ticket, told: int = 0, failed: int = 0) -> None:
         del self._in_flight[ticket.id]
-        arm = self._learner.arms[ticket.arm]
-        self._learner.arms[ticket.arm] = replace(
+        key = self._learner.key_of(ticket.arm, ticket.group)
+        arm = self._learner.arms[key]
+        self._learner.arms[key] = replace(
             arm, in_flight=arm.in_flight - 1, told=arm.told + told, failed=arm.failed + failed
         )
 
@@ -418,7 +367,11 @@ class Selector(Readings, Planning, Savable):
         >>> again.ask(5) == sel.ask(5)
         True
         """
+        groups = self._groups
         return self._learner.state_dict() | {
+            "groups": None if groups is None else groups.plain(),
+            "pooling": to_plain(self._pooling),
+            "group_rng": copy.deepcopy(self._group_rng.bit_generator.state),
             "version": saved_state.STATE_VERSION,
             "draw": self._draw,
             "encoder": self._encoder,
@@ -430,8 +383,10 @@ class Selector(Readings, Planning, Savable):
     @classmethod
     def _from_valid_state(cls, saved: Mapping[str, Any], objective: Objective | None) -> Self:
         described, resolved = saved_state.saved_objectives(saved, objective)
+        groups = saved.get("groups")  # missing from older states, like the next one
+        known = None if groups is None else Groups.from_plain(groups)
         selector = cls(
-            saved["arms"],
+            saved["cells"]["arms"] if "cells" in saved else saved["arms"],
             described,
             from_plain(saved["policy"]),
             warm_start=saved["warm_start"],
@@ -440,7 +395,12 @@ class Selector(Readings, Planning, Savable):
             solver=from_plain(saved["solver"]),
             encoder=saved["encoder"],
             **saved.get("limits", {}),  # missing from older states
+            groups=None if known is None else known.shares or "learned",
+            pooling=from_plain(saved.get("pooling")),
         )
+        selector._groups = known
+        if "group_rng" in saved:
+            selector._group_rng = saved_state.generator_from_state(saved["group_rng"])
         selector._learner.load_state_dict(saved, resolved)
         selector._rng = saved_state.generator_from_state(saved["rng"])
         selector._in_flight = {fields["id"]: Ticket(**fields) for fields in saved["in_flight"]}

@@ -24,9 +24,11 @@ class Ticket:
     arm : str
         Label of the arm to generate the sample with.
     weight : float
-        Weight of the arm when the ticket was issued.
+        Weight of the arm, in its group if there are groups, when the ticket was issued.
     propensity : float
         Probability with which the arm was chosen; 1 if the choice was not random.
+    group : str or None
+        Group of the prompt to use; None if the selector has no groups.
 
     Examples
     --------
@@ -40,6 +42,14 @@ class Ticket:
     arm: str
     weight: float
     propensity: float
+    group: str | None = None
+
+    def __repr__(self) -> str:
+        group = "" if self.group is None else f", group={self.group!r}"
+        return (
+            f"Ticket(id={self.id!r}, arm={self.arm!r}, weight={self.weight!r}, "
+            f"propensity={self.propensity!r}{group})"
+        )
 
 
 def find_ticket(ticket: Ticket | int, in_flight: Mapping[int, Ticket], next_id: int) -> Ticket:

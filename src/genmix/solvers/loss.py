@@ -50,9 +50,19 @@ class Expansion:
     region_bound: float | None = None
     """Lower bound on the loss over a region, from the planes; None for the simplex."""
 
+    compute_hessian_at: Callable[[Matrix], Matrix] | None = None
+    """Computes ``points @ hessian @ points.T`` if that is cheaper than the Hessian."""
+
     @cached_property
     def hessian(self) -> Matrix:
         return self.compute_hessian()
+
+    def hessian_at(self, points: Matrix) -> Matrix:
+        """Return ``points @ hessian @ points.T``, the Hessian of mixtures of points ``(k, m)``."""
+        if self.compute_hessian_at is not None:
+            return self.compute_hessian_at(points)
+        found: Matrix = points @ self.hessian @ points.T
+        return found
 
     def predict_gradient(self, step: Vector) -> Vector:
         """Return the best estimate of the gradient after a step, up to a constant."""
@@ -124,6 +134,10 @@ class Loss(ABC):
     def score(self, alpha: Vector) -> float:
         """Return the score of a mixture: the loss in the units of the objective."""
 
+    def score_details(self, alpha: Vector) -> dict[str, Any]:
+        """Return further numbers to report with the score."""
+        return {}
+
     def inflation(self, alpha: Vector) -> float:
         """Return n times the expected excess loss of n samples relative to the mixture they come from.
 
@@ -164,6 +178,9 @@ class RestrictedLoss(Loss):
     def score(self, alpha: Vector) -> float:
         return self._loss.score(alpha @ self._points)
 
+    def score_details(self, alpha: Vector) -> dict[str, Any]:
+        return self._loss.score_details(alpha @ self._points)
+
     def inflation(self, alpha: Vector) -> float:
         return self._loss.inflation(alpha @ self._points)
 
@@ -172,11 +189,15 @@ class RestrictedLoss(Loss):
         return replace(
             here,
             gradient=self._at_points(here.gradient),
-            compute_hessian=lambda: self._at_points(self._at_points(here.hessian).T),
+            compute_hessian=lambda: self._hessian(here),
             lower_planes=self._at_points(here.planes),
             gradient_predictor=None,
             arm_noise=lambda: self._at_points(here.noise_of_arms()),
         )
+
+    def _hessian(self, here: Expansion) -> Matrix:
+        found: Matrix = self._at_points(self._at_points(here.hessian).T)
+        return found
 
     def _at_points(self, planes: Any) -> Any:
         """Convert values ``(..., m)`` of linear functions at the vertices to values at the points."""
@@ -381,4 +402,8 @@ class SumLoss(Loss):
         )
 
     def face(self, arms: Sequence[int]) -> SumLoss:
-        return SumLoss([(w, term.face(arms)) for w, term in self.terms])
+        return self.mapped(lambda term: term.face(arms))
+
+    def mapped(self, change: Callable[[Loss], Loss]) -> SumLoss:
+        """Return the sum with every term changed."""
+        return SumLoss([(w, change(term)) for w, term in self.terms])

@@ -96,7 +96,7 @@ def region_argument(solver: Solver, region: Region | None) -> dict[str, Any]:
         return {}
     if not getattr(solver, "accepts_regions", False):
         raise InputError(
-            f"{type(solver).__name__} solves only over the whole simplex; use Newton() with at_least, "
+            f"{type(solver).__name__} solves only over the whole simplex; use Newton() with groups, at_least, "
             "at_most or mean_cost."
         )
     return {"region": region}
