@@ -105,7 +105,8 @@ def test_samples_that_remain_faithful_do_not_warn() -> None:
     np.save("real.npy", rows[:55])
     more = ("--objective", "vendi + 20*precision", "--reference", "real.npy")
     result = invoke("f.npz", "--count", "20", "--out", "k.npz", *more)
-    assert result.exit_code == 0 and "warning" not in result.stderr
+    assert result.exit_code == 0
+    assert "warning" not in result.stderr
     assert "in the neighborhoods of the reference" in result.stdout
 
 
@@ -116,7 +117,10 @@ def test_features_of_several_files() -> None:
     with np.load("k.npz") as content:
         features, models = content["features"], content["model_name"].tolist()
     assert [len(chosen) for chosen in found["rows"].values()] in ([4, 5], [5, 4])
-    assert features.tolist() == [*first[found["rows"]["a"]].tolist(), *second[found["rows"]["b"]].tolist()]
+    assert features.tolist() == [
+        *first[found["rows"]["a"]].tolist(),
+        *second[found["rows"]["b"]].tolist(),
+    ]
     assert models == sorted(models)
     expected = gx.score({"k": features}, gx.Vendi()).pooled["vendi"]
     assert found["scores"]["vendi"]["value"] == pytest.approx(float(expected))
@@ -154,7 +158,8 @@ def test_sums_with_quality() -> None:
     arguments = ("texts.jsonl", "--count", "8", "--encoder", "mine.py:letters", "--out", "k.json")
     alone = kept(*arguments)
     both = kept(*arguments, "--objective", "vendi + 5*quality")
-    assert both["bound"] is None and both["loss_bound"] <= both["loss"]
+    assert both["bound"] is None
+    assert both["loss_bound"] <= both["loss"]
     assert both["measures"]["quality"]["kept"] > alone["measures"]["quality"]["kept"]
     assert json.loads(Path("k.json").read_text())["rows"] == both["rows"]
     good = kept(*arguments, "--min-quality", "0.5")
@@ -165,7 +170,14 @@ def test_sums_with_quality() -> None:
 
 def test_a_sum_works_in_the_other_commands() -> None:
     write_texts()
-    command = ["score", "texts.jsonl", "--encoder", "mine.py:letters", "--objective", "vendi+quality"]
+    command = [
+        "score",
+        "texts.jsonl",
+        "--encoder",
+        "mine.py:letters",
+        "--objective",
+        "vendi+quality",
+    ]
     result = runner.invoke(app, [*command, "--json"])
     assert set(json.loads(result.stdout)["pooled"]) == {"vendi", "quality"}
 
@@ -231,7 +243,8 @@ def test_duplicates_and_everything(count: int) -> None:
     np.save("same.npy", np.ones((5, 3)))
     found = kept("same.npy", "--count", str(count), "--out", "k.jsonl")
     assert found["scores"]["vendi"]["value"] == pytest.approx(1.0)
-    assert found["measures"] == {} and found["warnings"] == []
+    assert found["measures"] == {}
+    assert found["warnings"] == []
     assert [row["embedding"] for row in lines("k.jsonl")] == [[1.0, 1.0, 1.0]] * count
     np.save("zero.npy", np.zeros((5, 3)))
     assert "zero" in refused("zero.npy", "--count", str(count), "--out", "k.npy")

@@ -55,7 +55,8 @@ def test_low_quality_warns_and_high_quality_does_not() -> None:
     batch = Batch(cloud(), quality=np.arange(200.0))
     fidelity = measure_fidelity(batch)
     low, high = (fidelity.changes(np.arange(a, a + 20))[-1] for a in (0, 180))
-    assert low.is_fall and low.warning(20, "").startswith("the mean quality is 9.5")
+    assert low.is_fall
+    assert low.warning(20, "").startswith("the mean quality is 9.5")
     assert not high.is_fall
 
 
@@ -70,7 +71,8 @@ def test_a_reference_is_what_precision_and_density_compare_with() -> None:
     assert fidelity.measures["distance"] == pytest.approx(nearest)
     assert fidelity.compared_with == "the neighborhoods of the reference"
     points = reference_points(gx.Vendi() + 0.5 * gx.Precision(real))
-    assert points is not None and points.shape == real.shape
+    assert points is not None
+    assert points.shape == real.shape
     assert reference_points(gx.Vendi()) is None
 
 
@@ -96,7 +98,8 @@ def test_many_samples_are_compared_with_some(monkeypatch: pytest.MonkeyPatch) ->
     rows = cloud(300, outliers=10)
     monkeypatch.setattr("genmix.offline.fidelity.MAX_CENTERS", 100)
     precision = measure_fidelity(Batch(rows)).measures["precision"]
-    assert precision[:290].mean() > 0.6 and precision[290:].mean() < 0.2
+    assert precision[:290].mean() > 0.6
+    assert precision[290:].mean() < 0.2
 
 
 def test_rules_count_and_filter() -> None:
@@ -130,10 +133,13 @@ def test_the_bound_is_tight_or_loose_and_sums_state_the_loss() -> None:
     small = Batch(batch.embeddings[:, :3], batch.quality)
     many = Baselines.of(small, gx.Vendi() + gx.Quality(), 40).keep(np.arange(120)).as_dict()
     assert many["bound"] is None
-    assert "have a loss below" in bound_sentence(many) and "tight" in bound_sentence(many)
+    assert "have a loss below" in bound_sentence(many)
+    assert "tight" in bound_sentence(many)
 
 
 def test_random_scores_are_seeded() -> None:
     batch = Batch(cloud())
-    first, again, other = (Baselines.of(batch, gx.Vendi(), 9, seed=s).random_scores for s in (1, 1, 2))
+    first, again, other = (
+        Baselines.of(batch, gx.Vendi(), 9, seed=s).random_scores for s in (1, 1, 2)
+    )
     assert first == again != other

@@ -16,14 +16,13 @@ from genmix.report import facts as report_facts
 from genmix.report import sampling, scoring
 from genmix.report.advice import advise
 from genmix.report.convergence import convergence_sentence
-from genmix.report.embedding_map import project
 from genmix.report.facts import Facts
 from genmix.report.figures import FIGURES, thinned
 from genmix.report.frontier import cost_frontier
 from genmix.report.gallery import gallery, source_name, thumbnail
 from genmix.report.page import render_page
 from genmix.report.run_pool import is_heavy
-from genmix.report.sampling import SampleSubset, stratified
+from genmix.report.sampling import SampleSubset, project, stratified
 from genmix.report.sanitize import visible, without_secrets
 from genmix.report.sentences import score_sentences
 from genmix.report.svg import sanitized_svg

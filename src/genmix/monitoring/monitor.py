@@ -93,6 +93,8 @@ class RunMonitor:
         self._retry_at = 0.0
         self.summary: tuple[float | None, dict[str, Any] | None] | None = None
         """The time and content of ``summary.json`` when it was last read."""
+        self.kept: tuple[float | None, dict[str, Any] | None] | None = None
+        """The time and content of ``kept.json`` when it was last read."""
         self._list_seconds = LIST_SECONDS
         self._is_slow = False
         self._reset()

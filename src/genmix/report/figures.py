@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.charts.axes import direction, short_name
-from genmix.report.embedding_map import MAX_POINTS, project
 from genmix.report.facts import Facts
+from genmix.report.sampling import MAX_POINTS, project
 from genmix.report.scoring import Term, Values
 
 MAX_ARMS = 12

@@ -30,6 +30,7 @@ from genmix.report.figures import (
     marked_budget,
 )
 from genmix.report.gallery import gallery, source_name
+from genmix.report.kept import kept_section
 from genmix.report.sanitize import visible, without_secrets
 from genmix.report.scoring import Term
 from genmix.report.svg import inline_svg
@@ -39,7 +40,7 @@ MAX_TIP = 240
 MAX_SUBTITLE = 200
 MAX_FAILURES = 20
 MAX_STUDY = 40_000
-STEPS = 4 + len(FIGURES)
+STEPS = 5 + len(FIGURES)
 """Number of times that progress is reported."""
 
 MAX_OPEN_SHELVES = 8
@@ -61,6 +62,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         progress(next(steps), STEPS)
         return content
 
+    kept = step(kept_section(facts))
     return render_template(
         "report.html",
         facts=facts,
@@ -76,6 +78,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
             *sentences.money_sentences(facts),
             convergence_sentence(facts),
             *(facts.intervals.sentences if facts.intervals else ()),
+            *([] if kept is None else [kept.lead]),
         ],
         status=sentences.status_sentence(facts),
         mood=_mood(facts),
@@ -83,6 +86,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         tiles=step(_tiles(facts)),
         advice=step(advise(facts)),
         figures=[step(_figure(facts, name)) for name in FIGURES],
+        kept=kept,
         columns=_columns(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
