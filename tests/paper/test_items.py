@@ -25,7 +25,9 @@ from genmix.paper import (
     ablations,
     beyond_paper,
     comparisons,
+    downstream,
     fidelity,
+    keep_table,
     solver_ablation,
 )
 from genmix.paper.comparisons import RECORDED, gain_table, paired_gain, verdict_counts
@@ -86,6 +88,9 @@ def least(worlds: Path) -> Iterator[None]:
         (solver_ablation, "STEPS", (1, 4, 16)),
         (solver_ablation, "RATES", (0.1, 1.0)),
         (solver_ablation, "QUICK_ROUNDS", 14),
+        (keep_table, "QUICK_SIZE", (20, 8)),
+        (downstream, "QUICK_SIZE", (20, 8)),
+        (downstream, "TEACHER_ENCODER", "second"),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for module, name, value in sizes:

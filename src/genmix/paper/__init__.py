@@ -17,6 +17,8 @@ FAMILIES = (
     "innovation_table",
     "interiority_table",
     "beyond_paper",
+    "keep_table",
+    "downstream",
 )
 """The modules that define items."""
 
