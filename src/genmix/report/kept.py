@@ -73,6 +73,8 @@ class KeptSection:
     arms: list[ArmShare]
     unusual: list[ShownSample]
     pairs: list[Pair]
+    note: str = ""
+    """What the numbers in the table mean."""
 
 
 def kept_section(facts: Facts) -> KeptSection | None:
@@ -96,6 +98,8 @@ def kept_section(facts: Facts) -> KeptSection | None:
         _arm_shares(facts, found),
         examples.unusual(),
         examples.pairs(),
+        f"Precision and density: in {found['compared_with']}. Random sets have the size of the kept set; "
+        "after ±, how much they vary (one standard deviation).",
     )
 
 
@@ -225,9 +229,9 @@ class _Examples:
         seen: set[Any] = set()
         for square, one, other in self._dropped():
             content = self.rows[one]["text"] or one
-            is_new = content not in seen and self._has_content(one)
+            is_new = not {content, ("kept", other)} & seen and self._has_content(one)
             if square > SAME and is_new and len(found) < PAIRS:
-                seen.add(content)
+                seen |= {content, ("kept", other)}
                 found.append(Pair(number(float(np.sqrt(square)), 3), self._shown([one, other])))
         return found
 

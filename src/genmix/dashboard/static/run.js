@@ -38,9 +38,8 @@ function facts() {
   }
   for (const score of state.kept ? state.scores.filter((each) => each.name in state.kept.scores) : []) {
     const { count: size, samples, scores, bound, is_final: isFinal } = state.kept;
-    const limit = bound === null ? "" : `, bound ${digits(bound)}`;
-    const which = isFinal && samples === state.samples ? "kept samples" : "best set so far";
-    found.push({ name: `${scoreName(score)} of the ${which}`, value: digits(scores[score.name]), more: ` ${count(size)} of ${count(samples)}${limit}` });
+    const which = isFinal && samples === state.samples ? `${count(size)} kept` : `best ${count(size)} so far`;
+    found.push({ name: `${scoreName(score)} of the ${which}`, value: digits(scores[score.name]), more: bound === null ? "" : ` bound ${digits(bound)}` });
   }
   if (state.failure_count) found.push({ name: "Failed attempts", value: count(state.failure_count) });
   return found;
