@@ -45,6 +45,7 @@ from genmix.objectives import (
     Score,
     Vendi,
 )
+from genmix.offline.grouped import GroupedMixture
 from genmix.offline.keep import Kept, keep
 from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.offline.predict_keep import KeepPrediction, predict_keep
@@ -89,6 +90,7 @@ __all__ = [
     "FrechetUCB",
     "Gaussian",
     "GenmixError",
+    "GroupedMixture",
     "InceptionScore",
     "InputError",
     "Joint",

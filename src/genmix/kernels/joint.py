@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from genmix.core.arrays import Array, namespace
+from genmix.core.description import Description
 from genmix.errors import InputError, whole
 from genmix.kernels.kernels import Gaussian, Kernel, with_unit_diagonal
 
@@ -135,6 +136,15 @@ class Joint(Kernel):
             )
         for kernel, part in self._parts(x):
             kernel.check(part, where)
+
+
+def uses_pairs(value: object) -> bool:
+    """Return whether an objective compares prompts as well as outputs."""
+    if isinstance(value, Joint):
+        return value.has_both
+    if isinstance(value, tuple):
+        return any(map(uses_pairs, value))
+    return isinstance(value, Description) and any(map(uses_pairs, vars(value).values()))
 
 
 def _as_one_gaussian(prompt: Any, output: Any) -> bool:

@@ -290,6 +290,8 @@ def optimal_mixture(
     at_least: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
     mean_cost: float | None = None,
+    groups: Mapping[str, float] | None = None,
+    pooling: float | None = None,
 ) -> Mixture:
     """Find the mixture of existing samples that is best under an objective.
 
@@ -316,11 +318,17 @@ def optimal_mixture(
         Bounds on the weights of some arms.
     mean_cost : float, optional
         Largest mean cost per sample of the mixture; it needs ``cost``.
+    groups : mapping of str to float, optional
+        The share of each group, if the samples are given by group: ``{"travel": {"sdxl": X, ...}, ...}``, and
+        likewise ``quality`` and ``cost``. By default, the share of its samples.
+    pooling : float, optional
+        How many samples the samples of an arm in all groups count as in each of them; see :class:`Selector`.
 
     Returns
     -------
     Mixture
-        The weights, the scores and the certificate.
+        The weights, the scores and the certificate. With groups, a :class:`GroupedMixture`, which also has
+        ``weights_by_group`` and ``score_by_group``.
 
     Raises
     ------
@@ -352,15 +360,40 @@ def optimal_mixture(
     >>> {arm: round(weight, 4) for arm, weight in mix.weights.items()}
     {'a': 0.5, 'b': 0.5}
     """
+    from genmix.offline.grouped import grouped_mixture, is_grouped  # it builds on this module
+
+    by_group = is_grouped(arms)
+
+    def limited(names: Sequence[str]) -> Region | None:
+        least, most = (
+            shares(limits, what, names)
+            for limits, what in ((at_least, "at_least"), (at_most, "at_most"))
+        )
+        check_shares(least, most, names)
+        known = _without_groups(cost) if by_group else cost
+        costs = None if mean_cost is None else _mean_costs(known or {}, names)
+        limit = None if mean_cost is None else number(mean_cost, "mean_cost", 0.0)
+        return region_of(names, least, most, costs, limit)
+
+    if by_group:
+        return grouped_mixture(
+            arms, objective, quality, cost, solver, encoder, groups, pooling, limited
+        )
+    if groups is not None or pooling is not None:
+        raise InputError(
+            'groups and pooling need samples by group; pass arms as {"travel": {"sdxl": X, ...}, ...}.'
+        )
     pool = Pool.of(arms, objective, quality, cost, encoder)
-    least, most = (
-        shares(limits, what, pool.arms)
-        for limits, what in ((at_least, "at_least"), (at_most, "at_most"))
-    )
-    check_shares(least, most, pool.arms)
-    costs = None if mean_cost is None else _mean_costs(cost or {}, pool.arms)
-    limit = None if mean_cost is None else number(mean_cost, "mean_cost", 0.0)
-    return best_mixture(pool, solver, region=region_of(pool.arms, least, most, costs, limit))
+    return best_mixture(pool, solver, region=limited(pool.arms))
+
+
+def _without_groups(cost: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Join the costs of each arm in all groups."""
+    joined: dict[str, list[float]] = {}
+    for row in (cost or {}).values():
+        for arm, values in row.items():
+            joined.setdefault(arm, []).extend(np.atleast_1d(to_numpy(values)).tolist())
+    return joined
 
 
 def _mean_costs(cost: Mapping[str, Any], arms: Sequence[str]) -> Vector:

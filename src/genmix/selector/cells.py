@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, Vector
-from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.policies import Policy, Statistics
 from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking
 from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
 from genmix.selector.pending import stack_rows
-from genmix.selector.pooled_tally import PooledTally
+from genmix.solvers.pooling import PooledTally
 from genmix.solvers.region import Region
 from genmix.solvers.solve import Solver, region_argument
+from genmix.solvers.weight_limits import grouped_region
 
 
 def cell_label(group: str, arm: str) -> str:
@@ -290,27 +290,9 @@ class CellLearner(Learner):
     def find_region(self) -> Region:
         """Return the region with one sum per group; limits concern the sums of each arm's cells."""
         places = [self.places[label] for label in self.active_labels]
-        groups = list(dict.fromkeys(group for group, _ in places))
-        sums = np.array([self.shares[group] for group in groups])
-        parts: dict[str, Any] = {
-            "groups": [groups.index(group) for group, _ in places],
-            "sums": sums / sums.sum(),
-        }
-        if not self.limits.any:
-            return Region(len(places), **parts)
         arms = list(dict.fromkeys(arm for _, arm in places))
-        whole = self.limits.region(arms, self.spent)
-        if whole is None:
-            return Region(len(places), **parts)
-        members = np.array([[float(arm == own) for _, own in places] for arm in arms])
-        complete = members.sum(axis=1) == len(groups)
-        low, high = (whole.lo > 0) & complete, (whole.hi < 1) & complete
-        rows = np.vstack([whole.rows @ members, -members[low], members[high]])
-        limits = np.concatenate([whole.limits, -whole.lo[low], whole.hi[high]])
-        try:
-            return Region(len(places), **parts, rows=rows, limits=limits)
-        except InputError:  # an arm that the limits need is not yet part of every group
-            return Region(len(places), **parts)
+        whole = self.limits.region(arms, self.spent) if self.limits.any else None
+        return grouped_region(places, self.shares, whole)
 
     def _has_budget_row(self, region: Region | None) -> bool:
         return super()._has_budget_row(region) and self.limits.mean_cost is not None

@@ -10,20 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from genmix.core.description import Description
 from genmix.core.streams import private_stream
-from genmix.errors import InputError, number, positive
-from genmix.kernels.joint import Joint
+from genmix.errors import InputError, number
+from genmix.kernels.joint import uses_pairs
 from genmix.objectives import Objective
 from genmix.policies import Policy
 from genmix.selector.arms import draw_iid
+from genmix.solvers.pooling import POOLING
+from genmix.solvers.weight_limits import group_names, group_shares
 
 LEARNED = "learned"
 """The shares are estimated from the groups that arrive."""
-
-POOLING = 10.0
-"""Number of samples with which an arm counts in each of its cells, unless the user says otherwise."""
-
 
 @dataclass(frozen=True)
 class Groups:
@@ -40,7 +37,7 @@ class Groups:
         if groups is None:
             return None
         if isinstance(groups, Mapping):
-            names, given = _names(list(groups)), _shares(groups)
+            names, given = group_names(list(groups)), group_shares(groups)
             return cls(names, given, (0,) * len(names))
         if isinstance(groups, str):
             if groups != LEARNED:
@@ -48,7 +45,7 @@ class Groups:
                     f'groups is {groups!r}; pass a map from group to share, a list of names, or "learned".'
                 )
             return cls((), None, ())
-        names = _names(groups)
+        names = group_names(groups)
         if not names:
             raise InputError('groups is empty; name the groups, or pass "learned".')
         return cls(names, None, (0,) * len(names))
@@ -70,7 +67,7 @@ class Groups:
                     raise InputError(
                         f"unknown group {name!r}; the groups are {', '.join(self.names)}."
                     )
-                _names([name])
+                group_names([name])
             counts[name] = counts.get(name, 0) + 1
         return replace(self, names=tuple(counts), arrived=tuple(counts.values()))
 
@@ -87,11 +84,11 @@ class Groups:
 
     @classmethod
     def from_plain(cls, saved: Mapping[str, Any]) -> Self:
-        names = _names(saved["names"])
+        names = group_names(saved["names"])
         arrived = tuple(int(n) for n in saved["arrived"])
         given = saved["given"]
         if given is not None:
-            given = _shares(dict(zip(names, given, strict=True)))
+            given = group_shares(dict(zip(names, given, strict=True)))
         if len(arrived) != len(names) or min(arrived, default=0) < 0:
             raise InputError(
                 "the groups of the saved state are not valid; pass what state_dict() returned."
@@ -99,39 +96,12 @@ class Groups:
         return cls(names, given, arrived)
 
 
-def _names(groups: Any) -> tuple[str, ...]:
-    try:
-        names = tuple(groups)
-    except TypeError as error:
-        raise InputError(
-            f"groups is {groups!r}; pass a map from group to share, or a list of names."
-        ) from error
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"the group {name!r} is not a string; pass non-empty strings.")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"the group {twice!r} is listed twice; list every group once.")
-    return names
-
-
-def _shares(groups: Mapping[str, Any]) -> tuple[float, ...]:
-    if not groups:
-        raise InputError('groups is empty; name the groups, or pass "learned".')
-    found = [positive(share, f"the share of group {name!r}") for name, share in groups.items()]
-    if abs(sum(found) - 1) > 1e-6:
-        raise InputError(
-            f"the shares of the groups add up to {sum(found):.6g}; make them add up to 1."
-        )
-    return tuple(share / sum(found) for share in found)
-
-
 def pooling_of(pooling: Any, policy: Policy, objective: Objective) -> float:
     """Validate the pooling constant κ, or choose it: see :class:`Selector`."""
     if pooling is None:
         if not policy.solves_in_region:
             return math.inf
-        return 0.0 if uses_pairs(objective) else POOLING
+        return 0.0 if uses_pairs(objective) or objective.least_samples > 1 else POOLING
     if pooling != math.inf:
         pooling = number(pooling, "pooling", 0.0)
         if not policy.solves_in_region:
@@ -145,15 +115,6 @@ def pooling_of(pooling: Any, policy: Policy, objective: Objective) -> float:
             "cannot be pooled; pass pooling=0."
         )
     return float(pooling)
-
-
-def uses_pairs(value: object) -> bool:
-    """Return whether an objective compares prompts as well as outputs."""
-    if isinstance(value, Joint):
-        return value.has_both
-    if isinstance(value, tuple):
-        return any(map(uses_pairs, value))
-    return isinstance(value, Description) and any(map(uses_pairs, vars(value).values()))
 
 
 def group_stream(seed: Any) -> np.random.Generator:

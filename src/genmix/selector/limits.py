@@ -100,7 +100,7 @@ def saved_region(region: Region | None) -> dict[str, Any] | None:
     """Return what :func:`loaded_region` needs."""
     if region is None:
         return None
-    names = ("lo", "hi", "rows", "limits", "groups", "sums")
+    names = ["lo", "hi", "rows", "limits"] + (["groups", "sums"] if len(region.sums) > 1 else [])
     return {name: getattr(region, name).copy() for name in names}
 
 
@@ -111,7 +111,7 @@ def loaded_region(saved: Mapping[str, Any] | None, size: int) -> Region | None:
         size,
         saved["lo"],
         saved["hi"],
-        saved.get("groups"),  # missing from older states, like the next one
+        saved.get("groups"),  # missing without groups, like the next one
         saved.get("sums", (1.0,)),
         saved["rows"],
         saved["limits"],

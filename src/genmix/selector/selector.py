@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
 from genmix.selector.planning import Planning
 from genmix.selector.saved_state import Savable
-from genmix.selector.tickets import Ticket, find_ticket
+from genmix.selector.tickets import Ticket, find_ticket, saved_ticket
 from genmix.solvers.newton import Newton
 from genmix.solvers.solve import Solver
 
@@ -367,23 +367,28 @@ class Selector(Asking, Planning, Savable):
         >>> again.ask(5) == sel.ask(5)
         True
         """
-        groups = self._groups
-        return self._learner.state_dict() | {
-            "groups": None if groups is None else groups.plain(),
-            "pooling": to_plain(self._pooling),
-            "group_rng": copy.deepcopy(self._group_rng.bit_generator.state),
+        return self._learner.state_dict() | self._saved_groups() | {
             "version": saved_state.STATE_VERSION,
             "draw": self._draw,
             "encoder": self._encoder,
             "rng": copy.deepcopy(self._rng.bit_generator.state),
             "next_id": self._next_id,
-            "in_flight": [asdict(ticket) for ticket in self._in_flight.values()],
+            "in_flight": [saved_ticket(ticket) for ticket in self._in_flight.values()],
+        }
+
+    def _saved_groups(self) -> dict[str, Any]:
+        if self._groups is None:
+            return {}
+        return {
+            "groups": self._groups.plain(),
+            "pooling": to_plain(self._pooling),
+            "group_rng": copy.deepcopy(self._group_rng.bit_generator.state),
         }
 
     @classmethod
     def _from_valid_state(cls, saved: Mapping[str, Any], objective: Objective | None) -> Self:
         described, resolved = saved_state.saved_objectives(saved, objective)
-        groups = saved.get("groups")  # missing from older states, like the next one
+        groups = saved.get("groups")  # missing without groups
         known = None if groups is None else Groups.from_plain(groups)
         selector = cls(
             saved["cells"]["arms"] if "cells" in saved else saved["arms"],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,3 +68,8 @@ def find_ticket(ticket: Ticket | int, in_flight: Mapping[int, Ticket], next_id: 
     raise InputError(
         f"ticket {number} does not belong to this selector; pass a ticket that its ask returned."
     )
+
+
+def saved_ticket(ticket: Ticket) -> dict[str, Any]:
+    """Return the fields of a ticket; the group only if there is one."""
+    return {name: value for name, value in asdict(ticket).items() if value is not None}

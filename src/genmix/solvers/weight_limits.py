@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Vector
-from genmix.errors import InputError, number
+from genmix.errors import InputError, number, positive
 from genmix.solvers.knapsack import Bounds, fill
 from genmix.solvers.region import Region
 from genmix.solvers.region_interior import ROUNDING, at_least_text
@@ -106,3 +106,61 @@ def binding(region: Region | None, arms: Sequence[str], weights: Vector) -> tupl
     if np.any(spent >= region.limits - close * sizes):
         found.append("mean_cost")
     return tuple(found)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def group_names(groups: Any) -> tuple[str, ...]:
+    try:
+        names = tuple(groups)
+    except TypeError as error:
+        raise InputError(
+            f"groups is {groups!r}; pass a map from group to share, or a list of names."
+        ) from error
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the group {name!r} is not a string; pass non-empty strings.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the group {twice!r} is listed twice; list every group once.")
+    return names
+
+
+def group_shares(groups: Mapping[str, Any]) -> tuple[float, ...]:
+    if not groups:
+        raise InputError('groups is empty; name the groups, or pass "learned".')
+    found = [positive(share, f"the share of group {name!r}") for name, share in groups.items()]
+    if abs(sum(found) - 1) > 1e-6:
+        raise InputError(
+            f"the shares of the groups add up to {sum(found):.6g}; make them add up to 1."
+        )
+    return tuple(share / sum(found) for share in found)
+
+
+def grouped_region(
+    places: Sequence[tuple[str, str]], shares: WEIGHTS, whole: Region | None
+) -> Region:
+    """Return the region of the weights of cells, each given by its group and its arm.
+
+    The weights of each group sum to its share, and those of each arm satisfy the limits ``whole``, whose
+    arms are in the order in which the cells name them. The first row is that of the mean cost, if any.
+    """
+    groups = list(dict.fromkeys(group for group, _ in places))
+    arms = list(dict.fromkeys(arm for _, arm in places))
+    sums = np.array([shares[group] for group in groups])
+    parts: dict[str, Any] = {
+        "groups": [groups.index(group) for group, _ in places],
+        "sums": sums / sums.sum(),
+    }
+    if whole is None:
+        return Region(len(places), **parts)
+    members = np.array([[float(arm == own) for _, own in places] for arm in arms])
+    complete = members.sum(axis=1) == len(groups)
+    low, high = (whole.lo > 0) & complete, (whole.hi < 1) & complete
+    rows = np.vstack([whole.rows @ members, -members[low], members[high]])
+    limits = np.concatenate([whole.limits, -whole.lo[low], whole.hi[high]])
+    try:
+        return Region(len(places), **parts, rows=rows, limits=limits)
+    except InputError:  # an arm that the limits need is missing from a group
+        return Region(len(places), **parts)
