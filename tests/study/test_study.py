@@ -81,6 +81,7 @@ def test_a_full_study_is_read(tmp_path: Path) -> None:
     assert study.stop_when.model_dump() == {
         "weights_within": 0.01,
         "score_within": 0.02,
+        "keep_gain_below": None,
         "over": 100,
     }
 
@@ -230,7 +231,10 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     ("in_flight: 0", "in_flight is 0; use a whole number of at least 1."),
     ("reference: ''", "reference is empty; use text."),
     ("encoder: sbert", "the encoder is 'sbert'; use a mapping of keys and values."),
-    ("stop_when: {}", "stop_when: no condition is set; set weights_within or score_within."),
+    (
+        "stop_when: {}",
+        "stop_when: no condition is set; set weights_within, score_within or keep_gain_below.",
+    ),
     (
         "stop_when: {weights_within: 2}",
         "stop_when.weights_within is 2; use a number above 0 and of at most 1.",

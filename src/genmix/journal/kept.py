@@ -21,8 +21,9 @@ from genmix.core.plain import finite, plain_scores
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.objectives import Batch, Objective
-from genmix.offline.keep import keep, set_scores
+from genmix.offline.keep import keep, rows_of, set_scores
 from genmix.offline.keeping import Baselines, Rules
+from genmix.offline.predict_keep import predict
 from genmix.solvers.subset import SubsetProgress
 
 KEPT = "kept.json"
@@ -138,6 +139,24 @@ def _threads(batch: Batch) -> AbstractContextManager[Any]:
 
 
 # -- during the run ----------------------------------------------------------------------------------
+
+
+def predict_kept(folder: Path, objective: Objective, samples: int, more: int, seed: int) -> Plain:
+    """Predict, from the first ``samples`` of a run, what the next ones are worth for the kept set.
+
+    Raises
+    ------
+    InputError
+        If there are too few samples, or if they have no quality.
+    """
+    with JournalReader.open(folder) as journal, journal.snapshot():
+        rules = keep_rules(journal)
+        _, _, batch = told_batch(journal)
+    assert rules is not None
+    first = rows_of(batch, np.arange(samples))
+    fixed = objective.fix_bandwidths([first.embeddings])
+    with _threads(batch):
+        return finite(predict(first, fixed, rules, more, seed).as_dict())  # type: ignore[no-any-return]
 
 
 def write_kept_so_far(

@@ -182,7 +182,7 @@ def keep(
     >>> len(kept.indices), len(kept.dropped)
     (3, 3)
     """
-    batch, fixed = _validated(X, objective, quality, cost)
+    batch, fixed = validated(X, objective, quality, cost)
     k = _count(k, len(batch), fixed)
     subsets = _subsets(len(batch), k, groups, at_least, at_most)
     converted = sample_loss(fixed, batch, subsets)
@@ -212,7 +212,8 @@ def keep(
     )
 
 
-def _validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Batch, Objective]:
+def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Batch, Objective]:
+    """Return the samples that a user passed as a batch, and the objective with fixed bandwidths."""
     check_objective(objective)
     rows = as_matrix(X, "X")
     n = int(rows.shape[0])

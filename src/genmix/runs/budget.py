@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
+from genmix.core.text import number
+from genmix.errors import InputError
+from genmix.journal.kept import predict_kept
 from genmix.objectives import Score, Scores
 from genmix.runs.session import Session
 
@@ -18,10 +22,15 @@ ROUNDING = 1e-9
 """Tolerance for rounding error in a sum of costs, relative to the budget."""
 
 SETTLED = "weights and score have settled"
-"""How the reason begins that is recorded when a run stopped early."""
+ENOUGH = "more samples would hardly improve the kept ones"
+EARLY = (SETTLED, ENOUGH)
+"""How the reasons begin that are recorded when a run stopped early."""
 
 SCORE_CHECKS = 10
 """Number of score comparisons per ``over`` samples; scores are expensive to compute."""
+
+PREDICTION = "keep gain"
+"""The kind of the events that contain predictions for the kept samples."""
 
 
 @dataclass
@@ -124,20 +133,20 @@ class Limits:
     warm_start: int = 10
     goal: int | None = None
     """The number of samples that the study asks for; a cost budget is planned to suffice for them."""
-    early_stop: Callable[[], str | None] = lambda: None
+    early_stop: Callable[[], Awaitable[str | None]] | None = None
     """Returns a reason to stop before the budget is spent, if there is one."""
 
     def allows(self, samples: int) -> bool:
         """Return whether the sample budget allows this many samples."""
         return self.samples is None or samples <= self.samples
 
-    def reached(self, told: int, clock: Clock) -> str | None:
+    async def reached(self, told: int, clock: Clock) -> str | None:
         """Return the reason to stop, if there is one."""
         if self.samples is not None and told >= self.samples:
             return f"the budget of {self.samples} samples is spent"
         if clock.left <= 0:
             return f"the time budget of {clock.limit:g} seconds is spent"
-        return self.early_stop()
+        return None if self.early_stop is None else await self.early_stop()
 
 
 def time_left(
@@ -174,17 +183,84 @@ class StoppingRule(Protocol):
 
     weights_within: float | None
     score_within: float | None
+    keep_gain_below: float | None
     over: int
 
 
+class KeepGain:
+    """Predicts what the next samples are worth for the kept set, as the number of samples grows.
+
+    A prediction depends only on the samples before a checkpoint, and it is journaled. A resumed run therefore
+    stops at the same sample, and does not predict again.
+    """
+
+    def __init__(self, more: int, session: Session) -> None:
+        self._more, self._session = more, session
+        self._keep = session.journal.meta("study").get("keep")
+        self._gains: dict[int, float | None] = {
+            event["detail"]["samples"]: event["detail"]["gain"]
+            for event in session.journal.events()
+            if event["kind"] == PREDICTION and self._is_current(event["detail"])
+        }
+
+    def _is_current(self, detail: Mapping[str, Any]) -> bool:
+        return (detail.get("more"), detail.get("keep")) == (self._more, self._keep)
+
+    def _checkpoint(self, told: int) -> int:
+        """Return the last checkpoint at or before ``told`` samples."""
+        point = self._more
+        while (after := point + max(1, self._more // 4, point // 10)) <= told:
+            point = after
+        return point
+
+    async def prepare(self, told: int) -> None:
+        """Predict in a thread, because replies must be journaled while the prediction is computed."""
+        point = self._checkpoint(told)
+        if point <= told and point not in self._gains:
+            self._record(point, await asyncio.to_thread(self._predict, point))
+
+    def at(self, told: int) -> float | None:
+        """Return the gain at the last checkpoint; None if there are too few samples for a prediction."""
+        point = self._checkpoint(told)
+        if point > told:
+            return None
+        if point not in self._gains:
+            self._record(point, self._predict(point))
+        return self._gains[point]
+
+    def _predict(self, point: int) -> dict[str, Any] | None:
+        session = self._session
+        folder, objective = session.journal.path.parent, session.selector.objective
+        try:
+            return predict_kept(folder, objective, point, self._more, seed=0)
+        except InputError:  # e.g. too few samples
+            return None
+
+    def _record(self, point: int, found: dict[str, Any] | None) -> None:
+        self._gains[point] = None if found is None else found["gain"]
+        if found is not None:
+            self._session.journal.event(PREDICTION, **found, keep=self._keep)
+
+
 class EarlyStopping:
-    """Stops a run when weights and score have been stable over the last ``over`` samples."""
+    """Stops a run when weights and score have been stable over the last ``over`` samples.
+
+    With ``keep_gain_below``, the next ``over`` samples must also be worth less than that for the kept set.
+    """
 
     def __init__(self, rule: StoppingRule, session: Session) -> None:
         self._rule, self._session = rule, session
+        self._gain = None if rule.keep_gain_below is None else KeepGain(rule.over, session)
         self._history: deque[tuple[int, dict[str, float]]] = deque()
         self._scored_at = 0
         self._reason: str | None = None
+
+    async def check_soon(self) -> str | None:
+        """Return the reason to stop like ``check``, but without blocking while it is computed."""
+        selector = self._session.selector
+        if selector.is_warm and self._gain is not None:
+            await self._gain.prepare(sum(selector.counts.values()))
+        return self.check()
 
     def check(self) -> str | None:
         """Return the reason to stop if every part of the rule is satisfied.
@@ -213,6 +289,11 @@ class EarlyStopping:
             self._scored_at = told
             if not self._is_score_close(self._rule.score_within):
                 return None
+        if self._gain is not None and self._rule.keep_gain_below is not None:
+            gain = self._gain.at(told)
+            if gain is None or gain >= self._rule.keep_gain_below:
+                return None
+            return f"{ENOUGH}: another {over} are worth about {number(gain, 2)}"
         return f"{SETTLED} over the last {over} samples"
 
     def _weights_are_stable(self) -> bool:

@@ -143,7 +143,7 @@ class Execution:
         warm_start = session.selector.warm_start
         limits = Limits(most, study.in_flight, retries.give_up, warm_start, budget.samples)
         if stopping is not None:
-            limits.early_stop = stopping.check
+            limits.early_stop = stopping.check_soon
         embedding = EmbeddingQueue(self.parts.encoder, retries.first_wait)
         if study.encoder is not None:
             embedding.time_limit = study.encoder.time_limit

@@ -79,8 +79,7 @@ class Loop:
     def restore(self) -> None:
         """Continue where the journal ends.
 
-        Samples of open tickets are generated or embedded. Arms that an earlier session suspended are
-        probed immediately, with one of their open tickets if there is one.
+        Open tickets are completed. Suspended arms are probed immediately, with an open ticket if possible.
         """
         tickets = self.session.open_tickets()
         self.money.settle(*(entry.id for entry, sample in tickets if sample is not None))
@@ -106,7 +105,8 @@ class Loop:
         try:
             while True:
                 await self._start_embedding()
-                self.reason = self.reason or self.limits.reached(self._told, self.clock)
+                found = self.reason or await self.limits.reached(self._told, self.clock)
+                self.reason = self.reason or found  # the run may have been stopped meanwhile
                 self._probe_suspended_arms()
                 self._give_up_if_no_arm_works()
                 self._ask()

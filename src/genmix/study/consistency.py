@@ -54,6 +54,11 @@ def _check_budget(study: Study, problems: Problems) -> None:
 
 
 def _check_keep(study: Study, problems: Problems) -> None:
+    if study.stop_when is not None and study.stop_when.keep_gain_below and study.keep is None:
+        problems.add(
+            ("stop_when", "keep_gain_below"),
+            "stop_when.keep_gain_below needs the samples to keep; add keep, e.g. 'keep: {samples: 300}'.",
+        )
     if study.keep is None or study.keep.samples is None:
         return
     kept, budget = study.keep.samples, study.budget.samples

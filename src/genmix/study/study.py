@@ -175,14 +175,23 @@ class StopWhen(Section):
         gt=0,
         description="The samples' score is within this relative distance of the mixture's score.",
     )
+    keep_gain_below: float | None = Field(
+        None,
+        gt=0,
+        description="Another ``over`` samples are predicted to improve the score of the kept ones by less "
+        "than this.",
+    )
     over: int = Field(
         100, ge=1, description="Number of samples over which the conditions must hold."
     )
 
     @model_validator(mode="after")
     def _has_a_condition(self) -> StopWhen:
-        if self.weights_within is None and self.score_within is None:
-            raise ValueError("no condition is set; set weights_within or score_within")
+        conditions = (self.weights_within, self.score_within, self.keep_gain_below)
+        if conditions == (None, None, None):
+            raise ValueError(
+                "no condition is set; set weights_within, score_within or keep_gain_below"
+            )
         return self
 
 
