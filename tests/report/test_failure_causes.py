@@ -39,7 +39,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Facts:
         (f"the content filter of {API} rejected the text.", "Change its prompts"),
         (f"{API} returned an empty text; increase max_tokens.", "Set a larger max_tokens"),
         ("OutOfMemoryError: CUDA out of memory.", "Set a smaller batch"),
-        (f"{API} cannot answer right now (503).", "Continue when the server is available again"),
+        (f"{API} cannot answer right now (503).", "Continue when its server is available again"),
         (f"{API} sent a malformed reply (status 200).", "Look for the reason in the log"),
         ("ValueError: row 512 is odd", "Fix it"),
     ],
@@ -79,8 +79,8 @@ def test_the_cause_is_in_the_advice(facts: Facts) -> None:
     first = advise(failing(facts, "flat", count=100))[0]
     assert first.text == (
         "flat failed in 900 of 1,000 attempts and was suspended 1×, mostly because there were too many "
-        "requests at a time (429). Set longer waits (first_wait and longest_wait in retries), or drop "
-        "the arm. Last failure: 429"
+        "requests at a time (429). Set longer waits (first_wait and longest_wait in retries); "
+        "otherwise, drop the arm. Last failure: 429"
     )
 
 
@@ -114,4 +114,4 @@ def test_the_journal_tells_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     retries = {"attempts": 1, "first_wait": 0.001, "longest_wait": 0.001}
     study = {"arms": arms, "objective": "vendi", "budget": {"samples": 30}, "retries": retries}
     found = Facts(gx.run(study, tmp_path / "run").folder)
-    assert "Lower its concurrency from 6 to 3, or drop the arm." in advise(found)[0].text
+    assert "Lower its concurrency from 6 to 3; otherwise, drop the arm." in advise(found)[0].text

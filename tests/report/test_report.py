@@ -332,7 +332,7 @@ def test_a_report_without_charts_still_has_words(
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     page = read(features.report(tmp_path / "r.html"))
-    assert "This chart could not be drawn" in page.text
+    assert "Not drawn: “Single arms and mixtures”" in page.text
     assert "pip install altair" in page.text
     assert "The mixture is" in page.text
 
@@ -371,7 +371,7 @@ def test_arms_that_are_out_are_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(study))
     page = read(gx.run(path, tmp_path / "run").report())
     assert "It no longer includes bad." in page.text
-    assert "Fix it or leave it out." in page.text
+    assert "Fix it; otherwise, drop the arm." in page.text
     assert "no <b>luck</b> today" in page.text
     assert "<b>" not in page.source
 

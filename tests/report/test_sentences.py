@@ -279,7 +279,7 @@ def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
     first = advise(found)[0]
     assert first.kind == "failed"
     assert first.text == (
-        "tall failed in 9 of 10 attempts and was suspended 2×. Fix it, or drop the arm. "
+        "tall failed in 9 of 10 attempts and was suspended 2×. Fix it; otherwise, drop the arm. "
         "Last failure: 401: no."
     )
     rare = changed(facts, "tall", failures=2, last_failure="a hiccup", count=100)

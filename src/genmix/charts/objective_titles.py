@@ -57,12 +57,14 @@ def _details(settings: Mapping[str, Any], known: type | None) -> Iterator[str]:
         value = settings.get(key)
         value = defaults.get(key) if value is None else value
         if key == "kernel" and value is not None:
-            yield _kernel(*_parts(value))
+            yield kernel_title(value)
         elif key in WORDS and isinstance(value, int | float | str):
             yield WORDS[key].format(_value(value))
 
 
-def _kernel(name: str, settings: Mapping[str, Any]) -> str:
+def kernel_title(kernel: Any) -> str:
+    """Describe a kernel, or its settings in a study, e.g. ``Gaussian kernel with bandwidth 3``."""
+    name, settings = _parts(kernel)
     given = {key: value for key, value in settings.items() if value is not None}
     if name.lower() == "gaussian":
         given = {"bandwidth": "median"} | given

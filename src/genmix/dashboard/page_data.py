@@ -32,6 +32,7 @@ MAX_POINTS = 300
 
 MAX_SPARKLINE_POINTS = 48
 MAX_EVENTS = 20
+UNSHOWN = ("plan",)
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
 """The rate covers the last minute if it contains at least this many samples, otherwise a longer period."""
 
@@ -84,10 +85,15 @@ def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
             "failures": [
                 row | {"message": safe_message(row["message"])} for row in run.newest_failures
             ],
-            "events": [_event(event) for event in reversed(run.events[-MAX_EVENTS:])],
+            "events": [_event(event) for event in _shown_events(run)],
             "report": report_time is not None,
             "report_is_old": report_time is not None and report_time < (run.last_write or 0.0),
         }
+
+
+def _shown_events(run: RunMonitor) -> list[Row]:
+    """Return the last events, newest first, without those that only restore the state of a run."""
+    return [event for event in run.events if event["kind"] not in UNSHOWN][: -MAX_EVENTS - 1 : -1]
 
 
 def _event(event: Row) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def _fix(facts: Facts, arm: Arm) -> Advice:
         what = "Drop it: the mixture loses nothing without it"
     else:
         settings = facts.study["arms"].get(arm.label, {})
-        what = f"{cause.advise(settings, facts.study.get('retries', {}))}, or drop the arm"
+        fix = cause.advise(settings, facts.study.get("retries", {}))
+        what = f"{fix}; otherwise, drop the arm"
     last = f" Last failure: {arm.last_failure}" if arm.last_failure else ""
     return Advice("failed", f"{text}. {what}.{last}")
 

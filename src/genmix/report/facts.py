@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from genmix.charts.objective_titles import objective_title
+from genmix.charts.objective_titles import kernel_title, objective_title
 from genmix.diagnosis.innovation import innovation_gaps
 from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.errors import InputError
@@ -195,9 +195,13 @@ class Facts:
     @cached_property
     def compares_directions(self) -> bool:
         """Whether the objective ignores the lengths of the embeddings."""
+        kernels = [getattr(part, "kernel", None) for part in self._objective_parts]
+        return any(isinstance(kernel, Cosine) for kernel in kernels)
+
+    @property
+    def _objective_parts(self) -> list[Any]:
         objective = self.pool.objective if self.pool else None
-        parts = [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
-        return any(isinstance(getattr(part, "kernel", None), Cosine) for part in parts)
+        return [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
 
     @cached_property
     def mixture(self) -> MixtureScore | None:
@@ -251,8 +255,10 @@ class Facts:
             return ""
         score = self.scoring.best.score
         first = next(iter(score.values())) if isinstance(score, dict) else score
-        kept = {k: v for k, v in first.details.items() if k not in ("n", "effective n")}
-        return ", ".join(f"{key} {value}" for key, value in kept.items())
+        shown = {k: v for k, v in first.details.items() if k not in ("n", "effective n")}
+        kernels = [part.kernel for part in self._objective_parts if hasattr(part, "kernel")]
+        words = [kernel_title(kernels[0])] if shown.pop("kernel", None) and kernels else []
+        return ", ".join([*words, *(f"{key} {value}" for key, value in shown.items())])
 
     @cached_property
     def vs_best_arm(self) -> BaselineComparison | None:

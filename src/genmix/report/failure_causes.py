@@ -69,7 +69,7 @@ CAUSES = (
     Cause(
         r"\b50[0234]\b|\b529\b|cannot answer right now|overloaded|unavailable",
         "the server was overloaded or down",
-        "Continue when the server is available again, or lower the concurrency",
+        "Continue when its server is available again, or lower its concurrency",
     ),
     Cause(
         r"closed the connection|connection reset|malformed reply|exited without a reply",

@@ -88,7 +88,13 @@ def pooled_chart(facts: Facts) -> Any:
         return found
 
     panels = [
-        charts.Panel(_title(facts, term), rows(term), _axis(term), log_y=_is_distance(term.name))
+        charts.Panel(
+            _title(facts, term),
+            rows(term),
+            _axis(term),
+            log_x=False,
+            log_y=_is_distance(term.name),
+        )
         for term in facts.terms
     ]
     return charts.curves(panels, columns=1, styles=styles)
@@ -111,7 +117,7 @@ def scores_chart(facts: Facts) -> Any:
         for label, kind, scores in bars
     ]
     axis = _axis(facts.terms[0]) if len(facts.terms) == 1 else "score"
-    return charts.bars(rows, axis, columns=1)
+    return charts.bars(rows, axis, columns=1, compress=True)
 
 
 def map_chart(facts: Facts) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.python_objects import PythonObject
 from genmix.core.text import shortened
+from genmix.data.samples import Sample
+from genmix.errors import GenmixError
 from genmix.report.sampling import SampleSubset
+from genmix.runs.references import texts_or_images
 from genmix.runs.session import read_image
 
 Row = dict[str, Any]
@@ -26,6 +30,9 @@ LOSSLESS_SIDE = 64
 """Images up to this size keep every pixel."""
 
 MAX_TEXT, MAX_PROMPT = 600, 200
+MAX_REAL = 8
+"""Maximum number of samples of a reference to show."""
+
 MAX_PIXELS = 50_000_000
 JPEG_QUALITY = 82
 
@@ -34,7 +41,8 @@ JPEG_QUALITY = 82
 class ShownSample:
     """One sample: a text, an image, or the source of a recorded vector."""
 
-    ticket: int
+    ticket: int | None
+    """None for a sample of a reference."""
     arm: str
     text: str | None = None
     picture: str | None = None
@@ -67,7 +75,7 @@ def _shelf(
     subset: SampleSubset, embeddings: NDArray[np.float64], arm: str, many: int, folder: Path
 ) -> Shelf | None:
     indices = np.flatnonzero(subset.arms == arm)
-    if not len(indices):
+    if not any(_has_content(subset.rows[i]) for i in indices):
         return None
     mine = embeddings[indices]
     distances = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
@@ -93,6 +101,11 @@ def _distinct(rows: list[Row], many: int, excluded: Iterable[Any]) -> list[Row]:
     return found
 
 
+def _has_content(row: Row) -> bool:
+    """Return whether there is something to see; a bare vector has nothing."""
+    return any(row[key] is not None for key in ("text", "image", "source"))
+
+
 def _content(row: Row) -> Any:
     return row["text"] if row["text"] is not None else ("ticket", row["ticket"])
 
@@ -112,7 +125,55 @@ def show(row: Row, arm: str, folder: Path) -> ShownSample:
     try:
         return replace(sample, picture=thumbnail(read_image(folder, row["image"])))
     except Exception as error:  # untrusted data, and Pillow may not be installed
-        return replace(sample, problem=f"the image cannot be shown ({type(error).__name__})")
+        return replace(sample, problem=_cannot_show(error))
+
+
+@dataclass(frozen=True)
+class RealSamples:
+    """Some samples of a reference, to compare with the generated ones."""
+
+    kind: str
+    """``images`` or ``texts``."""
+    total: int
+    shown: list[ShownSample]
+
+
+def real_samples(study: Mapping[str, Any], folder: Path) -> list[RealSamples]:
+    """Return evenly spaced samples of each reference that consists of images or texts.
+
+    References that are features, or cannot be read any more, are left out.
+    """
+    terms = [settings for term in study["objective"] for settings in term.values()]
+    paths = [study.get("reference"), *(settings.get("reference") for settings in terms)]
+    found = (_some_of(path, folder) for path in dict.fromkeys(paths) if isinstance(path, str))
+    return [each for each in found if each is not None]
+
+
+def _some_of(path: str, folder: Path) -> RealSamples | None:
+    try:
+        read = texts_or_images(PythonObject.stored(path), folder)
+        if read is None:
+            return None
+        items, kind = read
+        places = np.unique(np.linspace(0, len(items) - 1, MAX_REAL).round().astype(int))
+        shown = [_show_real(*items[i]) for i in places.tolist()]
+        return RealSamples(kind, len(items), shown)
+    except (GenmixError, OSError, ValueError):
+        return None
+
+
+def _show_real(name: str, read: Callable[[], Sample]) -> ShownSample:
+    sample, shown = read(), ShownSample(None, "the reference", source=name)
+    if sample.image is None:
+        return replace(shown, text=shortened(sample.text or "", MAX_TEXT))
+    try:
+        return replace(shown, picture=thumbnail(sample.image))
+    except Exception as error:  # untrusted data, and Pillow may not be installed
+        return replace(shown, problem=_cannot_show(error))
+
+
+def _cannot_show(error: Exception) -> str:
+    return f"the image cannot be shown ({type(error).__name__})"
 
 
 def source_name(source: str | None) -> str | None:

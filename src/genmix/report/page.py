@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from genmix import __version__
 from genmix.charts.axes import short_name
-from genmix.core.text import duration, number, shortened
+from genmix.core.text import duration, listed, number, shortened
 from genmix.errors import GenmixError
 from genmix.report import sentences
 from genmix.report.advice import advise
@@ -29,7 +29,7 @@ from genmix.report.figures import (
     map_indices,
     marked_budget,
 )
-from genmix.report.gallery import gallery, source_name
+from genmix.report.gallery import gallery, real_samples, source_name
 from genmix.report.kept import kept_section
 from genmix.report.sanitize import visible, without_secrets
 from genmix.report.scoring import Term
@@ -62,6 +62,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         progress(next(steps), STEPS)
         return content
 
+    figures = [step(_figure(facts, name)) for name in FIGURES]
     kept = step(kept_section(facts))
     return render_template(
         "report.html",
@@ -85,12 +86,14 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         shares=_shares(facts, colors),
         tiles=step(_tiles(facts)),
         advice=step(advise(facts)),
-        figures=[step(_figure(facts, name)) for name in FIGURES],
+        figures=[each for each in figures if each.svg],
+        missing=_missing(figures),
         kept=kept,
         columns=_columns(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
         shelves=step(gallery(facts.subset, facts.labels, facts.folder, facts.compares_directions)),
+        real=real_samples(facts.study, facts.study_folder),
         max_open=MAX_OPEN_SHELVES,
         failures=_failing_arms(facts),
         study=_study(facts),
@@ -181,7 +184,10 @@ def _baseline_tiles(facts: Facts, term: Term) -> list[Tile]:
             share = found.improvement(term)
             mood = "" if not share else "good" if share > 0 else "bad"
             title = f"{short_name(term.name)} vs. the {baseline}"
-            tiles.append(Tile(title, _signed(share), f"in sets of {found.size:,} samples", mood))
+            note = f"in sets of {found.size:,} samples"
+            if found.limit is not None:
+                note += ", because {} has only {:,}".format(*found.limit)
+            tiles.append(Tile(title, _signed(share), note, mood))
     return tiles
 
 
@@ -195,7 +201,7 @@ def _signed(share: float | None) -> str:
 
 def _mood(facts: Facts) -> str:
     """Return how the run ended, for its color."""
-    if sentences.fell_short(facts):
+    if sentences.fell_short(facts) or sentences.ran_out(facts):
         return "warn"
     return {"finished": "good", "trouble": "bad"}.get(facts.status, "warn")
 
@@ -239,10 +245,19 @@ def _figure(facts: Facts, name: str) -> Figure:
     try:
         chart = FIGURES[name](facts)
     except GenmixError as error:  # e.g. Altair is not installed; the text is still useful
-        return Figure(name, title, "", f"This chart could not be drawn: {error}")
+        return Figure(name, title, "", str(error))
     if chart is None:
         return Figure(name, title, "", MISSING[name])
     return Figure(name, title, Markup(inline_svg(chart, name, f"{title}: {caption}")), caption)
+
+
+def _missing(figures: list[Figure]) -> list[str]:
+    """Say which charts are not on the page, in one sentence per reason."""
+    titles: dict[str, list[str]] = {}
+    for each in figures:
+        if not each.svg and each.caption:
+            titles.setdefault(each.caption, []).append(f"“{each.title}”")
+    return [f"Not drawn: {listed(names)}. {reason}" for reason, names in titles.items()]
 
 
 def _caption(facts: Facts, name: str) -> str:

@@ -58,21 +58,28 @@ def score_sentences(facts: Facts) -> list[str]:
     found = []
     for term in facts.terms:
         value = number(facts.mixture.scores.get(term.name))
-        rest = [f" {_comparison(term, *pair)}" for pair in _baselines(facts)]
-        found.append(f"Its {short_name(term.name)} is {value} {term.arrow}.{''.join(rest)}")
+        rest, sets = "", ""
+        for baseline, comparison in _baselines(facts):
+            before, sets = sets, _sets(comparison)
+            rest += _comparison(term, baseline, comparison, "such sets" if before == sets else sets)
+        found.append(f"Its {short_name(term.name)} is {value} {term.arrow}.{rest}")
     return found
 
 
-def _comparison(term: Term, baseline: str, found: BaselineComparison) -> str:
+def _comparison(term: Term, baseline: str, found: BaselineComparison, sets: str) -> str:
     ours, theirs = (number(scores.get(term.name)) for scores in (found.mixture, found.baseline))
-    sets = f"sets of {found.size:,} samples"
-    if found.limit is not None:
-        arm, count = found.limit
-        sets = (
-            f"sets of equal size ({found.size:,} samples each, because {arm} has only {count:,} and a "
-            "set uses half of them)"
-        )
-    return f"In {sets}, it {compared(found.improvement(term))} {baseline} ({ours} vs. {theirs})."
+    return f" In {sets}, it {compared(found.improvement(term))} {baseline} ({ours} vs. {theirs})."
+
+
+def _sets(found: BaselineComparison) -> str:
+    """Describe the sets that are compared, and why they are not larger."""
+    if found.limit is None:
+        return f"sets of {found.size:,} samples"
+    arm, count = found.limit
+    return (
+        f"sets of equal size ({found.size:,} samples each, because {arm} has only {count:,} and a set "
+        "uses half of them)"
+    )
 
 
 def _baselines(facts: Facts) -> list[tuple[str, BaselineComparison]]:

@@ -136,7 +136,7 @@ function showSamples() {
     const content = sample.image
       ? el("img", { src: `/image/${sample.id}/${path}`, alt: `Sample ${sample.id} of ${sample.arm}`, loading: "lazy" })
       : el("p", { class: sample.text === null ? "quiet" : "text", dir: "auto" }, textOf(sample));
-    const facts = [clock(sample.at), sample.cost === null ? null : `cost ${number(sample.cost)}`, sample.quality === null ? null : `quality ${number(sample.quality)}`];
+    const facts = [clock(sample.at), !sample.cost ? null : `cost ${number(sample.cost)}`, sample.quality === null ? null : `quality ${number(sample.quality)}`];
     return el("li", {}, el("p", { class: "by" }, swatch(colors[sample.arm]), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
       content, sample.prompt ? el("p", { class: "quiet prompt", dir: "auto" }, sample.prompt) : null);
   });
