@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 LINES, RESULT = (".jsonl", ".ndjson"), ".json"
 FORMATS = "a name that ends in .jsonl, .parquet, .npz, .npy or .json, or - to print JSONL"
-STEPS_PER_LINE = 100
-"""Number of solver steps between two progress lines without a terminal."""
+SECONDS_PER_LINE = 5.0
+"""Seconds between two progress lines without a terminal."""
 
 PHASES = {"relax": "bounding", "swap": "exchanging samples", "greedy": "choosing one by one"}
 
@@ -150,15 +151,17 @@ def _search_progress() -> Iterator[Any]:
     """Show the search on stderr: the phase, the step and the gap."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console, shown_at = Console(stderr=True), monotonic()
     with console.status("") if console.is_terminal else _nothing() as status:
 
         def report(now: SubsetProgress) -> None:
+            nonlocal shown_at
             gap = f"gap {now.loss - now.loss_bound:.2g}"
             line = f"{PHASES[now.phase]}, step {now.step}, {gap} (Ctrl-C keeps the best so far)"
             if status is not None:
                 status.update(line)
-            elif now.step % STEPS_PER_LINE == 0:
+            elif monotonic() - shown_at > SECONDS_PER_LINE:
+                shown_at = monotonic()
                 typer.echo(f"genmix: {line}", err=True)
 
         yield report

@@ -27,7 +27,7 @@ NEIGHBORS = 5
 LARGEST_RADIUS = 1.5
 """Largest radius of a neighborhood of other samples, as a multiple of the median."""
 
-MAX_CENTERS = 5000
+MAX_CENTERS = 2000
 """Largest number of samples, drawn at random, around which neighborhoods are computed."""
 
 BLOCK = 1000
