@@ -142,18 +142,17 @@ def training_sets(task: Task, reference: Any, generated: Any, rng: np.random.Gen
     }
     drawn = {name: draw_from(task.sizes, shares, n, rng) for name, shares in weights.items()}
     found = [_set(SAME_SIZE, name, rows[:k], "mixture, random") for name, rows in drawn.items()]
+    for name, rows in drawn.items():
+        found.append(_set(SAME_COST, f"{name}, all {n}", rows, f"mixture, all {n}"))
     for source in ("mixture", "even"):
         for name, chosen in _chosen(generated[drawn[source]], k, reference, rng).items():
             rows = drawn[source][chosen]
             found.append(_set(SAME_SIZE, f"{source}, {name}", rows, f"{source}, random"))
-            if source == "mixture" and name != "random":
-                found.append(_set(SAME_COST, f"{source}, {name}", rows, f"mixture, all {n}"))
-    for name, rows in drawn.items():
-        found.append(_set(SAME_COST, f"{name}, all {n}", rows, f"mixture, all {n}"))
+            if name != "random":
+                found.append(_set(SAME_COST, f"{source}, {name}", rows, f"{source}, all {n}"))
     for m in (3 * k // 2, 2 * k):  # how many samples the kept ones are worth
-        found.append(
-            _set(SAME_COST, f"mixture, random {m}", drawn["mixture"][:m], f"mixture, all {n}")
-        )
+        rows = drawn["mixture"][:m]
+        found.append(_set(SAME_COST, f"mixture, random {m}", rows, f"mixture, all {n}"))
     return found + _cheap_arms(task, drawn["mixture"], rng)
 
 
