@@ -33,6 +33,12 @@ from genmix.solvers.loss import EPS, Matrix
 TINY = 1e-100
 """Rounding level of a spectrum that is all zeros."""
 
+MANY_ROWS = 4
+"""Number of rows per column above which their full rank is tested on their products, which is faster."""
+
+MANY_ARMS = 64
+"""Number of arms above which averages over arms are computed as sums of slices."""
+
 WELL_CONDITIONED = 1e-10
 """Ratio of the smallest to the largest eigenvalue above which eigenvalues are accurate enough."""
 
@@ -145,11 +151,13 @@ class FactorMoments(MixtureMoments):
         self.omitted = Omitted() if omitted is None else omitted
         rows = xp.concat(list(groups), axis=0)
         self._rows = rows if spanned else self._spanned(rows)
+        self.keeps_coordinates = self._rows is rows and not centered
+        """Whether the coordinates are those of the given rows, so that others can be compared."""
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
         self.averages = like(shares, self._rows)
         """``(m, n)``; its product with the rows yields the means of the arms."""
-        self._means = self.averages @ self._rows
+        self._means = self.averages @ self._rows if centered else None
 
     def _spanned(self, rows: Array) -> Array:
         """Return the rows in coordinates of the subspace that they span."""
@@ -160,6 +168,8 @@ class FactorMoments(MixtureMoments):
         tall = others.shape[0] > others.shape[1]
         if 0 in others.shape:
             return rows[:, :0]
+        if others.shape[0] > MANY_ROWS * others.shape[1] and is_full_rank(others.mT @ others):
+            return rows
         triangle = triangle_of(others if tall else others.mT)
         if _has_no_null_direction(triangle):
             return (
@@ -179,7 +189,9 @@ class FactorMoments(MixtureMoments):
     def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
         xp = namespace(self._rows)
         each = like(np.repeat(np.sqrt(alpha / self.counts), self.counts), self._rows)
-        rows = self._rows - like(alpha, self._rows) @ self._means if self.centered else self._rows
+        rows = self._rows
+        if self._means is not None:
+            rows = rows - like(alpha, rows) @ self._means
         return rows, xp.multiply(each[:, None], rows)
 
     def spectrum(self, alpha: Vector) -> Vector:
@@ -211,24 +223,37 @@ class FactorEigenbasis(Eigenbasis):
             self.values, self.noise = _squares(roots, len(weighted))
             self.errors = 4 * EPS * float(roots.max()) * roots if len(roots) else roots
         self._turned = rows @ basis
+        self._basis = basis if moments.keeps_coordinates else None
         self.dropped, self.moment_error = moments.omitted.values, moments.omitted.error
         if moments.centered:
             self.means = self._averages @ self._turned
 
     def weigh(self, slope: Vector) -> Vector:
+        if len(self._slices) > MANY_ARMS:
+            return self._averaged((to_numpy(self._turned) ** 2 @ slope)[:, None])[:, 0]
         weighed: Vector = self.diagonals() @ slope
         return weighed
 
     def diagonals(self) -> Matrix:
+        if len(self._slices) > MANY_ARMS:
+            return self._averaged(to_numpy(self._turned) ** 2)
         found: Matrix = to_numpy(self._averages @ self._turned**2)
         return found
+
+    def _averaged(self, values: Matrix) -> Matrix:
+        """Return the mean of the values ``(n, k)`` over the rows of each arm."""
+        counts = np.array([each.stop - each.start for each in self._slices])
+        sums: Matrix = np.add.reduceat(values, [each.start for each in self._slices], axis=0)
+        return sums / counts[:, None]
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]
         return namespace(self._turned).stack([p.mT @ p / p.shape[0] for p in parts])
 
     def squares(self, rows: Array | None) -> Matrix:
-        assert rows is None  # the coordinates of other rows are not known
+        if rows is not None:
+            assert self._basis is not None  # the coordinates of other rows are known
+            return np.asarray(to_numpy(rows @ self._basis) ** 2)
         squares: Matrix = to_numpy(self._turned) ** 2
         return squares
 

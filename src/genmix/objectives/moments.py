@@ -133,9 +133,10 @@ class MomentTally(Tally):
     def sample_plane(
         self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
     ) -> Vector:
-        if self.keeps_rows and not complete:
+        probes = self.keeps_rows and not complete
+        if probes and not (len(arms) > MANY_ARMS and loss.moments.keeps_coordinates):
             return super().sample_plane(loss, arms, alpha, batch)
-        rows = None if self.keeps_rows else self.transform(batch.embeddings)
+        rows = self.transform(batch.embeddings) if probes or not self.keeps_rows else None
         plane: Vector = loss.sample_plane(alpha, rows)
         return plane
 

@@ -25,13 +25,16 @@ from typing import Any, Self
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
-from genmix.objectives.eigenbasis import TINY, Eigenbasis, MixtureMoments
+from genmix.objectives.eigenbasis import MANY_ARMS, TINY, Eigenbasis, MixtureMoments
 from genmix.objectives.trace_functions import TraceFunction
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 from genmix.solvers.solve import FINAL_SMOOTHING
 
 HESSIAN_REUSE_RATIO = 0.3
 """Fraction of the gap that a step may leave before a new Hessian is worth computing."""
+
+MANY_ARMS_REUSE_RATIO = 0.8
+"""The same with many arms, where a Hessian costs as much as many steps."""
 
 CHEAP_ROTATIONS = 32
 """Number of rotations that cost less than one eigendecomposition on a GPU."""
@@ -66,6 +69,8 @@ class TraceLoss(Loss):
         self.moments, self.linear, self.size = moments, linear, moments.size
         is_cheap = moments.on_gpu and self.size <= CHEAP_ROTATIONS
         self.hessian_reuse_ratio = 0.0 if is_cheap else HESSIAN_REUSE_RATIO
+        if self.size > MANY_ARMS:
+            self.hessian_reuse_ratio = MANY_ARMS_REUSE_RATIO
 
     def face(self, arms: Sequence[int]) -> Self:
         face = copy.copy(self)

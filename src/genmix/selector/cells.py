@@ -205,7 +205,7 @@ class CellLearner(Learner):
         if not self._has_entered(group):
             if self.pooling == 0:
                 return np.zeros(len(cells))
-            by_arm = self.by_arm(self.targets)
+            by_arm = self._over_arms(self.by_label(self.targets))
             return np.array([by_arm[self.places[cell.label][1]] for cell in cells])
         targets = self.by_label(self.targets)
         return np.array([targets.get(cell.label, 0.0) for cell in cells])
@@ -231,31 +231,40 @@ class CellLearner(Learner):
         Without pooling, they are equal in a group whose warm start is not complete. With pooling, they are
         those of the other groups together.
         """
-        active = [arm for arm, is_active in self.arm_status.items() if is_active]
         given = self.by_label(weights)
-        found: dict[str, dict[str, float]] = {}
-        for group in self.shares:
-            row = {arm: given.get(cell_label(group, arm), 0.0) for arm in active}
-            total = sum(row.values())
-            if total > 0:
-                found[group] = {arm: weight / total for arm, weight in row.items()}
-        even = dict.fromkeys(active, 1 / len(active))
-        others = even if self.pooling == 0 or not found else self._marginal(found)
-        return {group: found.get(group, others) for group in self.shares}
+        return {group: self._within(group, given) for group in self.shares}
 
-    def _marginal(self, by_group: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        total = sum(self.shares[group] for group in by_group)
-        names = next(iter(by_group.values()))
-        return {
-            arm: sum(self.shares[group] * row[arm] for group, row in by_group.items()) / total
-            for arm in names
-        }
+    def within(self, group: str, weights: Vector) -> dict[str, float]:
+        """Return the weights of the active arms within one group."""
+        return self._within(group, self.by_label(weights))
+
+    def _within(self, group: str, given: Mapping[str, float]) -> dict[str, float]:
+        row = {arm: given.get(cell_label(group, arm), 0.0) for arm in self._active_arms}
+        total = sum(row.values())
+        if total > 0:
+            return {arm: weight / total for arm, weight in row.items()}
+        if self.pooling > 0 and given:
+            return self._over_arms(given)
+        return dict.fromkeys(row, 1 / len(row))
+
+    @property
+    def _active_arms(self) -> list[str]:
+        return [arm for arm, is_active in self.arm_status.items() if is_active]
+
+    def _over_arms(self, given: Mapping[str, float]) -> dict[str, float]:
+        """Return the weights of the arms, summed over the groups that take part in the mixture."""
+        found = dict.fromkeys(self._active_arms, 0.0)
+        for label, weight in given.items():
+            found[self.places[label][1]] += weight
+        return found
 
     def by_arm(self, weights: Vector) -> dict[str, float]:
-        if not self.shares:
-            active = [arm for arm, is_active in self.arm_status.items() if is_active]
-            return dict.fromkeys(active, 1 / len(active))
-        return self._marginal(self.by_group(weights))
+        by_group = self.by_group(weights)
+        found = dict.fromkeys(self._active_arms, 0.0 if by_group else 1 / len(self._active_arms))
+        for group, row in by_group.items():
+            for arm, weight in row.items():
+                found[arm] += self.shares[group] * weight
+        return found
 
     @property
     def weights(self) -> Vector:

@@ -399,4 +399,4 @@ class Readings:
         learner = self._learner
         if not isinstance(learner, CellLearner):
             return self.targets
-        return learner.by_group(learner.targets)[group]
+        return learner.within(group, learner.targets)

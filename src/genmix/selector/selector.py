@@ -74,7 +74,7 @@ class Selector(Asking, Planning, Savable):
     pooling : float, optional
         κ, the number of samples with which all samples of an arm count in each of its groups. With 0, the
         groups share nothing, and the warm start is per group and arm. With infinity, all groups have the same
-        weights, those of a selector without groups. The default is 10; it is 0 for objectives on pairs of
+        weights, those of a selector without groups. The default is 3; it is 0 for objectives on pairs of
         prompts and outputs (see :class:`Joint`), and infinity for policies that do not choose mixtures.
 
     Raises

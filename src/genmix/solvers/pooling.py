@@ -15,7 +15,7 @@ import numpy as np
 from genmix.core.arrays import Vector
 from genmix.solvers.loss import Expansion, Loss, Matrix, RestrictedLoss, SumLoss
 
-POOLING = 10.0
+POOLING = 3.0
 """Number of samples with which an arm counts in each of its cells, unless the user says otherwise."""
 
 
