@@ -98,6 +98,41 @@ def test_without_the_objects_one_sentence_says_what_to_pass(tmp_path: Path) -> N
     assert (folder / "journal.sqlite").read_bytes() == before
 
 
+def test_an_extension_survives_the_study_that_the_run_was_started_with(tmp_path: Path) -> None:
+    folder = gx.run(study(), tmp_path / "run").folder
+    assert sum(gx.resume(folder, study=study(), samples=24).counts.values()) == 24
+    assert sum(gx.resume(folder, study=study()).counts.values()) == 24
+    extend = {"study": study(), "samples": 40, "callbacks": [stop_at(30)]}
+    assert gx.resume(folder, **extend).status == "interrupted"
+    assert sum(gx.resume(folder, study=study()).counts.values()) == 40
+
+    larger = study(budget={"samples": 44})
+    assert sum(gx.resume(folder, study=larger).counts.values()) == 44
+    assert sum(gx.resume(folder, study=larger, samples=46).counts.values()) == 46
+    assert sum(gx.resume(folder, study=larger).counts.values()) == 46
+    with pytest.raises(gx.InputError, match=r"budget\.samples is 18, but the run already has 46"):
+        gx.resume(folder, study=study())
+
+
+def test_a_study_that_was_edited_to_match_an_extension_counts_as_passed(tmp_path: Path) -> None:
+    folder = gx.run(study(), tmp_path / "run").folder
+    gx.resume(folder, study=study(), samples=22)
+    edited = study(budget={"samples": 22})
+    gx.resume(folder, study=edited)
+    gx.resume(folder, study=edited, samples=26)
+    assert sum(gx.resume(folder, study=edited).counts.values()) == 26
+
+
+def test_every_function_that_cannot_be_called_is_named_at_once(tmp_path: Path) -> None:
+    def nothing() -> None:
+        """Take no seeds."""
+
+    with pytest.raises(gx.InputError) as error:
+        gx.run(study(arms={"a": nothing, "b": cloud, "c": nothing}), tmp_path / "run")
+    assert [line[:7] for line in str(error.value).splitlines()] == ["arm 'a'", "arm 'c'"]
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_finished_run_needs_its_objects_only_to_be_extended(tmp_path: Path) -> None:
     run = gx.run(study(), tmp_path / "run")
     assert gx.resume(run).counts == run.counts

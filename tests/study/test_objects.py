@@ -220,10 +220,38 @@ def test_equal_references_are_read_once() -> None:
         ),
         ({"arms": {"a": {"kind": "callable", "function": 7}}}, "function of arm 'a' is 7"),
         ({"objective": [gx.Vendi(), "vendy"]}, "did you mean 'vendi'?"),
+        ({"objective": gx.Vendi}, "objective: objective is the class Vendi; write gx.Vendi()."),
+        (
+            {"objective": [gx.Vendi(), gx.Precision]},
+            "objective[1] is the class Precision; write gx.Precision(reference).",
+        ),
+        (
+            {"objective": {"vendi": {"kernel": gx.Gaussian}}},
+            "kernel of vendi is the class Gaussian; write gx.Gaussian().",
+        ),
+        (
+            {"policy": gx.MixtureGreedy},
+            "policy is the class MixtureGreedy; write gx.MixtureGreedy().",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert sentence in problem(**changes)
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    wrong = {"a": {"function": vectors, "prise": 1}, "b": 3}
+    found = problem(arms=wrong, objective=gx.Vendi, policy=gx.Uniform, budget={"sample": 9})
+    keys = [line.partition(": ")[0] for line in found.splitlines()]
+    assert sorted(keys) == ["arms.a.prise", "arms.b", "budget.sample", "objective", "policy"]
+
+
+def test_a_function_needs_no_kind() -> None:
+    short = {"function": vectors, "price": 0.1}
+    found = study_from(study(arms={"a": short}, encoder={"function": vectors}))
+    full = {"kind": "callable", "function": vectors}
+    assert found == study_from(study(arms={"a": full | {"price": 0.1}}, encoder=full))
+    assert "arm 'a' has no 'kind'" in problem(arms={"a": {"function": "module:name"}})
 
 
 def test_a_study_file_cannot_contain_the_name_of_an_object(tmp_path: Path) -> None:

@@ -121,14 +121,18 @@ def metadata(plan: Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
+    """Build the generator of every arm; the message of an error has one line per arm that fails."""
     remember_environment()
-    found = {}
+    found, failed, messages = {}, list[Exception](), list[str]()
     for label, settings in study.arms.items():
         try:
             found[label] = settings.build(Context(folder, study.seed, label))
         except (InputError, StorageError) as error:
-            kind = InputError if isinstance(error, InputError) else StorageError
-            raise kind(f"arm {label!r}: {mask(str(error))}") from error
+            failed.append(error)
+            messages.append(f"arm {label!r}: {mask(str(error))}")
+    if failed:
+        kind = InputError if isinstance(failed[0], InputError) else StorageError
+        raise kind("\n".join(messages)) from failed[0]
     return found
 
 

@@ -23,6 +23,7 @@ from genmix.journal.lock import FolderLock
 from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
+from genmix.runs.estimate import warnings_on_resume
 from genmix.runs.execution import STUDY, Execution, Options, copy_study, wrap_up
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
@@ -30,6 +31,9 @@ from genmix.runs.session import IMAGES, Session
 from genmix.selector.selector import Selector
 from genmix.study.edited_text import text_with_budget
 from genmix.study.study import Study, study_from, with_budget
+
+ASKED = "budget of study"
+"""The key of the budget in the last study that was passed, which later limits do not change."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,10 @@ def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) ->
     if next_study.changes:
         prepare.check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
+    for line in warnings_on_resume(
+        plan.study, parts.generators, journal, is_changed=bool(next_study.changes)
+    ):
+        options.note(line)
 
     async def begin() -> Run:
         await prepare.ping_all({arm: parts.generators[arm] for arm in next_study.new_arms})
@@ -135,6 +143,8 @@ class NextStudy:
     before: Plain
     """The study in the journal, in the form that is compared."""
     changes: list[Change]
+    asked: Plain
+    """The budget in the last study that was passed."""
 
     @classmethod
     def of(cls, journal: Journal, options: Options, update: Update) -> NextStudy:
@@ -143,7 +153,11 @@ class NextStudy:
         now = prepare.Plan(
             study_from(journal.meta("study")), base, journal.meta("source"), journal.meta("file")
         )
-        plan = now if update.study is None else _new_plan(update.study, now, journal)
+        plan, asked = now, journal.meta(ASKED) or _budget(now)
+        if update.study is not None:
+            given = _new_plan(update.study, now, journal)
+            plan = _extended(given, now) if _budget(given) == asked else given
+            asked = _budget(given)
         if update.limits or not is_finished(journal):
             _check_objects(plan.study, journal.path.parent)
         if update.limits:
@@ -155,7 +169,7 @@ class NextStudy:
             check_totals(plan.study.budget, journal)
         if not changes and plan.source is None:
             plan = replace(plan, base=base, source=now.source, file=now.file)
-        return cls(journal, plan, old, changes)
+        return cls(journal, plan, old, changes, asked)
 
     @property
     def first_arms(self) -> list[str]:
@@ -172,7 +186,8 @@ class NextStudy:
         edited copy that has no effect, which is true.
         """
         journal, plan = self.journal, self.plan
-        if not self.changes and plan.source == journal.meta("source"):
+        is_same = not self.changes and plan.source == journal.meta("source")
+        if is_same and self.asked == (journal.meta(ASKED) or self.asked):
             return
         target, before = journal.path.with_name(STUDY), journal.meta("source")
         source = plan.source
@@ -189,6 +204,7 @@ class NextStudy:
             "file": plan.file,
             "arms": self.first_arms,
             "former arms": {label: known[label] for label in known if label not in arms},
+            ASKED: self.asked,
         }
         journal.changed(((change.arm, change.detail()) for change in self.changes), meta)
 
@@ -208,6 +224,17 @@ def _new_plan(
     if is_copy or plan.source is None:
         plan = replace(plan, base=now.base, file=now.file)
     return replace(plan, study=plan.study.model_copy(update={"name": now.study.name}))
+
+
+def _budget(plan: prepare.Plan) -> Plain:
+    return plan.study.budget.model_dump(mode="json")
+
+
+def _extended(given: prepare.Plan, now: prepare.Plan) -> prepare.Plan:
+    """Return a study with the limits that the run got since this budget was passed."""
+    before = _budget(given)
+    limits = {key: v for key, v in _budget(now).items() if v is not None and v != before[key]}
+    return _with_limits(given, limits) if limits else given
 
 
 def _check_objects(study: Study, folder: Path) -> None:

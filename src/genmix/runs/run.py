@@ -128,7 +128,8 @@ def resume(
         retries, limits and stopping rules apply. The seed, the encoder, the objective, the policy and
         what the arms generate must stay the same. The paths in a dict are relative to the folder in
         which the run was started. If the study contains Python objects, pass it with the same objects:
-        a journal cannot store them.
+        a journal cannot store them. If its budget is the one that was passed before, the limits that the
+        run got since then stay.
     callbacks, note, progress
         As for :func:`genmix.run`.
 

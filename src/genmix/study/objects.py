@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from genmix.core.arrays import is_torch
 from genmix.core.description import Description
 from genmix.core.python_objects import PythonObject, function_label
 from genmix.data.reference import Moments, Samples, to_reference
+from genmix.errors import InputError
 from genmix.kernels.kernels import Custom, Normalised
 from genmix.objectives import Sum
 from genmix.study.components import KERNELS, OBJECTIVES, POLICIES
-from genmix.study.problems import KeyPath
+from genmix.study.problems import KeyPath, subject
 
 
 def written(value: Any, path: KeyPath) -> Any:
@@ -31,6 +32,8 @@ def written(value: Any, path: KeyPath) -> Any:
         return _callable(value, rest[1:])
     if section == ("encoder",):
         return _callable(value, rest)
+    if section in (("objective",), ("policy",)):
+        _refuse_class(value, path)
     if section == ("objective",):
         return _in_objective(value, rest)
     if path == ("policy",):
@@ -45,6 +48,8 @@ def _callable(value: Any, path: KeyPath) -> Any:
     """Write a function in place of an arm or encoder, or as its ``function``."""
     if not path and callable(value):
         return {"kind": "callable", "function": value}
+    if not path and isinstance(value, Mapping) and callable(value.get("function")):
+        return {"kind": "callable", **value}
     is_function = path[-1:] == ("function",) and "arguments" not in path
     return _function(value) if is_function else value
 
@@ -68,6 +73,19 @@ def name_of_reference(reference: Samples | Moments) -> PythonObject:
 
 
 # -- objectives, kernels and policies ----------------------------------------------------------------
+
+
+def _refuse_class(value: Any, path: KeyPath) -> None:
+    """Refuse a class in place of an object, e.g. ``gx.Vendi`` instead of ``gx.Vendi()``."""
+    if not (isinstance(value, type) and issubclass(value, gx.Objective | gx.Kernel | gx.Policy)):
+        return
+    package = "gx." if value.__module__.startswith("genmix.") else ""
+    given = fields(value) if is_dataclass(value) else ()
+    needed = [f.name for f in given if f.default is MISSING and f.default_factory is MISSING]
+    raise InputError(
+        f"{subject(path)} is the class {value.__name__}; "
+        f"write {package}{value.__name__}({', '.join(needed)})."
+    )
 
 
 def _in_objective(value: Any, path: KeyPath) -> Any:
