@@ -25,7 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def study(folder: Path, **more: Any) -> dict[str, Any]:
     arms = {
-        name: {"kind": "recorded", "path": str(folder / f"{name}.npy")} for name in ("left", "right")
+        name: {"kind": "recorded", "path": str(folder / f"{name}.npy")}
+        for name in ("left", "right")
     }
     found = {"name": "t", "arms": arms, "objective": "vendi", "budget": {"samples": 250}}
     found |= {"warm_start": 5, "keep": {"samples": 20}}
@@ -44,7 +45,9 @@ def test_a_run_ends_when_more_samples_are_worth_little(folder: Path) -> None:
     assert 40 <= run.summary["samples"] < 250
     assert last["samples"] <= run.summary["samples"] < last["samples"] + 8
     assert last["gain"] < 0.3 <= min(each["gain"] for each in others)
-    assert run.summary["reason"].startswith("more samples would hardly improve the kept ones: another 30")
+    assert run.summary["reason"].startswith(
+        "more samples would hardly improve the kept ones: another 30"
+    )
     assert run.status == "finished"
     assert run.summary["kept"]["scores"]["vendi"]["value"] > 9
     rows = list(run.samples())

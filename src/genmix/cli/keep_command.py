@@ -22,6 +22,7 @@ from genmix.errors import InputError
 if TYPE_CHECKING:
     from genmix.data.loaded_arm import LoadedArm
     from genmix.offline.keeping import Rules, Selection
+    from genmix.offline.predict_keep import KeepPrediction
     from genmix.solvers.subset import SubsetProgress
 
 LINES, RESULT = (".jsonl", ".ndjson"), ".json"
@@ -61,6 +62,14 @@ def keep(
     at_least_per_arm: Annotated[
         int | None, typer.Option(help="Smallest number of samples to keep from each arm.")
     ] = None,
+    predict: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Also predict what N more samples would be worth, with an interval.",
+            min=1,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for starts and random sets.")] = 0,
 ) -> None:
     """Keep the samples that score best together, with a bound for every other choice.
@@ -77,6 +86,9 @@ def keep(
         found = _select(given, rules, labels, at_least_per_arm, seed, options.k)
         rows = _rows_by_arm(given.loaded, found)
         result = found.as_dict() | {"rows": rows}
+        expected = _predict(found, rules, predict, seed)
+        if expected is not None:
+            result["prediction"] = expected.as_dict()
         _write(out, given, rows, result)
     _warn(found)
     with _results(out):
@@ -84,6 +96,8 @@ def keep(
             print_json(result | {"file": out})
         else:
             _print_selection(found, given.counts, rows)
+            if expected is not None:
+                typer.echo(f"prediction: {expected}")
     if found.kept.interrupted:
         typer.echo("genmix: interrupted; the best samples so far were kept.", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -99,6 +113,15 @@ def _rules(count: int | None, share: float | None, min_quality: float | None) ->
     if share is not None and not 0 < share <= 1:
         raise InputError(f"--share is {share:g}; pass a number above 0 and up to 1.")
     return Rules(count, share, min_quality)
+
+
+def _predict(found: Selection, rules: Rules, more: int | None, seed: int) -> KeepPrediction | None:
+    if more is None or found.kept.interrupted:
+        return None
+    from genmix.offline.predict_keep import predict
+
+    typer.echo(f"genmix: predicting what {more:,} more samples are worth", err=True)
+    return predict(found.baselines.batch, found.baselines.objective, rules, more, seed)
 
 
 def _check_target(out: str) -> None:

@@ -69,6 +69,7 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
 def kept_lines(kept: dict[str, Any] | None) -> list[str]:
     """Say how good the kept samples are; nothing if the study keeps all."""
     from genmix.offline.keeping import bound_sentence
+    from genmix.offline.predict_keep import prediction_sentences
 
     if kept is None:
         return []
@@ -81,7 +82,8 @@ def kept_lines(kept: dict[str, Any] | None) -> list[str]:
             f"Kept {kept['count']:,} of {kept['samples']:,} samples: {name} {number(score['value'], 5)} "
             f"(all samples: {number(every, 5)}; {kept['count']:,} random samples: {number(drawn, 5)})"
         )
-    return [*lines, bound_sentence(kept), *(f"Warning: {text}" for text in kept["warnings"])]
+    lines += [bound_sentence(kept), *prediction_sentences(kept)]
+    return [*lines, *(f"Warning: {text}" for text in kept["warnings"])]
 
 
 def closing_line(summary: dict[str, Any], folder: Path) -> str:

@@ -30,6 +30,9 @@ KEPT = "kept.json"
 SMALL_DIMENSION = 512
 """Up to this dimension, linear algebra runs on one thread, so that all sessions compute the same set."""
 
+MOST_PREDICTED = 5000
+"""Number of samples up to which the end of a run predicts what more samples are worth."""
+
 LIVE_TOLERANCE = 0.02
 """Tolerance of the search for the best set so far."""
 
@@ -96,10 +99,25 @@ def choose_kept(journal: JournalReader, objective: Objective, seed: int) -> Plai
             "ids": [ids[i] for i in chosen],
             "arms": dict(Counter(arms[i] for i in chosen)),
             "candidates": len(candidates),
+            "prediction": _prediction(batch, objective, rules, seed),
         }
     except InputError as error:
         found["problem"] = str(error)
     return found | _origin(journal) | {"is_final": True}
+
+
+def _prediction(batch: Batch, objective: Objective, rules: Rules, seed: int) -> Plain | None:
+    """Predict what a quarter more samples are worth; None if there are too few samples or very many."""
+    if len(batch) > MOST_PREDICTED:
+        return None
+    fixed = objective.fix_bandwidths([batch.embeddings])
+    try:
+        with _threads(batch):
+            found = predict(batch, fixed, rules, max(len(batch) // 4, 1), seed)
+    except InputError:
+        return None
+    plain: Plain = finite(found.as_dict() | {"text": str(found)})
+    return plain
 
 
 def write_kept(

@@ -16,8 +16,11 @@ from genmix.core.arrays import Vector
 
 EXPONENTS = np.linspace(0, 3, 61)
 
-EXPONENT = {"score": (0.2, 0.3), "distance": (1.5, 0.6)}
-"""Mean and standard deviation of c before any score is known: scores grow slowly, distances fall fast."""
+EXPONENT = {"score": (0.2, 0.3), "share": (0.6, 0.3), "distance": (1.5, 0.6)}
+"""Mean and standard deviation of c before any score is known.
+
+The score of the best k samples grows slowly, that of the best share of them less so, and distances fall fast.
+"""
 
 WIDENING = 1.6
 """Factor on the standard deviation, from predictions that were compared with what happened."""
@@ -40,15 +43,15 @@ class Growth:
         Number of all samples.
     last : float
         Score of all samples.
-    kind : {"score", "distance"}
-        What is measured; the scores of distances are negative.
+    kind : {"score", "share", "distance"}
+        What is measured: a score of k samples, of a share of the samples, or the negative of a distance.
     """
 
     sizes: Vector
     scores: Vector
     total: int
     last: float
-    kind: Literal["score", "distance"] = "score"
+    kind: Literal["score", "share", "distance"] = "score"
 
     @property
     def means(self) -> Vector:

@@ -263,8 +263,11 @@ def _growth(search: _Search, sizes: list[int], rng: np.random.Generator) -> Grow
     if search.rules.samples is not None:  # the best k of a subset are available in every larger one
         scores = np.maximum.accumulate(scores, axis=1)
         last = max(last, float(scores.max()))
-    is_score = search.maximise or isinstance(search.objective, Sum)
-    kind: Literal["score", "distance"] = "score" if is_score else "distance"
+    kind: Literal["score", "share", "distance"] = "score"
+    if not (search.maximise or isinstance(search.objective, Sum)):
+        kind = "distance"
+    elif search.rules.samples is None:
+        kind = "share"
     return Growth(np.array(sizes, dtype=float), scores, total, last, kind)
 
 
@@ -286,3 +289,12 @@ def _sizes(search: _Search) -> list[int]:
             f"{max(needed, total + 1)} samples, or keep fewer."
         )
     return found
+
+
+def prediction_sentences(kept: dict[str, Any]) -> list[str]:
+    """Say what the prediction in a kept set's JSON values means; nothing if there is none."""
+    found = kept.get("prediction")
+    if not found:
+        return []
+    text = found["text"]
+    return [f"{text[0].upper()}{text[1:]}."]

@@ -14,6 +14,7 @@ from genmix.journal.kept import choose_kept, current_kept, keep_rules
 from genmix.journal.reader import JournalReader
 from genmix.kernels.distances import squared_distances
 from genmix.offline.keeping import ADVICE, bound_sentence
+from genmix.offline.predict_keep import prediction_sentences
 from genmix.report.facts import Facts
 from genmix.report.gallery import ShownSample, show
 
@@ -90,6 +91,7 @@ def kept_section(facts: Facts) -> KeptSection | None:
         _lead(found),
         [
             bound_sentence(found),
+            *prediction_sentences(found),
             *_cost_sentences(facts, found),
             *fidelity_sentences(found),
             *examples.copy_sentences(),
