@@ -574,7 +574,7 @@ def test_a_second_interrupt_says_where_the_samples_are(
     result = runner.invoke(app, command)
     assert result.exit_code == 130
     assert f"Continue with: genmix resume {features / 'run'}" in result.stderr
-    monkeypatch.setattr("genmix.runs.prepare.read_study", interrupted)
+    monkeypatch.setattr("genmix.runs.prepare.parse_study_file", interrupted)
     result = runner.invoke(app, [*command[:3], str(features / "other"), "--quiet"])
     assert "interrupted before any sample was generated" in result.stderr
 
