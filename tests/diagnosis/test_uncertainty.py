@@ -90,7 +90,7 @@ def coverage(make: Callable[[int], World], seeds: range) -> tuple[list[bool], li
     return inner, zero
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_the_intervals_cover_the_optimum_of_200_worlds() -> None:
     inner, zero = [], []
     for make in WORLDS:
@@ -141,7 +141,7 @@ def called(seeds: range, d: int) -> tuple[list[bool], int]:
     return hits, others
 
 
-@pytest.mark.drill
+@pytest.mark.long
 @pytest.mark.parametrize("d", [6, 48])
 def test_copies_are_interchangeable_and_other_arms_are_not(d: int) -> None:
     hits, others = called(range(40), d)

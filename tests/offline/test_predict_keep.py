@@ -174,7 +174,7 @@ def backtest(name: str, objective: gx.Objective, k: int, runs: int) -> tuple[Any
     return np.array(errors), np.array(hits)
 
 
-@pytest.mark.drill
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["city", "fashion", "breeds", "boots"])
 def test_the_interval_contains_what_happened(name: str) -> None:
     errors, hits = backtest(name, gx.RKE(), 100, runs=12)

@@ -32,7 +32,7 @@ def test_keep_beats_the_other_rules_in_its_own_objective() -> None:
     check_keep(keep_table.one_draw(Problem.of(load_world("boots"), (60, 20), 0), 0)["Vendi"])
 
 
-@pytest.mark.drill
+@pytest.mark.long
 @pytest.mark.parametrize("name", RECORDED)
 def test_keep_is_never_behind_on_the_recorded_worlds(name: str) -> None:
     given = Problem.of(load_world(name), (60, 20), 0)

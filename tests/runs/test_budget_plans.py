@@ -128,7 +128,7 @@ def test_300_samples_arrive_within_the_cost(tmp_path: Path, seed: int, cost: flo
     play(tmp_path, seed, cost, is_checked=cost > 40)
 
 
-@pytest.mark.drill
+@pytest.mark.long
 def test_300_samples_arrive_within_the_cost_in_100_runs(tmp_path: Path) -> None:
     for seed in range(100):
         cost = 30.0 + 3.0 * (seed % 25)
@@ -267,6 +267,22 @@ def test_as_many_samples_as_possible_if_the_cost_does_not_suffice(tmp_path: Path
     assert run.counts == {"big": 0, "cheap": 50}
     assert run.summary["reason"] == "the cost budget of 5 does not cover another sample"
     assert run.weights == {"cheap": 1.0}
+
+
+def test_a_run_that_continues_says_what_the_money_left_does_not_cover(tmp_path: Path) -> None:
+    run, notes = gx.run(study(60, 20.0), tmp_path / "run"), list[str]()
+    paid = run.summary["cost"]
+    more = gx.resume(run, samples=80, study=study(60, 20.0), note=notes.append)
+    left = 20.0 - paid
+    assert more.counts["cheap"] - run.counts["cheap"] == pytest.approx(left / 0.1, abs=1)
+    [line] = [note for note in notes if "is left for" in note]
+    enough = float(line.rpartition("--cost ")[2].partition(")")[0])
+    assert enough == pytest.approx(paid * 80 / 60, rel=0.01)
+    assert enough >= paid * 80 / 60
+    assert line == (
+        f"{left:.4g} is left for 20 more samples: expect about {left / 0.1:.0f}, all from the cheapest "
+        f"arm; a total cost of {enough:g} (--cost {enough:g}) keeps the mixture."
+    )
 
 
 def test_a_warm_start_that_does_not_fit_is_shortened(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from genmix.solvers.solve import certify
 from tests.support.helpers import gaussian_arms
 from tests.support.regions import TIGHT, conditions, least_quadratic, points_of, random_region
 
-DRILL = pytest.mark.drill
+LONG = pytest.mark.long
 QUICK_AND_DRILL = pytest.mark.parametrize(
-    "seeds", [range(25), pytest.param(range(25, 325), marks=DRILL)], ids=["quick", "drill"]
+    "seeds", [range(25), pytest.param(range(25, 325), marks=LONG)], ids=["quick", "long"]
 )
 
 
@@ -74,7 +74,7 @@ def world(seed: int, name: str) -> tuple[Loss, Region, np.random.Generator]:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize(
-    "seeds", [range(3), pytest.param(range(3, 40), marks=DRILL)], ids=["quick", "drill"]
+    "seeds", [range(3), pytest.param(range(3, 40), marks=LONG)], ids=["quick", "long"]
 )
 def test_no_feasible_point_beats_a_solution_by_more_than_its_gap(name: str, seeds: range) -> None:
     for seed in seeds:
@@ -89,7 +89,7 @@ def test_no_feasible_point_beats_a_solution_by_more_than_its_gap(name: str, seed
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(3), pytest.param(range(3, 30), marks=DRILL)], ids=["quick", "drill"]
+    "seeds", [range(3), pytest.param(range(3, 30), marks=LONG)], ids=["quick", "long"]
 )
 def test_the_gap_of_any_point_covers_its_true_distance_to_the_minimum(seeds: range) -> None:
     for seed in seeds:
@@ -105,7 +105,7 @@ def test_the_gap_of_any_point_covers_its_true_distance_to_the_minimum(seeds: ran
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(4), pytest.param(range(4, 40), marks=DRILL)], ids=["quick", "drill"]
+    "seeds", [range(4), pytest.param(range(4, 40), marks=LONG)], ids=["quick", "long"]
 )
 def test_vendi_of_order_1_agrees_with_an_exponential_cone_program(seeds: range) -> None:
     """Arms of one-hot samples: the loss is Σ q log q of the mixed histogram q."""
