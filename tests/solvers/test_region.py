@@ -19,7 +19,7 @@ from tests.support.helpers import gaussian_arms
 from tests.support.regions import TIGHT, conditions, least_quadratic, points_of, random_region
 
 LONG = pytest.mark.long
-QUICK_AND_DRILL = pytest.mark.parametrize(
+QUICK_AND_LONG = pytest.mark.parametrize(
     "seeds", [range(25), pytest.param(range(25, 325), marks=LONG)], ids=["quick", "long"]
 )
 
@@ -29,7 +29,7 @@ def quadratic(rng: np.random.Generator, m: int) -> tuple[Any, Any]:
     return rng.standard_normal((int(rng.integers(1, m + 3)), m)), rng.standard_normal(m)
 
 
-@QUICK_AND_DRILL
+@QUICK_AND_LONG
 def test_quadratic_minima_agree_with_cvxpy(seeds: range) -> None:
     for seed in seeds:
         rng = np.random.default_rng(seed)
