@@ -31,6 +31,20 @@ def test_a_run_shows_itself(tmp_path: Path) -> None:
     assert "80 samples in" in html
 
 
+def test_a_run_prints_what_a_notebook_shows(tmp_path: Path) -> None:
+    run = feature_run(tmp_path, 80)
+    title, head, *rows = str(run).splitlines()
+    assert title == f"genmix run in {run.folder}: finished"
+    assert head.split() == ["arm", "weight", "samples", "vendi", "alone", "failed"]
+    assert rows[0].split()[:3] == ["flat", f"{run.weights['flat']:.3f}", str(run.counts["flat"])]
+    assert f"Final mixture: vendi {run.score['vendi']:.5g}" in str(run)
+    assert "above the minimum on these samples" in str(run)
+    assert run.reason is not None
+    assert f"; {run.reason}" in str(run)
+    assert repr(run) == str(run)
+    assert str(gx.Run(tmp_path / "none")) == f"genmix run in {tmp_path / 'none'}: no summary yet"
+
+
 def test_names_of_arms_are_escaped(tmp_path: Path) -> None:
     html = text_run(tmp_path, 60)._repr_html_()
     assert "<script" not in html

@@ -8,6 +8,7 @@ import json
 import linecache
 import runpy
 import textwrap
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,6 +297,43 @@ def test_a_failing_function_is_named_in_the_error(tmp_path: Path) -> None:
 
 
 # -- encoders ----------------------------------------------------------------------------------------
+
+
+def test_a_script_is_warned_of_trouble_and_of_arms_that_never_deliver(tmp_path: Path) -> None:
+    def broken(seeds: list[int]) -> list[Any]:
+        raise ValueError("out of paper")
+
+    retries = {"attempts": 1, "suspend_after": 1, "give_up": 0.01, "probe_after": 60}
+    patient = retries | {"give_up": 600}
+    given = study(arms={"a": broken, "b": cloud}, objective="vendi", retries=patient)
+    with pytest.warns(UserWarning, match="never delivered") as told:
+        run = gx.run(given, tmp_path / "one")
+    (warning,) = told
+    assert str(warning.message).startswith("arm 'a' never delivered a sample: ")
+    assert "out of paper" in str(warning.message)
+    assert warning.filename == __file__
+    assert (run.status, run.counts["b"]) == ("finished", 18)
+
+    given = study(arms={"a": broken}, objective="vendi", retries=retries)
+    with pytest.warns(UserWarning, match="stopped early") as told:
+        run = gx.run(given, tmp_path / "none")
+    first, second = (str(each.message) for each in told)
+    assert run.status == "trouble"
+    assert run.reason in first
+    assert first.startswith(f"the run in {tmp_path / 'none'} stopped early with 0 samples (")
+    assert second.startswith("arm 'a' never delivered a sample: ")
+    assert f"{tmp_path / 'none'}: trouble" in str(run)
+    assert run.score == {}
+    with pytest.warns(UserWarning, match="stopped early") as told:
+        gx.resume(run, study=given)
+    assert len(told) == 2
+
+
+def test_a_run_that_succeeds_or_is_stopped_warns_of_nothing(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gx.run(study(), tmp_path / "whole")
+        gx.run(study(), tmp_path / "stopped", callbacks=[stop_at(1)])
 
 
 def test_functions_that_look_the_same_do_not_share_embeddings(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Show runs, mixtures and comparisons in a notebook: a small table and a few lines of text."""
+"""Show runs, mixtures and comparisons in Python: a small table and a few lines of text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from genmix.core.plain import by_name
-from genmix.core.text import number
+from genmix.core.text import aligned, number, printable
 from genmix.errors import GenmixError
 from genmix.report.templating import render_template
 
@@ -17,15 +17,29 @@ if TYPE_CHECKING:
 
 def run_html(run: Run) -> str:
     """Render the summary of a run, or a note that there is none yet."""
+    title, rows, lines = _run_parts(run)
+    if not rows:
+        return render_template("table.html", before=[title])
+    return render_template("table.html", before=[title], head=rows[0], rows=rows[1:], after=lines)
+
+
+def run_text(run: Run) -> str:
+    """Format what :func:`run_html` shows as plain text."""
+    title, rows, lines = _run_parts(run)
+    return "\n".join(map(printable, [title, *(aligned(rows) if rows else []), *lines]))
+
+
+def _run_parts(run: Run) -> tuple[str, list[list[str]], list[str]]:
+    """Return a title, a table with its header, and lines; only a title if there is no summary yet."""
     from genmix.cli.summary import arm_rows, summary_lines
 
     try:
-        summary = run.summary
+        summary, status = run.summary, run.status
     except GenmixError:
-        return render_template("table.html", before=[f"genmix run in {run.folder}: no summary yet"])
+        return f"genmix run in {run.folder}: no summary yet", [], []
     head, rows = arm_rows(summary)
-    lines = summary_lines(summary, run.folder)
-    return render_template("table.html", head=head, rows=rows, after=lines)
+    title = f"genmix run in {run.folder}: {status}"
+    return title, [head, *rows], summary_lines(summary, run.folder)
 
 
 def mixture_html(mixture: Mixture) -> str:

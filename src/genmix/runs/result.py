@@ -33,7 +33,7 @@ NOT_IN_SUMMARY = ("ids", "run", "keep", "is_final", "objective")
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, with the results of a finished or unfinished run.
+    """A run folder, with the results of a finished or unfinished run. Print it to see them.
 
     Parameters
     ----------
@@ -47,10 +47,14 @@ class Run:
     status : str
         ``finished``, ``interrupted``, ``trouble`` (stopped by an error), or ``unfinished`` while it is
         running or after it was killed.
+    reason : str or None
+        Why the run ended; None if it has not.
     summary : dict
         The content of ``summary.json``.
     weights : dict of str to float
         The weights of the final mixture, by arm.
+    score : dict of str to float
+        The scores of the final mixture, by objective; empty if there are too few samples.
     counts : dict of str to int
         The number of samples, by arm.
     timeline : list of dict
@@ -101,10 +105,21 @@ class Run:
         return last[0]["kind"] if last and last[0]["kind"] in ENDS else "unfinished"
 
     @property
+    def reason(self) -> str | None:
+        """Why the run ended; None if it has not."""
+        found: str | None = self.summary["reason"]
+        return found
+
+    @property
     def weights(self) -> dict[str, float]:
         """The weights of the final mixture, by arm."""
         found: dict[str, float] = self.summary["weights"]
         return found
+
+    @property
+    def score(self) -> dict[str, float]:
+        """The scores of the final mixture, by objective; empty if there are too few samples."""
+        return {name: found["value"] for name, found in (self.summary["score"] or {}).items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -162,10 +177,36 @@ class Run:
 
         return run_chart(self.folder, name)
 
+    def __repr__(self) -> str:
+        from genmix.report.notebook_repr import run_text
+
+        return run_text(self)
+
     def _repr_html_(self) -> str:
         from genmix.report.notebook_repr import run_html
 
         return run_html(self)
+
+
+def failures_of(run: Run) -> list[str]:
+    """Say why a run had to stop early, and which arms never delivered a sample, one sentence each."""
+    summary = run.summary
+    if summary["status"] not in ("finished", "trouble"):
+        return []
+    with JournalReader.open(run.folder) as journal:
+        arms, events = journal.meta("study")["arms"], journal.events()
+    reasons = {e["arm"]: e["detail"].get("why") for e in events if e["kind"] == "retire"}
+    lines = []
+    if summary["status"] == "trouble":
+        lines.append(
+            f"the run in {run.folder} stopped early with {summary['samples']} samples "
+            f"({summary['reason'].rstrip('.')}); fix this, then continue with gx.resume."
+        )
+    for arm in arms:
+        why = summary["last_failure"].get(arm) or reasons.get(arm)
+        if not summary["counts"].get(arm) and why is not None:
+            lines.append(f"arm {arm!r} never delivered a sample: {why.rstrip('.')}.")
+    return lines
 
 
 # -- the final mixture -------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
@@ -65,6 +66,12 @@ def run(
     Run
         The finished run, or an interrupted one after Ctrl-C.
 
+    Warns
+    -----
+    UserWarning
+        If the run had to stop early (its status is ``trouble``), and for every arm that never delivered a
+        sample.
+
     Raises
     ------
     InputError
@@ -94,7 +101,10 @@ def run(
     plan = prepare.Plan.of(study)
     folder = Path(out) if out is not None else free_folder(plan.study.name, note)
     with _progress_view(progress) as views:
-        return start(plan, folder, Options([*views, *callbacks], note))
+        found = start(plan, folder, Options([*views, *callbacks], note))
+    if not progress:
+        _warn_of_failures(found)
+    return found
 
 
 def resume(
@@ -169,10 +179,19 @@ def resume(
     {'cats': 80}
     >>> folder.cleanup()
     """
-    found = folder.folder if isinstance(folder, Run) else Path(folder)
+    place = folder.folder if isinstance(folder, Run) else Path(folder)
     update = Update(study, samples, cost, time)
     with _progress_view(progress) as views:
-        return continue_run(found, Options([*views, *callbacks], note), update)
+        found = continue_run(place, Options([*views, *callbacks], note), update)
+    if not progress:
+        _warn_of_failures(found)
+    return found
+
+
+def _warn_of_failures(found: Run) -> None:
+    """Warn the caller of ``run`` or ``resume`` of a run that stopped early, and of arms without a sample."""
+    for line in result.failures_of(found):
+        warnings.warn(line, stacklevel=3)
 
 
 @contextmanager
