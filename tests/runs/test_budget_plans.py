@@ -271,18 +271,29 @@ def test_as_many_samples_as_possible_if_the_cost_does_not_suffice(tmp_path: Path
 
 def test_a_run_that_continues_says_what_the_money_left_does_not_cover(tmp_path: Path) -> None:
     run, notes = gx.run(study(60, 20.0), tmp_path / "run"), list[str]()
-    paid = run.summary["cost"]
+    paid, before = run.summary["cost"], run.counts["cheap"]
     more = gx.resume(run, samples=80, study=study(60, 20.0), note=notes.append)
     left = 20.0 - paid
-    assert more.counts["cheap"] - run.counts["cheap"] == pytest.approx(left / 0.1, abs=1)
+    assert more.counts["cheap"] - before == pytest.approx(left / 0.1, abs=1)
     [line] = [note for note in notes if "is left for" in note]
     enough = float(line.rpartition("--cost ")[2].partition(")")[0])
     assert enough == pytest.approx(paid * 80 / 60, rel=0.01)
     assert enough >= paid * 80 / 60
     assert line == (
-        f"{left:.4g} is left for 20 more samples: expect about {left / 0.1:.0f}, all from the cheapest "
+        f"{left:.2g} is left for 20 more samples: expect about {left / 0.1:.0f}, all from the cheapest "
         f"arm; a total cost of {enough:g} (--cost {enough:g}) keeps the mixture."
     )
+    notes.clear()
+    gx.resume(run, samples=80, cost=enough, study=study(60, 20.0), note=notes.append)
+    assert not any("is left for" in note for note in notes)
+
+
+def test_a_run_that_continues_says_that_the_mixture_will_change(tmp_path: Path) -> None:
+    run, notes = gx.run(study(60, 20.0), tmp_path / "run"), list[str]()
+    gx.resume(run, samples=80, cost=22.5, study=study(60, 20.0), note=notes.append)
+    [line] = [note for note in notes if "is left for" in note]
+    assert "is left for 20 more samples, which cost 6.5 at the mean cost so far: expect more" in line
+    assert line.endswith("; a total cost of 26 (--cost 26) keeps the mixture.")
 
 
 def test_a_warm_start_that_does_not_fit_is_shortened(tmp_path: Path) -> None:

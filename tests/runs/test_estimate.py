@@ -139,12 +139,24 @@ def endpoints(in_flight: int) -> Any:
 
 def test_an_upper_bound_is_not_called_a_cost() -> None:
     arms = {"slow": Endpoint(), "fast": Endpoint()}
-    assert estimate(endpoints(4), arms).warnings == [
-        "100 samples can cost 1 even if all come from the cheapest arm; the budget is 0.5: expect at "
-        "least 50."
+    before = estimate(endpoints(4), arms)  # what genmix run says
+    bound = (
+        "The budget of 0.5 guarantees only 50 of the 100 samples, because a sample from the cheapest arm "
+        "can cost up to 0.01. Most cost less; for a guarantee, lower max_tokens."
+    )
+    assert before.warnings == [bound]
+    assert before.lines[0] == "100 samples cost up to 1."
+    fits = estimate(endpoints(4), arms, {"slow": 0.002, "fast": 0.001})  # what genmix check says
+    assert fits.warnings == [
+        bound,
+        "At the costs of the samples that were drawn, all 100 samples fit.",
     ]
-    drawn = {"slow": 0.002, "fast": 0.001}
-    assert estimate(endpoints(4), arms, drawn).warnings == []
+    assert fits.lines[0].startswith("100 samples cost 0.1 (all from fast) to 0.2 (all from slow)")
+    short = estimate(endpoints(4), arms, {"slow": 0.009, "fast": 0.008})
+    assert short.warnings == [
+        bound,
+        "At the costs of the samples that were drawn, expect about 62, all from the cheapest arm.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", "−")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, e.g. ``1 sample`` or ``1,200 samples``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def percent(share: float) -> str:
     """Format a share as a percentage; a positive share never shows as 0%."""
     return "<1%" if 0 < share < 0.01 else f"{100 * share:.0f}%"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from genmix.core.text import number
+from genmix.core.text import counted, number
 from genmix.errors import InputError
 from genmix.journal.kept import predict_kept
 from genmix.objectives import Score, Scores
@@ -143,7 +143,7 @@ class Limits:
     async def reached(self, told: int, clock: Clock) -> str | None:
         """Return the reason to stop, if there is one."""
         if self.samples is not None and told >= self.samples:
-            return f"the budget of {self.samples} samples is spent"
+            return f"the budget of {counted(self.samples, 'sample')} is spent"
         if clock.left <= 0:
             return f"the time budget of {clock.limit:g} seconds is spent"
         return None if self.early_stop is None else await self.early_stop()

@@ -1,18 +1,22 @@
-"""Estimate what a study costs and how long it takes, before any money is spent."""
+"""Estimate what a study or the rest of a run costs and how long it takes, before any money is spent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genmix.core.text import duration, listed, number
+from genmix.core.text import counted, duration, listed, number
 from genmix.generators.base import Generator
+from genmix.journal.reader import JournalReader
 from genmix.runs.budget import ROUNDING
 from genmix.runs.planning import MIN_WARM_START, WarmStart, fit_warm_start
 from genmix.study.components import trial_objective
 from genmix.study.study import Study
+
+NOTICEABLE = 1.05
+"""A run that continues warns if what is left is by this factor too little at the mean cost so far."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,20 @@ class Estimate:
     """The cost that it allows."""
     costs: Mapping[str, float | None]
     """Cost of one sample by arm: that of a sample that was drawn, or the price; None if unknown."""
+    most: Mapping[str, float | None]
+    """The largest possible cost of a sample by arm; None if it is unknown."""
+    bounded: Collection[str]
+    """The arms of which most samples cost less than the largest possible cost."""
     seconds: float | None
     """Time to generate the samples in equal parts; None if it is unknown."""
     warm_start: WarmStart
     is_shorter: bool
     """Whether the warm start is shorter than in the study."""
-    can_be_cheaper: bool
-    """Whether the costs are upper bounds that most samples stay below."""
 
     @property
     def cost(self) -> Mixed | None:
         """The cost of the samples; None if it is unknown or the number of samples is not given."""
-        each = self._each
+        each = _each(self.costs)
         if self.samples is None or each is None:
             return None
         return Mixed(*(self.samples * value for value in each))
@@ -53,36 +59,25 @@ class Estimate:
     @property
     def covered(self) -> Mixed | None:
         """The number of samples that the budget covers; None if it is unknown or unlimited."""
-        each = self._each
+        return self._covered_at(self.costs)
+
+    def _covered_at(self, costs: Mapping[str, float | None]) -> Mixed | None:
+        each = _each(costs)
         if self.budget is None or each is None or each[0] <= 0:
             return None
         return Mixed(*(math.floor(self.budget / value * (1 + ROUNDING)) for value in each))
 
     @property
-    def _each(self) -> tuple[float, float, float] | None:
-        costs = [cost for cost in self.costs.values() if cost is not None]
-        if len(costs) < len(self.costs):
-            return None
-        return min(costs), math.fsum(costs) / len(costs), max(costs)
-
-    @property
     def warnings(self) -> list[str]:
-        """What the budget does not cover, one sentence each."""
-        found, (size, left_out) = [], (self.warm_start.size, self.warm_start.left_out)
-        covered = self.covered
-        if self.cost and covered and self.samples and covered.cheapest < self.samples:
-            least, budget = number(self.cost.cheapest), number(self.budget)
-            found.append(
-                f"{self.samples:,} samples can cost {least} even if all come from the cheapest arm; the "
-                f"budget is {budget}: expect at least {covered.cheapest:,}."
-                if self.can_be_cheaper
-                else f"{self.samples:,} samples cost at least {least}; the budget is {budget}: expect "
-                f"about {covered.cheapest:,}, all from the cheapest arm."
-            )
+        """What the budget does not cover, one sentence each.
+
+        Those that follow from the largest possible costs are the same with and without drawn samples.
+        """
+        found, (size, left_out) = self._shortfall, (self.warm_start.size, self.warm_start.left_out)
         if self.is_shorter:
             found.append(
-                f"The warm start is shortened to {size} samples per arm, because the cost budget does not "
-                "cover more."
+                f"The warm start is shortened to {counted(size, 'sample')} per arm, because the cost "
+                "budget does not cover more."
             )
         if left_out:
             arms, which = ("arm", "its") if len(left_out) == 1 else ("arms", "their")
@@ -90,6 +85,34 @@ class Estimate:
                 f"The {arms} {listed(map(repr, left_out))} will not be used, because the cost budget does "
                 f"not cover {which} warm start; raise budget.cost or lower budget.samples."
             )
+        return found
+
+    @property
+    def _shortfall(self) -> list[str]:
+        """Say whether the money suffices for the samples: at the largest costs, then at those drawn."""
+        if self.samples is None:
+            return []
+        found, samples = [], counted(self.samples, "sample")
+        at_most, each = self._covered_at(self.most), _each(self.most)
+        is_short = at_most is not None and at_most.cheapest < self.samples
+        if at_most and each and is_short and self.bounded:
+            found.append(
+                f"The budget of {number(self.budget)} guarantees only {at_most.cheapest:,} of the {samples}, "
+                f"because a sample from the cheapest arm can cost up to {number(each[0])}. Most cost less; "
+                "for a guarantee, lower max_tokens."
+            )
+        elif at_most and each and is_short:
+            found.append(
+                f"{samples} cost at least {number(self.samples * each[0])}; the budget is "
+                f"{number(self.budget)}: expect about {at_most.cheapest:,}, all from the cheapest arm."
+            )
+        if self.costs == self.most or self.covered is None:
+            return found
+        if self.covered.cheapest < self.samples:
+            expected = f"expect about {self.covered.cheapest:,}, all from the cheapest arm"
+            found.append(f"At the costs of the samples that were drawn, {expected}.")
+        elif is_short:
+            found.append(f"At the costs of the samples that were drawn, all {samples} fit.")
         return found
 
     @property
@@ -107,7 +130,8 @@ class Estimate:
         found = []
         if self.cost is not None:
             low, even, high = (number(v) for v in vars(self.cost).values())
-            text = f"{self.samples:,} samples cost {low}"
+            at_most = any(self.costs[arm] == self.most[arm] for arm in self.bounded)
+            text = f"{counted(self.samples or 0, 'sample')} cost {'up to ' if at_most else ''}{low}"
             if low != high:
                 text += f" (all from {first}) to {high} (all from {last}); {even} in equal parts"
             found.append(f"{text}.")
@@ -143,6 +167,14 @@ class Estimate:
         }
 
 
+def _each(costs: Mapping[str, float | None]) -> tuple[float, float, float] | None:
+    """Return the smallest, the mean and the largest cost; None if one is unknown."""
+    known = [cost for cost in costs.values() if cost is not None]
+    if len(known) < len(costs):
+        return None
+    return min(known), math.fsum(known) / len(known), max(known)
+
+
 def _these(arms: Sequence[str]) -> str:
     if len(arms) == 1:
         return f"the arm {arms[0]!r} has"
@@ -170,13 +202,11 @@ def estimate(
         samples=budget.samples,
         budget=budget.cost,
         costs=costs,
+        most=most,
+        bounded=[a for a, s in study.arms.items() if getattr(s, "max_tokens", None) is not None],
         seconds=_time(study, costs, seconds),
         warm_start=fitted,
         is_shorter=fitted.size < study.warm_start,
-        can_be_cheaper=any(
-            drawn.get(label) is None and getattr(arm, "max_tokens", None) is not None
-            for label, arm in study.arms.items()
-        ),
     )
 
 
@@ -195,3 +225,52 @@ def _time(
     busy = {label: each * seconds[label] for label in costs}
     slowest = max(busy[label] / study.arms[label].concurrency for label in costs)
     return max(math.fsum(busy.values()) / study.in_flight, slowest)
+
+
+# -- the rest of a run -------------------------------------------------------------------------------
+
+
+def warnings_on_resume(
+    study: Study, generators: Mapping[str, Generator], journal: JournalReader, is_changed: bool
+) -> list[str]:
+    """Return what the money that is left does not cover, one sentence each.
+
+    ``is_changed`` says whether the study has changed. If not, a run that spends less per sample than before
+    does so by its plan.
+    """
+    told, spent, paid = journal.told_counts(), journal.cost_by_arm(), math.fsum(journal.costs())
+    done = sum(told.values()) + sum(sample is not None for _, sample in journal.open_tickets())
+    if not done:
+        return estimate(study, generators).warnings
+    costs = {
+        label: spent.get(label, 0.0) / told[label] if told.get(label) else generator.most_cost()
+        for label, generator in generators.items()
+        if (supply := generator.available()) is None or supply > told.get(label, 0)
+    }
+    each, budget = _each(costs) if costs else None, study.budget
+    if budget.samples is None or budget.cost is None or each is None or budget.samples <= done:
+        return []
+    cheapest, _, dearest = each
+    more, left = budget.samples - done, max(budget.cost - paid, 0.0)
+    expected = more * paid / done
+    enough = f"a total cost of {(total := _rounded_up(paid + expected))} (--cost {total})"
+    begin = f"{number(left)} is left for {counted(more, 'more sample')}"
+    covered = more if cheapest <= 0 else math.floor(left / cheapest * (1 + ROUNDING))
+    if covered < more and cheapest < dearest:
+        return [
+            f"{begin}: expect about {covered:,}, all from the cheapest arm; {enough} keeps the mixture."
+        ]
+    if covered < more:
+        return [f"{begin}: expect about {covered:,}; {enough} covers all of them."]
+    if is_changed and expected > NOTICEABLE * left:
+        return [
+            f"{begin}, which cost {number(expected)} at the mean cost so far: expect more samples from "
+            f"cheap arms than before; {enough} keeps the mixture."
+        ]
+    return []
+
+
+def _rounded_up(cost: float) -> str:
+    """Round a cost up to three digits."""
+    unit = 10.0 ** (math.floor(math.log10(cost)) - 2) if cost > 0 else 1.0
+    return f"{math.ceil(cost / unit * (1 - ROUNDING)) * unit:.10g}"

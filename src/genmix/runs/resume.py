@@ -23,6 +23,7 @@ from genmix.journal.lock import FolderLock
 from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
+from genmix.runs.estimate import warnings_on_resume
 from genmix.runs.execution import STUDY, Execution, Options, copy_study, wrap_up
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
@@ -79,6 +80,10 @@ def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) ->
     if next_study.changes:
         prepare.check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
+    for line in warnings_on_resume(
+        plan.study, parts.generators, journal, is_changed=bool(next_study.changes)
+    ):
+        options.note(line)
 
     async def begin() -> Run:
         await prepare.ping_all({arm: parts.generators[arm] for arm in next_study.new_arms})
