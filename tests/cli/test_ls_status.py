@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -124,6 +125,34 @@ def killed(runs: Path, folder: Path) -> Path:
     with sqlite3.connect(folder / "journal.sqlite") as journal:
         journal.execute("DELETE FROM events WHERE id = (SELECT max(id) FROM events)")
     return folder
+
+
+def test_status_names_every_limit_that_an_extension_needs(tmp_path: Path) -> None:
+    def make(seeds: list[int]) -> list[dict[str, Any]]:
+        return [{"vector": [1.0, seed % 7, seed % 3], "cost": 0.01} for seed in seeds]
+
+    arm = {"kind": "callable", "function": make}
+    budget = {"samples": 20, "cost": 1.0}
+
+    def stop(live: Any) -> None:
+        if live.told == 12:
+            live.loop.stop("interrupted")
+
+    study = {"arms": {"a": arm}, "objective": "vendi", "budget": budget, "in_flight": 1}
+    folder = tmp_path / "run"
+    gx.run(study, folder, callbacks=[stop])
+    # the journal contains only the name of the function, so the command could not continue this run
+    call = f"gx.resume({str(folder)!r}, study=study"
+    assert invoke("status", folder).stdout.endswith(f"Continue with: {call})\n")
+    gx.resume(folder, study=study)
+    shown = invoke("status", folder).stdout
+    assert shown.endswith(f"Extend it with: {call}, samples=TOTAL, cost=TOTAL)\n")
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    recorded = {"kind": "recorded", "path": str(tmp_path / "a.npy")}
+    gx.run(study | {"arms": {"a": recorded}}, tmp_path / "plain")
+    shown = invoke("status", tmp_path / "plain").stdout
+    command = f"genmix resume {tmp_path / 'plain'} --samples TOTAL --cost TOTAL"
+    assert shown.endswith(f"Extend it with: {command}\n")
 
 
 def test_status_while_a_run_is_active_and_after_it_was_killed(runs: Path, tmp_path: Path) -> None:

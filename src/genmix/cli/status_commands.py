@@ -11,7 +11,7 @@ import typer
 
 from genmix.cli import app, plain_errors, printable_lines
 from genmix.cli.tables import print_json, print_table
-from genmix.core.text import ago, duration, number, percent, shortened
+from genmix.core.text import ago, counted, duration, number, percent, shortened
 from genmix.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -113,7 +113,7 @@ def print_run(run: Values) -> None:
     print_table(headings, [[printable_lines(cell) for cell in _arm(arm)] for arm in run["arms"]])
     last = run["last_failure"]
     if last is not None:
-        failed = f"{run['failures']:,} failed attempts; the last one {_ago(last['at'])}: "
+        failed = f"{counted(run['failures'], 'failed attempt')}; the last one {_ago(last['at'])}: "
         typer.echo(printable_lines(f"\n{failed}{last['arm']}: {shortened(last['message'], 300)}"))
     typer.echo(f"\n{_next_step(run)}")
 
@@ -161,10 +161,9 @@ def _score_lines(run: Values) -> list[str]:
 def _next_step(run: Values) -> str:
     import shlex
 
-    folder = shlex.quote(run["folder"])
     if run["continue_with"] is not None:
         return f"Continue with: {run['continue_with']}"
-    if run["status"] == "finished":
-        return f"Extend it with: genmix resume {folder} --samples TOTAL"
+    if run["extend_with"] is not None:
+        return f"Extend it with: {run['extend_with']}"
     parent = shlex.quote(str(Path(run["folder"]).parent))
     return f"Stop it with Ctrl-C in its terminal, or watch it with: genmix dashboard {parent}"

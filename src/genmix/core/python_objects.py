@@ -95,6 +95,15 @@ def missing_in(value: Any) -> list[PythonObject]:
     return [each for each in objects_in(value) if each.is_missing]
 
 
+def contains_names(plain: Any) -> bool:
+    """Return whether a study from a journal contains names of Python objects."""
+    if isinstance(plain, Mapping):
+        return any(map(contains_names, plain.values()))
+    if isinstance(plain, list):
+        return any(map(contains_names, plain))
+    return isinstance(PythonObject.stored(plain), PythonObject)
+
+
 # -- functions ---------------------------------------------------------------------------------------
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from genmix.core.python_objects import contains_names
 from genmix.core.text import quotable
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.lock import holder
@@ -72,6 +74,7 @@ def _details(run: RunMonitor) -> Entry:
     status = run_status(run, holder(run.folder))
     summary = None if status.is_active else _current_summary(run)
     gap, budget = (summary or {}).get("gap"), run.study.get("budget", {})
+    limits = {key: budget[key] for key in BUDGETS if budget.get(key) is not None}
     return {
         "folder": str(run.folder),
         "name": quotable(run.study.get("name", "")),
@@ -79,7 +82,7 @@ def _details(run: RunMonitor) -> Entry:
         "reason": status.reason,
         "objective": objective_text(run.study),
         "samples": run.samples,
-        "budget": {key: budget[key] for key in BUDGETS if budget.get(key) is not None},
+        "budget": limits,
         "cost": run.wait_for_cost(),
         "seconds": round(run.seconds(status.is_active), 1),
         "started": _time(run.events[0]["at"] if run.events else None),
@@ -89,12 +92,21 @@ def _details(run: RunMonitor) -> Entry:
         "arms": _arms(run, status, summary),
         "failures": run.failures.total(),
         "last_failure": _last_failure(run),
-        "continue_with": _command(run.folder) if status.is_resumable else None,
+        "continue_with": _resume_call(run) if status.is_resumable else None,
+        "extend_with": _resume_call(run, limits) if status.name == "finished" else None,
     }
 
 
-def _command(folder: Path) -> str:
-    return f"genmix resume {shlex.quote(str(folder))}"
+def _resume_call(run: RunMonitor, limits: Collection[str] = ()) -> str:
+    """Return the command that continues a run, with new totals for ``limits``.
+
+    A run of Python objects continues only in Python, because its journal contains only their names.
+    """
+    if contains_names(run.study):
+        totals = "".join(f", {key}=TOTAL" for key in limits)
+        return f"gx.resume({str(run.folder)!r}, study=study{totals})"
+    totals = "".join(f" --{key} TOTAL" for key in limits)
+    return f"genmix resume {shlex.quote(str(run.folder))}{totals}"
 
 
 def _current_summary(run: RunMonitor) -> Entry | None:
