@@ -130,14 +130,13 @@ class _Check:
     # -- pinging and drawing ---------------------------------------------------------------------
 
     async def run(self, draw: bool) -> None:
-        draw = draw and self.fits_budget
         try:
+            draw = draw and self.fits_budget and await in_thread(self._load_encoder)
             built = [arm for arm in self.report.arms if arm.arm in self.generators]
             await asyncio.gather(*(self._try_arm(arm, draw) for arm in built))
-            if draw and await in_thread(self._load_encoder):
-                for arm in built:
-                    if arm.arm in self.drawn:
-                        await self._embed_in_time(arm)
+            for arm in built:
+                if arm.arm in self.drawn:
+                    await self._embed_in_time(arm)
             self._check_embeddings()
             if len(self.generators) == len(self.study.arms):
                 self.report.estimate = self._estimate()
