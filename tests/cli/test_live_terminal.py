@@ -77,7 +77,8 @@ def test_a_running_study_shows_how_it_stands(
     assert "best arm alone: vendi" in shown
     assert "cost 0.6 of 5" in shown
     assert "left" in shown
-    assert "1 failed attempts" in shown
+    assert "1 failed attempt" in shown
+    assert "1 failed attempts" not in shown
     assert "last failure: dead: talk:dead failed (RuntimeError: no [bold]luck[/])" in shown
     assert "suspended: dead" in shown
     if terminal:
@@ -90,6 +91,8 @@ def test_looking_seldom_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Slow:
         single_scores: dict[str, Any] = {}  # noqa: RUF012
+        counts = {"a": 7}  # noqa: RUF012
+        arms = ("a",)
 
         @property
         def pooled_score(self) -> None:
@@ -111,6 +114,29 @@ def test_scores_of_before_say_so() -> None:
     score = Score(2.0, "vendi", True, {})
     assert live_terminal.Scoreboard(score, {}, 9, 9).text() == "all samples: vendi 2 ↑"
     assert live_terminal.Scoreboard(score, {}, 5, 9).text() == "first 5 samples: vendi 2 ↑"
+
+
+def test_the_best_arm_is_called_active_if_others_are_retired(tmp_path: Path) -> None:
+    """The scores of single arms leave out retired ones, which may have scored better."""
+    np.save(tmp_path / "wide.npy", np.eye(12))
+    np.save(
+        tmp_path / "dot.npy", np.ones((60, 12)) + np.random.default_rng(0).normal(size=(60, 12))
+    )
+    arms = {
+        name: {"kind": "recorded", "path": str(tmp_path / f"{name}.npy"), "exhausted": "retire"}
+        for name in ("wide", "dot")
+    }
+    board, shown = live_terminal.Scoreboard(), list[str]()
+
+    def look(live: Any) -> None:
+        board.update(live)
+        shown.append(board.text())
+
+    plan = {"arms": arms, "objective": "vendi", "budget": {"samples": 40}, "in_flight": 1}
+    gx.run(plan, tmp_path / "run", callbacks=[look])
+    assert any("(best arm alone: " in text and text.endswith("wide)") for text in shown)
+    assert "(best active arm alone: " in shown[-1]
+    assert shown[-1].endswith("dot)")
 
 
 def test_the_words_for_times() -> None:

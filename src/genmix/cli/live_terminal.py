@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genmix.core.text import duration, shortened
+from genmix.core.text import counted, duration, shortened
 from genmix.objectives import Score, Scores
 from genmix.runs.budget import time_left
 from genmix.runs.timeline import Live
@@ -39,6 +39,8 @@ class Scoreboard:
     _told: int = 0
     """Current number of samples."""
     _next: float = 0.0
+    _has_retired: bool = False
+    """Whether an arm with samples is not among the single scores, because it is no longer active."""
 
     def update(self, live: Live) -> None:
         self._told = live.told
@@ -46,6 +48,8 @@ class Scoreboard:
             return
         start = time.monotonic()
         self.pooled, self.singles = live.selector.pooled_score, live.selector.single_scores
+        counts, active = live.selector.counts, live.selector.arms
+        self._has_retired = any(count and arm not in active for arm, count in counts.items())
         self._scored, taken = live.told, time.monotonic() - start
         self._next = start + taken / SCORING_SHARE
 
@@ -53,8 +57,13 @@ class Scoreboard:
         if self.pooled is None:
             return "warm start"
         best = best_single(self.singles)
-        alone = "" if best is None else f" (best arm alone: {format_scores(best[1])}, {best[0]})"
-        which = "all samples" if self._scored == self._told else f"first {self._scored} samples"
+        arm = "active arm" if self._has_retired else "arm"
+        alone = "" if best is None else f" (best {arm} alone: {format_scores(best[1])}, {best[0]})"
+        which = (
+            "all samples"
+            if self._scored == self._told
+            else f"first {counted(self._scored, 'sample')}"
+        )
         return f"{which}: {format_scores(self.pooled)}{alone}"
 
 
@@ -92,8 +101,10 @@ class Tracker:
     def status(self, live: Live) -> list[str]:
         """Describe samples, rate, time left, cost, failures and suspended arms."""
         budget, rate = live.study.budget, self.rate(live)
-        told = f"{live.told}" if budget.samples is None else f"{live.told}/{budget.samples}"
-        parts = [f"{told} samples", f"{rate:.3g}/s"]
+        told = counted(live.told, "sample")
+        if budget.samples is not None:
+            told = f"{live.told}/{counted(budget.samples, 'sample')}"
+        parts = [told, f"{rate:.3g}/s"]
         money = live.loop.money
         left = time_left(budget.model_dump(), live.told, money.paid, live.loop.clock.elapsed, rate)
         if left is not None:
@@ -103,7 +114,7 @@ class Tracker:
             parts.append(f"cost {money.paid:.4g}{limit}")
         failed = sum(live.loop.failures.values())
         if failed:
-            parts.append(f"{failed} failed attempts")
+            parts.append(counted(failed, "failed attempt"))
         suspended = [arm.label for arm in live.loop.arms.values() if arm.suspended]
         if suspended:
             parts.append(f"suspended: {', '.join(suspended)}")
