@@ -224,7 +224,23 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     ("budget: {time: 0}", "budget.time is 0; use a number above 0."),
     ("budget: {time: {}}", "budget.time is empty; use a number."),
     ("budget: {}", "budget: no limit is set; set samples, cost or time."),
-    ("budget: 200", "budget is 200; use a mapping of keys and values."),
+    (
+        "budget: 200",
+        "budget is 200; use a mapping with the keys samples, cost and time, e.g. {samples: 200}.",
+    ),
+    (
+        "budget: 0.5",
+        "budget is 0.5; use a mapping with the keys samples, cost and time, e.g. {cost: 0.5}.",
+    ),
+    (
+        "budget: 30m",
+        "budget is '30m'; use a mapping with the keys samples, cost and time.",
+    ),
+    (
+        "arms: {a: {kind: openai, model: m, base_url: 'http://x/v1', prompt: p, price: 0.01}}",
+        "price of arm 'a' is 0.01; use a mapping with the keys input (price of 1000 prompt tokens) and "
+        "output (price of 1000 generated tokens), e.g. {input: 0.01, output: 0.01}.",
+    ),
     ("warm_start: 0", "warm_start is 0; use a whole number of at least 1."),
     ("draw: best", "draw is 'best'; use 'iid' or 'tracking'."),
     ("resolve_growth: -1", "resolve_growth is -1; use a number of at least 0."),

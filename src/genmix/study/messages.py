@@ -167,11 +167,28 @@ def _phrase(error: Any, field: Any) -> str:
     if kind == "too_short":
         count = context["min_length"]
         return "at least one entry" if count == 1 else f"at least {count} entries"
+    settings = [] if field is None else _models(field.annotation)
+    if kind.startswith("model_") and len(settings) == 1:
+        return _section_phrase(settings[0], error["input"])
     for prefix, phrase in PHRASES.items():
         if kind.startswith(prefix):
             return phrase + (_bounds(field, {}) if "number" in phrase else "")
     words = str(error["msg"])
     return f"another value ({words[:1].lower()}{words[1:]})"
+
+
+def _section_phrase(section: type[BaseModel], value: Any) -> str:
+    """Name the keys of a section, with the number that was written in its place as an example."""
+    fields = section.model_fields
+    required = [key for key, field in fields.items() if field.is_required()]
+    described = (f"{key}{_purpose(fields[key]) if key in required else ''}" for key in fields)
+    phrase = f"a mapping with the {'keys' if len(fields) > 1 else 'key'} {listed(described)}"
+    fitting = [key for key in fields if type(value) in _members(fields[key].annotation)]
+    accepts_all = required and all(float in _members(fields[key].annotation) for key in required)
+    if type(value) not in (int, float) or not (accepts_all or fitting):
+        return phrase
+    keys = required if accepts_all else fitting[:1]
+    return f"{phrase}, e.g. {{{', '.join(f'{key}: {value}' for key in keys)}}}"
 
 
 def _bounds(field: Any, exceeded: Mapping[str, Any]) -> str:
