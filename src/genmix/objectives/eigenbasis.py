@@ -212,6 +212,7 @@ class FactorEigenbasis(Eigenbasis):
     def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
         self._slices, self._averages = moments.slices, moments.averages
+        self._is_sliced = moments.size > MANY_ARMS and not moments.on_gpu
         found, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
         values = to_numpy(found)
         if _well_conditioned(values):
@@ -229,22 +230,23 @@ class FactorEigenbasis(Eigenbasis):
             self.means = self._averages @ self._turned
 
     def weigh(self, slope: Vector) -> Vector:
-        if len(self._slices) > MANY_ARMS:
-            return self._averaged((to_numpy(self._turned) ** 2 @ slope)[:, None])[:, 0]
+        if self._is_sliced:
+            squares: Matrix = to_numpy(self._turned) ** 2
+            return self._averaged(squares @ slope)
         weighed: Vector = self.diagonals() @ slope
         return weighed
 
     def diagonals(self) -> Matrix:
-        if len(self._slices) > MANY_ARMS:
+        if self._is_sliced:
             return self._averaged(to_numpy(self._turned) ** 2)
         found: Matrix = to_numpy(self._averages @ self._turned**2)
         return found
 
     def _averaged(self, values: Matrix) -> Matrix:
-        """Return the mean of the values ``(n, k)`` over the rows of each arm."""
+        """Return the mean of the values ``(n, ...)`` over the rows of each arm."""
         counts = np.array([each.stop - each.start for each in self._slices])
         sums: Matrix = np.add.reduceat(values, [each.start for each in self._slices], axis=0)
-        return sums / counts[:, None]
+        return (sums.T / counts).T
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]

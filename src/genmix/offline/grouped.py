@@ -174,7 +174,9 @@ def grouped_mixture(
         raise InputError(
             "with pooling=inf, all groups have the same mixture; pass the samples of each arm together."
         )
-    indices = [places.index(cell) if cell in places else len(places) + k for k, cell in enumerate(cells)]
+    indices = [
+        places.index(cell) if cell in places else len(places) + k for k, cell in enumerate(cells)
+    ]
     function = _loss(pool.tally, places, cells, kappa)
     whole = limits(names)
     return _solved(pool, function, cells, shares, solver or Newton(), whole, names, indices)
@@ -291,6 +293,8 @@ def _group_shares(groups: Any, arms: Nested, pool: Pool) -> dict[str, float]:
             counts[json.loads(label)[0]] += count
         return {name: count / sum(counts.values()) for name, count in counts.items()}
     if not isinstance(groups, Mapping) or set(groups) != set(names):
-        raise InputError(f"groups is {groups!r}; pass a map from {', '.join(names)} to their shares.")
+        raise InputError(
+            f"groups is {groups!r}; pass a map from {', '.join(names)} to their shares."
+        )
     given = dict(zip(groups, group_shares(groups), strict=True))
     return {name: given[name] for name in names}

@@ -22,6 +22,7 @@ from genmix.solvers.weight_limits import group_names, group_shares
 LEARNED = "learned"
 """The shares are estimated from the groups that arrive."""
 
+
 @dataclass(frozen=True)
 class Groups:
     """The names of the groups, their shares, and the number of prompts that arrived of each."""

@@ -345,6 +345,12 @@ class Learner:
         if self.alpha is not None:
             self._solve()
 
+    def certify(self) -> None:
+        """Compute the gap and the score of the mixture from all samples, without another solve."""
+        if self.alpha is not None and self.pending:
+            self._flush()
+            self._gap_is_due = True
+
     def will_solve(self, samples: int) -> bool:
         """Return whether this many more samples can make a solve due."""
         if self.alpha is None:

@@ -71,6 +71,25 @@ class Planning:
         """
         self._learner.solve()
 
+    def certify(self) -> None:
+        """Update :attr:`gap` and :attr:`score` for all samples so far; the mixture stays as it is.
+
+        Otherwise they are those of the last solve.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=1, resolve_growth=10.0)
+        >>> for ticket, row in zip(sel.ask(4), [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]):
+        ...     sel.tell(ticket, row)
+        >>> sel.gap < 1e-6
+        True
+        >>> sel.certify()
+        >>> sel.gap > 0.01
+        True
+        """
+        self._learner.certify()
+
     def set_warm_start(self, samples: int) -> None:
         """Change the number of samples per arm before the first solve, e.g. to what your money covers.
 

@@ -367,14 +367,18 @@ class Selector(Asking, Planning, Savable):
         >>> again.ask(5) == sel.ask(5)
         True
         """
-        return self._learner.state_dict() | self._saved_groups() | {
-            "version": saved_state.STATE_VERSION,
-            "draw": self._draw,
-            "encoder": self._encoder,
-            "rng": copy.deepcopy(self._rng.bit_generator.state),
-            "next_id": self._next_id,
-            "in_flight": [saved_ticket(ticket) for ticket in self._in_flight.values()],
-        }
+        return (
+            self._learner.state_dict()
+            | self._saved_groups()
+            | {
+                "version": saved_state.STATE_VERSION,
+                "draw": self._draw,
+                "encoder": self._encoder,
+                "rng": copy.deepcopy(self._rng.bit_generator.state),
+                "next_id": self._next_id,
+                "in_flight": [saved_ticket(ticket) for ticket in self._in_flight.values()],
+            }
+        )
 
     def _saved_groups(self) -> dict[str, Any]:
         if self._groups is None:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import daqp
 import numpy as np
+from numpy.typing import NDArray
 
 from genmix.core.arrays import Vector
 from genmix.solvers.loss import Matrix
-from genmix.solvers.simplex import SIMPLEX, Simplex
+from genmix.solvers.simplex import SIMPLEX, Mask, Simplex
+
+Program = tuple[Matrix, Vector, Matrix, Vector, Vector, NDArray[np.int32]]
+"""DAQP's H, f, A, upper bounds, lower bounds and kinds of the constraints."""
+
+MANY_ARMS = 128
+"""Number of arms above which expensive arms with little weight are left out of a program."""
+
+LITTLE_WEIGHT = 1e-4
+"""Weight, relative to that of its group, below which an expensive arm is left out."""
 
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 """Curvature added to a singular quadratic program, relative to the diagonal of the Hessian."""
@@ -23,8 +33,9 @@ def quadratic_program(
     compared with the decrease in the model.
     """
     best, least = None, np.inf
+    fixed = _priced_out(gradient, alpha, region)
     for ridge in RIDGES:
-        found = _regularized_program(gradient, hessian, alpha, floor, ridge, region)
+        found = _regularized_program(gradient, hessian, alpha, floor, ridge, region, fixed)
         if found is None:
             continue
         step = found - alpha
@@ -32,11 +43,26 @@ def quadratic_program(
         change = float((gradient + slope) @ step) / 2
         if change < least:
             best, least = found, change
+        if fixed is not None:
+            slope = np.where(fixed, slope.max(), slope)
         if region.model_gap(slope, found, floor) <= 0.1 * abs(change):
             break
     if best is None:  # the Frank–Wolfe vertex is always a descent direction
         return region.lowest(gradient, alpha, floor)
     return best
+
+
+def _priced_out(gradient: Vector, alpha: Vector, region: Simplex) -> Mask | None:
+    """Return the arms that only shrink in this step, because they are expensive and have little weight.
+
+    A dense program with hundreds of arms is slow. Arms that are fixed by mistake are cheap, and therefore
+    free, in the next step; the certificate is always about all arms.
+    """
+    if len(alpha) <= MANY_ARMS:
+        return None
+    prices, sums = region.mean_prices(gradient, alpha)
+    fixed: Mask = (alpha < LITTLE_WEIGHT * sums) & (gradient > prices)
+    return fixed
 
 
 def _regularized_program(
@@ -46,6 +72,7 @@ def _regularized_program(
     floor: Vector,
     ridge: float,
     region: Simplex,
+    fixed: Mask | None,
 ) -> Vector | None:
     """Solve the program in terms of ``x = (β−α)/s``; return None if DAQP fails.
 
@@ -63,16 +90,43 @@ def _regularized_program(
     quadratic = (hessian + np.diag(added)) * np.outer(scale, scale)
     linear = slope * scale
     unit = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()))
-    rows, upper, lower, sense = region.constraints(alpha, floor, scale)
+    program = (quadratic / unit, linear / unit, *region.constraints(alpha, floor, scale))
+    x, flag = _solved(program) if fixed is None else _solved_with(program, fixed)
+    if flag < 1 or not np.all(np.isfinite(x)):
+        return None
+    return region.clean(np.maximum(alpha + scale * x, floor))
+
+
+def _solved(program: Program) -> tuple[Vector, int]:
+    quadratic, linear, rows, upper, lower, sense = program
     x, _, flag, _ = daqp.solve(
-        np.ascontiguousarray(quadratic / unit),
-        np.ascontiguousarray(linear / unit),
-        rows,
+        np.ascontiguousarray(quadratic),
+        np.ascontiguousarray(linear),
+        np.ascontiguousarray(rows),
         upper,
         lower,
         sense,
         primal_tol=1e-11,
     )
-    if flag < 1 or not np.all(np.isfinite(x)):
-        return None
-    return region.clean(np.maximum(alpha + scale * x, floor))
+    return x, flag
+
+
+def _solved_with(program: Program, fixed: Mask) -> tuple[Vector, int]:
+    """Solve the program with some variables at their lower bounds."""
+    quadratic, linear, rows, upper, lower, sense = program
+    m, free = len(linear), ~fixed
+    x = np.where(fixed, lower[:m], 0.0)
+    shift = rows[:, fixed] @ x[fixed]
+    kept = np.concatenate([free, np.ones(len(rows), bool)])
+    offset = np.concatenate([np.zeros(int(free.sum())), shift])
+    x[free], flag = _solved(
+        (
+            quadratic[np.ix_(free, free)],
+            linear[free] + quadratic[np.ix_(free, fixed)] @ x[fixed],
+            rows[:, free],
+            upper[kept] - offset,
+            lower[kept] - offset,
+            sense[kept],
+        )
+    )
+    return x, flag

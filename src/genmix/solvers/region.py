@@ -235,6 +235,13 @@ class Region(Simplex):
     def raised(self, floor: Vector) -> Bounds:
         return self._bounds._replace(lo=np.maximum(floor, self._bounds.lo))
 
+    def mean_prices(self, gradient: Vector, alpha: Vector) -> tuple[Vector, Vector]:
+        bounds = self._bounds
+        if len(self._limits):  # a row can make an expensive arm worth its price
+            return np.full_like(alpha, np.inf), np.ones_like(alpha)
+        sums = np.maximum(bounds.sums, 1e-300)
+        return (bounds.totals(gradient * alpha) / sums)[bounds.groups], sums[bounds.groups]
+
     def lowest(self, gradient: Vector, alpha: Vector, floor: Vector) -> Vector:
         found = linear_minimum(gradient, self.raised(floor), self._rows, self._limits, alpha)
         return self.clean(found.point)

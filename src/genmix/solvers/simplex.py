@@ -72,6 +72,10 @@ class Simplex:
         """Return the minimum of a linear function."""
         return float(plane.min())
 
+    def mean_prices(self, gradient: Vector, alpha: Vector) -> tuple[Vector, Vector]:
+        """Return the mean gradient in the group of each arm, and the weight of that group."""
+        return np.full_like(alpha, gradient @ alpha), np.ones_like(alpha)
+
     def lowest(self, gradient: Vector, alpha: Vector, floor: Vector) -> Vector:
         """Return the point above ``floor`` with the smallest ``gradient·β`` (Frank–Wolfe)."""
         best = floor.copy()

@@ -96,8 +96,8 @@ def region_argument(solver: Solver, region: Region | None) -> dict[str, Any]:
         return {}
     if not getattr(solver, "accepts_regions", False):
         raise InputError(
-            f"{type(solver).__name__} solves only over the whole simplex; use Newton() with groups, at_least, "
-            "at_most or mean_cost."
+            f"{type(solver).__name__} solves only over the whole simplex; use Newton() with groups, "
+            "at_least, at_most or mean_cost."
         )
     return {"region": region}
 
