@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -42,6 +43,21 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
             f"the module {module} has no function named {attribute}; correct {name!r}."
         )
     return function  # type: ignore[no-any-return]
+
+
+def source_of_module(module: str, folder: Path) -> Path | None:
+    """Find the source file of a module, next to the study or installed, without importing it."""
+    local = folder.resolve().joinpath(*module.split("."))
+    for file in (local.with_suffix(".py"), local / "__init__.py"):
+        if file.is_file():
+            return file
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # the parent is missing, or the module has no spec
+        return None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return None
+    return Path(spec.origin)
 
 
 def shown_name(name: str) -> str:

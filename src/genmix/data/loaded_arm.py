@@ -47,8 +47,8 @@ class LoadedArm:
     encoder : str, optional
         The name of the encoder that computed ``features``, if it is known.
     generator : str, optional
-        The settings of the generator as JSON, for an arm of a run. Arms of several runs with equal labels
-        and equal settings are one arm.
+        What identifies the generator of an arm of a run: its settings with resolved paths, as JSON. Arms
+        of several runs with equal labels and equal generators are one arm.
     """
 
     label: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import Field, JsonValue
 from genmix.core.arrays import to_numpy
 from genmix.core.python_objects import OR_OBJECT, PythonObject
 from genmix.core.text import first_sentence
-from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name
+from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name, source_of_module
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, modality_of
 from genmix.encoders.local_models import file_hash
@@ -98,18 +97,10 @@ def _describe(settings: CallableSettings, folder: Path) -> str:
 
 
 def _find(module: str, folder: Path, name: str) -> Path:
-    """Find the source file of a module, next to the study or installed, without importing it."""
-    local = folder.resolve().joinpath(*module.split("."))
-    for file in (local.with_suffix(".py"), local / "__init__.py"):
-        if file.is_file():
-            return file
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # the parent is missing, or the module has no spec
-        spec = None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+    file = source_of_module(module, folder)
+    if file is None:
         raise InputError(
             f"the encoder {name} needs the module {module}, which is neither next to the study nor "
             "installed; correct the name."
         )
-    return Path(spec.origin)
+    return file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from genmix.data.arm_files import read_arm_file
 from genmix.data.features import Statistics
 from genmix.data.loaded_arm import LoadedArm
 from genmix.errors import InputError
-from genmix.inputs.run_arms import is_run, read_run
+from genmix.inputs.run_arms import is_run, read_run, run_id
 
 
 def load_arms(arguments: Sequence[str], key: str | None = None) -> list[LoadedArm]:
@@ -33,27 +34,58 @@ def load_arms(arguments: Sequence[str], key: str | None = None) -> list[LoadedAr
     Raises
     ------
     InputError
-        If an input cannot be read, or two arms have the same label. Arms of several runs with
-        equal labels and equal settings are joined instead.
+        If an input cannot be read, or a run is given twice, or two arms have the same label. Arms of
+        several runs with equal labels are joined if they are the same generator, and labeled ``RUN/ARM``
+        if that is not known.
     """
-    found: dict[str, LoadedArm] = {}
-    paths: dict[str, Path] = {}
-    for argument in arguments:
-        name, path = split_name(argument)
+    given = [split_name(argument) for argument in arguments]
+    _check_runs_differ([path for _, path in given if is_run(path)])
+    found: dict[str, list[tuple[Path, LoadedArm]]] = {}
+    for name, path in given:
         for arm in _samples_at(path, name, key):
-            if arm.label not in found:
-                found[arm.label], paths[arm.label] = arm, path
-            elif arm.generator is not None and arm.generator == found[arm.label].generator:
-                both = (found[arm.label], arm)
-                common_encoder((each.source, each.encoder) for each in both)
-                found[arm.label] = found[arm.label].joined(arm)
-            else:
-                first = paths[arm.label]
-                raise InputError(
-                    f"{first} and {path} would both be named {arm.label!r}; name them, e.g. "
-                    f"first={first} second={path}."
-                )
-    return list(found.values())
+            found.setdefault(arm.label, []).append((path, arm))
+    labeled: dict[str, tuple[Path, LoadedArm]] = {}
+    for same_label in found.values():
+        for path, arm in _combined(same_label):
+            if arm.label in labeled:
+                raise _ambiguous(arm.label, labeled[arm.label][0], path)
+            labeled[arm.label] = path, arm
+    return [arm for _, arm in labeled.values()]
+
+
+def _check_runs_differ(folders: Sequence[Path]) -> None:
+    """Refuse to count the samples of a run twice."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        first = seen.setdefault(run_id(folder), folder)
+        if first is not folder:
+            raise InputError(f"{first} and {folder} are the same run; pass each run once.")
+
+
+def _combined(arms: Sequence[tuple[Path, LoadedArm]]) -> Sequence[tuple[Path, LoadedArm]]:
+    """Join the samples of one generator in several runs; an unknown generator is kept apart."""
+    generators = {arm.generator for _, arm in arms}
+    first, *others = (path for path, _ in arms)
+    if not others:
+        return arms
+    if None in generators and all(is_run(path) for path, _ in arms):
+        has_names = len({path.name for path, _ in arms}) == len(arms)
+        return [
+            (path, replace(arm, label=f"{path.name if has_names else path}/{arm.label}"))
+            for path, arm in arms
+        ]
+    if None in generators or len(generators) > 1:
+        other = next((p for p, arm in arms if arm.generator != arms[0][1].generator), others[0])
+        raise _ambiguous(arms[0][1].label, first, other)
+    common_encoder((arm.source, arm.encoder) for _, arm in arms)
+    return [(first, reduce(LoadedArm.joined, [arm for _, arm in arms]))]
+
+
+def _ambiguous(label: str, first: Path, second: Path) -> InputError:
+    return InputError(
+        f"{first} and {second} would both be named {label!r}; name them, e.g. "
+        f"first={first} second={second}."
+    )
 
 
 def load_samples(path: Path, key: str | None = None) -> LoadedArm | Statistics:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from genmix.core.arrays import as_matrix
 from genmix.data.loaded_arm import LoadedArm
 from genmix.errors import InputError
+from genmix.inputs.generator_identity import identity
 from genmix.journal.integrity import verify
 from genmix.journal.reader import JournalReader, Row, embedding_of
 from genmix.journal.schema import JOURNAL
@@ -22,6 +22,12 @@ from genmix.runs.session import IMAGES
 def is_run(path: Path) -> bool:
     """Return whether a path is the folder of a run."""
     return os.path.exists(path / JOURNAL)  # Path.exists raises an error if the name is too long
+
+
+def run_id(folder: Path) -> str:
+    """Return what identifies a run; copies of its folder share it."""
+    with JournalReader.open(folder) as journal:
+        return str(journal.meta("run") or folder.resolve())
 
 
 def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
@@ -35,17 +41,24 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
         for row in journal.told_rows():
             rows.setdefault(row["arm"], []).append(row)
         settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
+        everything = (journal.meta("former arms") or {}) | settings
+        base = None if journal.meta("folder") is None else journal.study_folder()
     if not rows:
         raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
     return [
-        _arm(rows[arm], arm, name, folder, settings.get(arm), encoder)
+        _arm(rows[arm], arm, name, folder, identity(everything.get(arm), base), encoder)
         for arm in dict.fromkeys([*settings, *rows])
         if arm in rows
     ]
 
 
 def _arm(
-    rows: list[Row], arm: str, name: str | None, folder: Path, settings: Any, encoder: str | None
+    rows: list[Row],
+    arm: str,
+    name: str | None,
+    folder: Path,
+    generator: str | None,
+    encoder: str | None,
 ) -> LoadedArm:
     features = np.stack([embedding_of(row) for row in rows])
     as_matrix(features, f"{folder}, arm {arm!r}")
@@ -60,7 +73,7 @@ def _arm(
         cost=_numbers([row["cost"] for row in rows]),
         sample_ids=[str(row["id"]) for row in rows],
         encoder=encoder,
-        generator=json.dumps(settings, sort_keys=True),
+        generator=generator,
     )
 
 
