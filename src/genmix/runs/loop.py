@@ -32,7 +32,6 @@ INTERRUPTED = "interrupted"
 """The reason recorded when a run was stopped from outside and can be resumed."""
 EXHAUSTED = "exhausted"
 """The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
-
 MAX_SLEEP = 60.0
 PATIENCE = 5.0
 """Seconds that a stopped run waits for a batch of embeddings; a resumed run computes what is missing."""
@@ -81,6 +80,7 @@ class Loop:
 
         Open tickets are completed. Suspended arms are probed immediately, with an open ticket if possible.
         """
+        self._planner.restore()
         tickets = self.session.open_tickets()
         self.money.settle(*(entry.id for entry, sample in tickets if sample is not None))
         for entry, sample in tickets:

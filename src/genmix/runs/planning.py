@@ -162,6 +162,20 @@ class Planner:
         limited = self.arms if self.money.limit is not None else {}
         self._most = {label: arm.generator.most_cost() for label, arm in limited.items()}
 
+    def restore(self) -> None:
+        """Bring the selector's limit in line with the study, before it is told the first sample.
+
+        The study may have lost its limit, and arms without a known cost may have joined.
+        """
+        selector = self.session.selector
+        if selector.mean_cost is None:
+            return
+        if self.money.limit is None or self.limits.goal is None:
+            self.session.plan(mean_cost=None)
+        elif None in selector.mean_costs.values():
+            self._prices_sent = self._expected()
+            self.session.plan(mean_cost=selector.mean_cost, prices=self._prices_sent)
+
     def choose(self, idle_since: float | None) -> Choice:
         """Return the arms to draw from next.
 
@@ -213,7 +227,7 @@ class Planner:
         arms = (t.arm for t in self.session.selector.in_flight if self.money.reserved.get(t.id))
         expected = math.fsum(self._price(arm).mean or 0.0 for arm in arms)
         mean_cost = max(self.money.limit - self.money.paid - expected, 0.0) / owed
-        prices = {label: most or 0.0 for label, most in self._most.items()}
+        prices = self._expected()
         news = {} if prices == self._prices_sent else {"prices": prices}
         if not news and mean_cost == self.session.selector.mean_cost:
             return
@@ -222,6 +236,10 @@ class Planner:
             self._prices_sent = prices
         except InputError:  # the policy does not solve for a mixture
             self._can_plan = False
+
+    def _expected(self) -> dict[str, float]:
+        """Return the price of each arm for the selector; an arm of unknown cost counts as free at first."""
+        return {label: most or 0.0 for label, most in self._most.items()}
 
     def _affordable(self, prices: Mapping[str, Price], money: float) -> list[str]:
         tolerance = ROUNDING * (self.money.limit or 0.0)
