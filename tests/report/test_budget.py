@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.offline.mixture import best_mixture
 from genmix.report import run_chart
 from genmix.report.advice import advise
 from genmix.report.convergence import convergence_sentence
@@ -84,7 +85,23 @@ def test_the_gap_is_that_of_the_best_mixture_within_the_budget(planned: Facts) -
     )
     assert planned.scoring is not None
     assert planned.mixture is not None
-    assert planned.mixture.loss - planned.scoring.best.loss > 0.01  # money limits it
+    free = best_mixture(planned.scoring.pool)
+    assert planned.mixture.loss - free.loss > 0.01  # money limits it
+
+
+def test_intervals_and_weights_are_in_one_region(tmp_path: Path, planned: Facts) -> None:
+    bounded = made(tmp_path, {"samples": 80}, weights={"at_most": {"big": 0.3}})
+    for facts in (planned, bounded):
+        assert facts.intervals is not None
+        assert facts.weights is not None
+        for arm, (low, high) in facts.intervals.weights.items():
+            assert low - 0.01 <= facts.weights[arm] <= high + 0.01
+        assert facts.gap is not None
+        assert facts.gap < 1e-6
+    assert planned.intervals is not None
+    assert planned.intervals.weights["big"][1] <= 0.25 / 0.9 + 1e-6
+    assert bounded.intervals is not None
+    assert bounded.intervals.weights["big"][1] <= 0.3 + 1e-9
 
 
 def rows_in(chart: Any) -> list[dict[str, Any]]:

@@ -197,7 +197,8 @@ def test_the_cost_term_of_an_objective_is_the_axis_and_not_the_score() -> None:
 
 def test_what_is_heavy() -> None:
     rows = np.random.default_rng(0).normal(size=(30, 1200))
-    assert is_heavy(Pool.of({"a": rows}, gx.Vendi()))
+    assert is_heavy(Pool.of({"a": np.tile(rows, (40, 1))}, gx.Vendi()))
+    assert not is_heavy(Pool.of({"a": rows}, gx.Vendi()))  # 30 samples span 30 dimensions
     assert not is_heavy(Pool.of({"a": rows}, gx.RKE()))
     assert not is_heavy(Pool.of({"a": rows[:, :10]}, gx.Vendi() + gx.Cost(), cost={"a": 1.0}))
     assert not is_heavy(Pool.of({"a": rows[:, :10]}, gx.Vendi(kernel=gx.Gaussian())))

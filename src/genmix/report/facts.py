@@ -36,6 +36,7 @@ from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of,
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
+from genmix.selector.limits import Limits
 
 MAX_INNOVATION_DIMENSION = 1000
 """In higher dimensions, innovation is computed in the span of this many samples."""
@@ -163,26 +164,29 @@ class Facts:
         """The scoring of arms and mixtures; None until there is an arm to score."""
         if not self.pool or not self.weights:
             return None
-        scoring = Scoring(self.pool, self.weights, self._mean_costs, self._planned_cost)
+        scoring = Scoring(self.pool, self.weights, self.limits, self.spent)
         return scoring if scoring.usable else None
 
     @property
-    def _mean_costs(self) -> dict[str, float]:
-        """The mean cost of the told samples by arm."""
+    def spent(self) -> dict[str, tuple[int, float]]:
+        """The number of told samples with a cost, and the sum of their costs, by arm."""
         costs: dict[str, list[float]] = {}
         for _, arm, _, cost in self.told:
             if cost is not None:
                 costs.setdefault(arm, []).append(cost)
-        return {arm: math.fsum(each) / len(each) for arm, each in costs.items()}
+        return {arm: (len(each), math.fsum(each)) for arm, each in costs.items()}
 
-    @property
-    def _planned_cost(self) -> float | None:
-        """The mean cost that limited the last mixture; None if the run did not plan its cost."""
-        planned = (
-            e["detail"]["mean_cost"] for e in reversed(self._events) if "mean_cost" in e["detail"]
+    @cached_property
+    def limits(self) -> Limits:
+        """What limited the last mixture; the prices are the largest possible costs of a sample."""
+        bounds = self.study.get("weights") or {}
+        planned = [e["detail"] for e in self._events if "mean_cost" in e["detail"]]
+        return Limits(
+            bounds.get("at_least", {}),
+            bounds.get("at_most", {}),
+            planned[-1]["mean_cost"] if planned else None,
+            {arm: price for plan in planned for arm, price in plan.get("prices", {}).items()},
         )
-        found: float | None = next(planned, None)
-        return found
 
     @property
     def objective(self) -> str:
@@ -221,8 +225,8 @@ class Facts:
         """The gap that the run computed, unless it does not hold for all samples."""
         if not self.scoring or not self.mixture:
             return None
-        known, least = self.summary_gap, self.mixture.loss - self.scoring.attainable.loss
-        holds = known is not None and least <= known + self.scoring.attainable.gap
+        known, least = self.summary_gap, self.mixture.loss - self.scoring.best.loss
+        holds = known is not None and least <= known + self.scoring.best.gap
         return known if holds else self.scoring.gap(self.mixture)
 
     @property
@@ -241,8 +245,8 @@ class Facts:
 
     @cached_property
     def best_scores(self) -> Values:
-        """The scores of the best mixture within the budget, whatever the policy chose."""
-        return values(self.scoring.attainable.score) if self.scoring else {}
+        """The scores of the best mixture within the limits, whatever the policy chose."""
+        return values(self.scoring.best.score) if self.scoring else {}
 
     @cached_property
     def pooled_scores(self) -> Values:
@@ -305,7 +309,7 @@ class Facts:
             return None
         prices = PRICES[::3] if self.scoring.is_heavy else PRICES
         pool, budget = self.scoring.pool, self.budget_per_sample
-        return cost_frontier(pool, arms, costs, self.weights, prices, budget)
+        return cost_frontier(pool, arms, costs, self.weights, prices, budget, self.limits)
 
     @property
     def budget_per_sample(self) -> float | None:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.core.arrays import Vector
+from genmix.errors import InputError
 from genmix.objectives import Cost, Objective, Sum
 from genmix.objectives.pool import Pool
+from genmix.selector.limits import Limits
 from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
 from genmix.solvers.region import Region
+from genmix.solvers.weight_limits import region_of
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
 """Cost weights, in units of the range of the loss divided by the range of the cost."""
@@ -56,10 +59,11 @@ def cost_frontier(
     weights: dict[str, float] | None,
     prices: Sequence[float] = PRICES,
     budget: float | None = None,
+    limits: Limits | None = None,
 ) -> Frontier | None:
     """Compute the frontier of these arms; return None if all cost the same.
 
-    ``budget`` is the mean cost that the study allows.
+    ``budget`` is the mean cost that the study allows, and ``limits`` contain its bounds on the weights.
     """
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:
@@ -71,8 +75,13 @@ def cost_frontier(
         shares = dict(zip(arms, alpha.tolist(), strict=True))
         return Point(float(cost @ alpha), base.score(alpha), shares)
 
-    def best(limit: float) -> Point | None:
-        return point(_within(base, cost, limit)) if limit >= cost.min() else None
+    def best(mean_cost: float) -> Point | None:
+        bounds = limits or Limits()
+        try:
+            region = region_of(arms, bounds.at_least, bounds.at_most, cost, mean_cost)
+        except InputError:  # the cheapest mixture costs more
+            return None
+        return point(_within(base, region))
 
     return Frontier(
         name,
@@ -85,9 +94,9 @@ def cost_frontier(
     )
 
 
-def _within(base: Loss, cost: Vector, limit: float) -> Vector:
-    """Return the best mixture with at most this mean cost."""
-    region = Region(len(cost), rows=[cost], limits=[limit])
+def _within(base: Loss, region: Region | None) -> Vector:
+    """Return the best mixture in a region that limits the mean cost."""
+    assert region is not None
     return Newton(tolerance=1e-8).solve(base, region.center, region=region).weights
 
 

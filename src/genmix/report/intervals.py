@@ -11,6 +11,7 @@ from genmix.diagnosis.uncertainty import Uncertainty, intervals_of
 from genmix.errors import InputError
 from genmix.objectives import Batch
 from genmix.report.convergence import NOT_LEARNING
+from genmix.report.run_pool import matrix_size
 
 if TYPE_CHECKING:
     from genmix.report.facts import Facts
@@ -21,8 +22,12 @@ MAX_SAMPLES, MAX_DIMENSION = 5_000, 512
 
 def run_intervals(facts: Facts) -> Uncertainty | None:
     """Return the intervals of the best mixture of a run's samples; None if unknown, or if it takes long."""
-    is_large = facts.samples > MAX_SAMPLES or facts.dimension > MAX_DIMENSION
-    if facts.scoring is None or facts.scoring.is_heavy or is_large or facts.policy in NOT_LEARNING:
+    if facts.scoring is None or facts.policy in NOT_LEARNING or facts.samples > MAX_SAMPLES:
+        return None
+    # Many dimensions are no obstacle if there are few samples, unless a matrix is that large anyway.
+    size = max(min(facts.samples, facts.dimension), matrix_size(facts.scoring.pool))
+    is_large = min(size, facts.dimension) > MAX_DIMENSION
+    if is_large or facts.scoring.is_heavy:
         return None
     if not facts.subset.is_complete:
         return None

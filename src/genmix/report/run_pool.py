@@ -22,7 +22,7 @@ MAX_READ = 20_000
 """Maximum number of samples to read from the journal if there is no snapshot."""
 
 LARGE_MATRIX = 1000
-"""Number of matrix columns above which the eigendecomposition makes a solve slow."""
+"""Size of a matrix above which its eigendecomposition makes a solve slow."""
 
 
 def load_pool(journal: JournalReader, note: Note) -> Pool | None:
@@ -32,16 +32,22 @@ def load_pool(journal: JournalReader, note: Note) -> Pool | None:
 
 
 def is_heavy(pool: Pool) -> bool:
-    """Return whether a solve takes seconds because it decomposes a matrix with many columns."""
+    """Return whether a solve takes seconds because it decomposes a large matrix."""
+    return matrix_size(pool) > LARGE_MATRIX
+
+
+def matrix_size(pool: Pool) -> int:
+    """Return the size of the largest matrix that a solve decomposes; 0 if there is none."""
     objective = pool.objective
     parts = [part for _, part in objective.terms] if isinstance(objective, Sum) else [objective]
-    return any(_columns(part, pool) > LARGE_MATRIX for part in parts)
+    return max(_size(part, pool) for part in parts)
 
 
-def _columns(part: Objective, pool: Pool) -> int:
+def _size(part: Objective, pool: Pool) -> int:
     if isinstance(part, Vendi | QualityVendi):
         columns: int | None = part.kernel.columns(pool.tally.dimension)
-        return sum(pool.tally.counts) if columns is None else columns
+        samples = sum(pool.tally.counts)
+        return samples if columns is None else min(samples, columns)
     return pool.tally.dimension if isinstance(part, FrechetDistance) else 0
 
 

@@ -18,8 +18,9 @@ from genmix.objectives.pool import Pool
 from genmix.offline.mixture import Mixture, best_mixture
 from genmix.report.run_pool import is_heavy
 from genmix.runs.timeline import plain_values
+from genmix.selector.limits import Limits, Spent
 from genmix.solvers.loss import LinearLoss, SumLoss
-from genmix.solvers.region import Region
+from genmix.solvers.nonconvex import region_argument
 
 Values = dict[str, float | None]
 """Scores by name."""
@@ -61,18 +62,18 @@ class MixtureScore:
 class Scoring:
     """Scores the arms and mixtures of a run.
 
-    ``arms`` are the arms of the run's mixture; arms with too few samples are left out. ``costs`` are the mean
-    costs of their samples, and ``mean_cost`` is the limit that the run's mixture respects, if any.
+    ``arms`` are the arms of the run's mixture; arms with too few samples are left out. ``limits`` are those
+    that the mixture respects, and ``spent`` are the costs of the samples.
     """
 
     def __init__(
         self,
         pool: Pool,
         arms: Mapping[str, float],
-        costs: Mapping[str, float] | None = None,
-        mean_cost: float | None = None,
+        limits: Limits | None = None,
+        spent: Spent | None = None,
     ) -> None:
-        self.pool, self._costs, self._mean_cost = pool, costs or {}, mean_cost
+        self.pool, self._limits, self._spent = pool, limits or Limits(), spent or {}
         self.is_heavy = is_heavy(pool)
         least = pool.objective.least_samples
         self.counts = dict(zip(pool.arms, pool.tally.counts, strict=True))
@@ -81,17 +82,16 @@ class Scoring:
 
     @cached_property
     def best(self) -> Mixture:
-        """The best mixture of the usable arms, whatever the policy chose."""
-        return best_mixture(self.pool, arms=self.usable)
-
-    @cached_property
-    def attainable(self) -> Mixture:
-        """The best mixture within the cost limit of the run."""
-        if self._mean_cost is None:
-            return self.best
-        row = [self._costs.get(arm, 0.0) for arm in self.usable]
-        region = Region(len(row), rows=[row], limits=[max(self._mean_cost, min(row))])
+        """The best mixture of the usable arms within the limits, whatever the policy chose."""
+        region = self._limits.region(self.usable, self._spent)
         return best_mixture(self.pool, arms=self.usable, region=region)
+
+    def is_over_budget(self, weights: Mapping[str, float]) -> bool:
+        """Return whether a mixture costs more on average than the run's mixture may cost."""
+        alpha, region = self._alpha(weights), self.best.region
+        if alpha is None or region is None:
+            return False
+        return bool(np.any(region.rows @ alpha > region.limits * (1 + 1e-6)))
 
     def measure(self, weights: Mapping[str, float]) -> MixtureScore | None:
         """Score a mixture; return None if it contains an arm that is not usable."""
@@ -103,8 +103,8 @@ class Scoring:
 
     def gap(self, mixture: MixtureScore) -> float | None:
         """Return an upper bound on how far the mixture's loss is above the minimum within its limits."""
-        best = self.attainable
-        bound: float | None = finite(max(mixture.loss - best.loss, 0.0) + best.gap)
+        excess = max(mixture.loss - self.best.loss, 0.0)
+        bound: float | None = finite(excess + self.best.gap)
         return bound
 
     def single(self, arm: str) -> tuple[Values, float | None]:
@@ -148,7 +148,8 @@ class Scoring:
         if not doubt:
             return {arm for arm in self.usable if self.counts[arm] < FEW_SAMPLES}
         loss = SumLoss([(1.0, self.best.function), (1.0, LinearLoss(-doubt / counts))])
-        found = self.best.solver.solve(loss, shares)
+        within = region_argument(self.best.solver, self.best.region)
+        found = self.best.solver.solve(loss, shares, **within)
         return {arm for arm, w in zip(self.usable, found.weights, strict=True) if w > 0}
 
     def _alpha(self, weights: Mapping[str, float]) -> Vector | None:

@@ -142,7 +142,7 @@ def money_sentences(facts: Facts) -> list[str]:
         return []
     text = f"The budget allows a mean cost of {number(limit)} per sample"
     if frontier.budget is None or frontier.raised is None:
-        return [f"{text}, which is less than any arm costs."]
+        return [f"{text}, which is less than the cheapest mixture costs."]
     if price * limit * RAISE < NEGLIGIBLE * abs(frontier.budget.score):
         return [f"{text}, which does not limit the mixture: more money would not improve it."]
     name = short_name(frontier.name)

@@ -281,6 +281,8 @@ def write_results(study: Study, session: Session) -> Run:
 
 def summary_of(study: Study, session: Session) -> dict[str, Any]:
     selector, journal = copy.copy(session.selector), session.journal
+    with session.threads():
+        selector.certify()
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
