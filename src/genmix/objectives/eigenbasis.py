@@ -245,8 +245,9 @@ class FactorEigenbasis(Eigenbasis):
     def _averaged(self, values: Matrix) -> Matrix:
         """Return the mean of the values ``(n, ...)`` over the rows of each arm."""
         counts = np.array([each.stop - each.start for each in self._slices])
-        sums: Matrix = np.add.reduceat(values, [each.start for each in self._slices], axis=0)
-        return (sums.T / counts).T
+        sums = np.add.reduceat(values, [each.start for each in self._slices], axis=0)
+        means: Matrix = (sums.T / counts).T
+        return means
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]
