@@ -297,7 +297,8 @@ def _introduction(task: Task, seeds: int, teacher: str) -> str:
         f"required {n} generated samples, all of which are used unless some are dropped. *At the "
         "recorded cost* means as many samples of a cheap arm as the multiply-adds of the mixture's "
         "samples buy, or its whole pool if that is smaller. *Random* sets of other sizes show how many "
-        "samples a kept set is worth. Gains are in percentage points.\n"
+        "samples a kept set is worth. Gains are in percentage points. The seeds share the recorded pools and "
+        "the real images, so the intervals do not cover other generators or data.\n"
     )
 
 
@@ -311,7 +312,10 @@ def _findings(rows: Rows, task: Task) -> str:
                 chosen = [r for r in mine if r["set"].startswith(f"{source}, ") and r["against"]]
                 chosen = [r for r in chosen if r["n"] == task.size[1]]
                 if chosen:
-                    lines.append(f"- {student}, {comparison}: {_verdicts(chosen)}")
+                    title = (
+                        f"**{student.capitalize()}, {comparison}, against {chosen[0]['against']}**"
+                    )
+                    lines.append(f"- {title}. {_verdicts(chosen)}")
     return "\n".join(lines) + "\n"
 
 
@@ -325,8 +329,8 @@ def _verdicts(rows: Rows) -> str:
             if row["verdict"] == verdict
         ]
         if names:
-            parts.append(f"{verdict}: {', '.join(names)}")
-    return f"compared with {rows[0]['against']}, {'; '.join(parts)}."
+            parts.append(f"{verdict.capitalize()}: {', '.join(names)}.")
+    return " ".join(parts)
 
 
 ITEMS = (

@@ -232,8 +232,8 @@ def _summary(rows: Rows, sets: list[Measured]) -> str:
     tight = all(each[KEEP]["is_bound_tight"] for each in sets)
     parts = [
         f"- **{kept['objective']}, {kept['world']}**: keep is {', '.join(comparisons)}.",
-        f"It scores {kept['score']:.4g}, and no choice is better than {kept['bound']:.4g}: a gap of "
-        f"{gap:.1%}, where the bound is expected to be {'tight' if tight else 'loose'}.",
+        f"Its mean score is {kept['score']:.4g} and the mean bound {kept['bound']:.4g}, a gap of {gap:.1%}, "
+        f"where the bound is expected to be {'tight' if tight else 'loose'}.",
     ]
     if kept["objective"] == "Vendi":
         greedy = next(row for row in others if row["rule"] == "lazy greedy")
