@@ -134,6 +134,19 @@ def test_an_arms_samples_are_the_same_for_every_policy() -> None:
             assert mine[:common] == theirs[:common]
 
 
+def test_policies_go_by_the_names_that_were_passed(usual: Comparison) -> None:
+    assert usual.policies[:2] == ("Mixture-UCB-V", "Mixture-Greedy")
+    assert "Uniform" in usual.policies
+    by_name = usual.against("mixture-ucbv", "one-arm-oracle")
+    assert by_name == usual.against("Mixture-UCB-V", "One-arm oracle")
+    assert np.array_equal(usual.regret("mixture_ucb"), usual.regret("Mixture-UCB"))
+    with pytest.raises(gx.InputError, match="'mixture-ogd' was not compared; use one of Mix"):
+        usual.pooled("mixture-ogd")
+    twice = small(policies={"a": gx.MixtureUCB(0.1), "b": gx.MixtureUCB(0.2)}, budget=60)
+    with pytest.raises(gx.InputError, match="'mixture-ucb' was not compared; use one of a, b"):
+        twice.pooled("mixture-ucb")
+
+
 def test_repeats_differ(usual: Comparison) -> None:
     assert len(set(usual.pooled("Mixture-Greedy")[:, -1].tolist())) == 3
 
@@ -371,13 +384,13 @@ def test_tables_hold_everything(usual: Comparison, tmp_path: Path) -> None:
     found = usual
     found.save(tmp_path, figures=False)
     curves = parquet.read_table(tmp_path / "curves.parquet").to_pylist()
-    assert len(curves) == 5 * 3 * len(found.times)
+    assert len(curves) == 7 * 3 * len(found.times)
     last = [row for row in curves if row["policy"] == "Mixture-Greedy" and row["t"] == 120]
     assert [row["pooled_rke"] for row in last] == found.pooled("Mixture-Greedy")[:, -1].tolist()
     assert [row["regret"] for row in last] == found.regret("Mixture-Greedy")[:, -1].tolist()
     shares = parquet.read_table(tmp_path / "shares.parquet").to_pylist()
     ends = [row["count"] for row in shares if row["t"] == 120 and row["repeat"] == 0]
-    assert sum(ends) == 5 * 120
+    assert sum(ends) == 7 * 120
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["outcomes"]["Mixture-Greedy"]["pooled"]["n"] == 3
     assert summary["best"]["best_arm"] == found.plan.best_arm
@@ -552,15 +565,15 @@ def test_the_command_prints_and_leaves_everything(
     given = ["study.yaml", "--repeats", "2", "--workers", "2"]
     done = command(*given, "--no-figures", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Mixture-Greedy − Mixture-UCB" in done.stdout
-    assert "comparing 10/10" in done.stderr
-    place = tmp_path / "comparisons" / "study"
+    assert "Mixture-UCB-V − Uniform" in done.stdout
+    assert "comparing 14/14" in done.stderr
+    place = tmp_path / "comparisons" / "recorded"  # the name of the study
     tables = {"curves.parquet", "shares.parquet", "summary.json", "runs"}
     assert {path.name for path in place.iterdir()} == tables
     monkeypatch.chdir(tmp_path)
     again = CliRunner().invoke(app, ["compare", *given, "--json"])
     assert json.loads(again.stdout)["repeats"] == 2
-    assert "comparing 10/10" in again.stderr
+    assert "comparing 14/14" in again.stderr
     for name in (*tables, "pooled.pdf", "overview.png", "shares.png"):
         assert (place / name).stat().st_size > 0
 
@@ -586,4 +599,4 @@ def test_an_interrupted_command_says_how_to_continue(
     monkeypatch.setattr("genmix.comparison.compare.run_plan", interrupt)
     done = CliRunner().invoke(app, ["compare", "study.yaml"])
     assert done.exit_code == 130
-    assert "run the same command again to continue from comparisons/study" in done.stderr
+    assert "run the same command again to continue from comparisons/recorded" in done.stderr

@@ -57,7 +57,7 @@ def test_results_do_not_depend_on_the_number_of_processes(
     tmp_path: Path, complete: dict[str, str], workers: int
 ) -> None:
     small(**STOPPABLE, workers=workers, out=tmp_path)
-    assert len(complete) == 15
+    assert len(complete) == 21
     assert stored_trials(tmp_path) == complete
 
 

@@ -33,7 +33,7 @@ def compare(
         typer.Option(
             help="Name of a policy; repeat the option for more. The first is tested against the others. "
             "The oracles, mixture-oracle and one-arm-oracle, know the best mixture and the best arm.",
-            show_default="mixture-greedy, mixture-ucb, the oracles, one-arm-greedy",
+            show_default="mixture-ucbv, mixture-greedy, mixture-ucb, uniform, the oracles, one-arm-greedy",
         ),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Number of paired runs per policy.")] = 20,
@@ -49,7 +49,7 @@ def compare(
             "--out",
             "-o",
             help="Folder for runs, tables and figures; an interrupted comparison continues from it. "
-            "Default: comparisons/NAME.",
+            "Default: comparisons/NAME, with the name of the study or of the run folder.",
         ),
     ] = None,
     workers: Annotated[
@@ -62,13 +62,13 @@ def compare(
 
     Prints the final score of all samples, the regret and its exponent, exploration and paired tests.
     Writes curves.parquet, shares.parquet, summary.json and figures (PDF and PNG). Samples are drawn
-    with replacement from the recorded ones, so the best mixture is known exactly.
+    with replacement from the recorded ones, so the best mixture is known exactly. Every policy draws the
+    same number of samples: budgets of cost and time, and bounds on weights, do not apply.
     """
     with plain_errors():
         from genmix.comparison.compare import compare as run_comparison
 
-        name = study.resolve().name.removesuffix(".yaml").removesuffix(".yml")
-        folder = out if out is not None else Path("comparisons", name)
+        folder = out if out is not None else Path("comparisons", _name_of(study))
         try:
             with counter("comparing") as report:
                 result = run_comparison(
@@ -95,3 +95,11 @@ def compare(
         typer.echo(
             f"{result}\n\nSaved in {folder}: curves.parquet, shares.parquet, summary.json{drawn}."
         )
+
+
+def _name_of(study: Path) -> str:
+    """Return the name of a study, or that of a run folder."""
+    from genmix.journal.schema import JOURNAL
+    from genmix.study.study import read_study
+
+    return study.resolve().name if (study / JOURNAL).exists() else read_study(study).name

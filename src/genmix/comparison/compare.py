@@ -51,7 +51,7 @@ def compare(
     population, and the mixture ``α*`` that minimizes the population loss ``L`` is known exactly.
     Policies are compared by the score of all samples drawn and by the regret
     ``Σ_t [L(α_t) − L(α*)]`` of their mixtures. Within a repeat, the k-th sample of an arm is the
-    same for every policy.
+    same for every policy. Bounds on weights and budgets of cost and time do not apply.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def compare(
     policies : sequence or mapping, optional
         Policies, policy names or :class:`genmix.Variant` objects, or a mapping from labels to these.
         The first is tested against the others. ``"mixture-oracle"`` and ``"one-arm-oracle"`` know
-        the best mixture and the best arm. The default is Mixture-Greedy, Mixture-UCB, the two oracles
-        and one-arm greedy.
+        the best mixture and the best arm. The default is Mixture-UCB-V (the default of studies),
+        Mixture-Greedy, Mixture-UCB, uniform weights, the two oracles and one-arm greedy.
     repeats : int, default 20
         Paired trials per policy.
     objective : Objective, optional
@@ -109,7 +109,7 @@ def compare(
     ... )
     >>> {arm: round(weight, 2) for arm, weight in result.best_weights.items()}
     {'a': 0.25, 'b': 0.75}
-    >>> result.is_better("Mixture-Greedy", "Uniform")
+    >>> result.is_better("mixture-greedy", "uniform")
     True
     """
     world, own, options = _read(study, objective)

@@ -15,6 +15,7 @@ from genmix.comparison.outcome import Evaluation, Outcome
 from genmix.comparison.plan import Plan
 from genmix.comparison.statistics import LEVEL, Paired, bands, holm, paired
 from genmix.comparison.trial import Trial
+from genmix.comparison.variant import find_label
 from genmix.core.atomic import make_folder, sweep, write_json, write_parquet
 from genmix.core.plain import finite
 from genmix.errors import InputError
@@ -29,6 +30,7 @@ class Comparison:
 
     ``print`` shows a table, :meth:`save` writes tables and figures, and other methods return the
     underlying curves. All curves have the shape ``(repeats, times)`` and are recorded at :attr:`times`.
+    Methods accept the labels in :attr:`policies`, and the names that studies have for the policies.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ class Comparison:
     ... )
     >>> result.policies
     ('Uniform', 'One-arm oracle')
-    >>> result.is_better("Uniform", "One-arm oracle")
+    >>> result.is_better("uniform", "one-arm-oracle")
     True
     >>> result.pooled("Uniform").shape == (4, len(result.times))
     True
@@ -177,7 +179,7 @@ class Comparison:
         -------
         array, shape (repeats, times)
         """
-        return self._evaluation.regret(policy)[0]
+        return self._evaluation.regret(find_label(policy, self.plan.variants))[0]
 
     def counts(self, policy: str) -> NDArray[np.int64]:
         """Return the number of samples from each arm.
@@ -223,9 +225,7 @@ class Comparison:
         return shares
 
     def _of(self, policy: str) -> list[Trial]:
-        if policy not in self._trials:
-            raise InputError(f"{policy!r} was not compared; use one of {', '.join(self._trials)}.")
-        return self._trials[policy]
+        return self._trials[find_label(policy, self.plan.variants)]
 
     # -- outcomes and tests ----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from genmix.core.description import Description
 from genmix.errors import InputError
 from genmix.objectives import Objective
-from genmix.policies import Fixed, MixtureOracle, OneArmOracle, Policy, Uniform
+from genmix.policies import Fixed, MixtureGreedy, MixtureOracle, OneArmOracle, Policy, Uniform
 from genmix.solvers.solve import Solver
 
 LABELS = {
@@ -31,7 +31,11 @@ LABELS = {
 ORACLES = {"mixture-oracle": "Mixture oracle", "one-arm-oracle": "One-arm oracle"}
 """Policies that know the best mixture or the best arm of the world in advance."""
 
-DEFAULT = ("mixture-greedy", "mixture-ucb", "mixture-oracle", "one-arm-oracle", "one-arm-greedy")
+DEFAULT = (
+    *("mixture-ucbv", "mixture-greedy", "mixture-ucb", "uniform"),
+    *("mixture-oracle", "one-arm-oracle", "one-arm-greedy"),
+)
+"""The policies that are compared if none are named; the first is the default of studies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +128,23 @@ def read_variants(given: Any) -> dict[str, Variant]:
     if not found:
         raise InputError("there are no policies to compare; pass at least one.")
     return found
+
+
+def find_label(name: str, variants: Mapping[str, Variant]) -> str:
+    """Return the label of a variant, given its label or the name that a study has for its policy."""
+    if name in variants:
+        return name
+    from genmix.study.components import hyphenated
+
+    found = [
+        label
+        for label, each in variants.items()
+        if hyphenated(name)
+        == (each.oracle or hyphenated(type(each.policy or MixtureGreedy()).__name__))
+    ]
+    if len(found) != 1:
+        raise InputError(f"{name!r} was not compared; use one of {', '.join(found or variants)}.")
+    return found[0]
 
 
 SYMBOLS = {"delta": "δ", "epsilon": "ε", "beta": "β"}
