@@ -133,6 +133,15 @@ def test_diagnose_as_a_process(folder: Path) -> None:
     assert done.stdout == f"{expected}\n"
     assert done.stderr.splitlines()[-1] == "subsamples 20/20"
     assert len(done.stderr.splitlines()) <= 12
+    assert "Theory" not in done.stdout
+
+
+def test_diagnose_prints_the_theory_only_if_asked(folder: Path) -> None:
+    expected = gx.diagnose(ARMS, gx.Vendi())
+    invoked = CliRunner().invoke(app, ["diagnose", *FILES, "--theory"])
+    assert invoked.stdout == f"{expected}\n\n{expected.theory}\n"
+    other = CliRunner().invoke(app, ["diagnose", *FILES, "--theory", "--order", "2"])
+    assert other.stdout.splitlines()[-1].startswith("The paper's theorem is about Vendi of order 1")
 
 
 def test_bad_input_as_a_process(folder: Path) -> None:

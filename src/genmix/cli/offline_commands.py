@@ -22,6 +22,12 @@ from genmix.cli.tables import (
 )
 from genmix.core.atomic import write_json
 from genmix.core.plain import plain_weights
+from genmix.core.text import counted
+
+NO_THEORY = (
+    "The paper's theorem is about Vendi of order 1 with the cosine kernel, with or without precision, so it "
+    "says nothing about this objective."
+)
 
 
 @app.command(epilog="Example: genmix score sdxl.npz pixart.npz --objective fd --reference real.npz")
@@ -126,6 +132,9 @@ def diagnose(
     gamma: Annotated[
         float | None, typer.Option(help="γ_0 of the margins. Default: a tenth of an equal share.")
     ] = None,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Also print the constants of the paper's theorem.")
+    ] = False,
     horizon: Annotated[int, typer.Option(help="The horizon T in the paper's theorem.")] = 2000,
     confidence: Annotated[
         float, typer.Option(help="The confidence parameter δ in the paper's theorem.")
@@ -156,8 +165,10 @@ def diagnose(
             )
     if options.as_json:
         print_json(found.as_dict())
-    else:
-        typer.echo(str(found))
+        return
+    typer.echo(str(found))
+    if theory:
+        typer.echo(f"\n{found.theory or NO_THEORY}")
 
 
 @app.command(epilog="Example: genmix embed sdxl/ pixart/ --encoder dinov2 --out features.npz")
@@ -185,5 +196,5 @@ def embed(
         print_json({"file": str(out), "encoder": encoder, "samples": counts})
     else:
         for label, count in counts.items():
-            typer.echo(f"{label}: {count} samples")
+            typer.echo(f"{label}: {counted(count, 'sample')}")
         typer.echo(out)

@@ -106,7 +106,7 @@ class Diagnosis:
     subsample : int or None
         Samples of each arm per subsample; None means half of each arm.
     theory : Theory or None
-        Constants of the paper's theorem, for log-Vendi with a cosine kernel.
+        Constants of the paper's theorem, for log-Vendi with a cosine kernel. Print it to see them.
 
     See Also
     --------

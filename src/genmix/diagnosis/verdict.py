@@ -105,7 +105,7 @@ def sample_count(found: Diagnosis, names: Sequence[str]) -> str:
 
 
 def page(found: Diagnosis) -> str:
-    """Format the tables, scores, theory and verdict as plain text."""
+    """Format the tables, scores and verdict as plain text."""
     lines = [
         "Innovation: λ_max(S_i − Σ S_j) on unit-norm embeddings",
         *aligned(_innovation_rows(found)),
@@ -128,8 +128,6 @@ def page(found: Diagnosis) -> str:
             "beyond chance: the increase if the same number of samples from the best mixture of the other "
             "arms take the arm's share",
         ]
-    if found.theory is not None:
-        lines += ["", str(found.theory)]
     return "\n".join([*lines, "", *found.verdict])
 
 
