@@ -61,6 +61,8 @@ class Replicates:
     """``(r, m, m)``."""
     scores: list[Vector]
     """For each term of the objective, the score of the best mixture of all samples, ``(r,)``."""
+    increases: Callable[[Sequence[Vector]], Matrix]
+    """Returns how much larger the loss itself is at other mixtures, ``(r, number of mixtures)``."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,17 @@ def bootstrap(
     makers = [_TermMaker(part, draws, alpha, counter) for _, part in parts]
     counter.total += sum(maker.full for maker in makers)
     terms = [maker.make() for maker in makers]
-    return _solve(list(zip([w for w, _ in parts], terms, strict=True)), draws, alpha, region)
+    weighted = list(zip([w for w, _ in parts], terms, strict=True))
+
+    def increases(mixtures: Sequence[Vector]) -> Matrix:
+        found = [
+            weight * maker.increases(term, mixtures)
+            for maker, (weight, term) in zip(makers, weighted, strict=True)
+        ]
+        total: Matrix = np.sum(found, axis=0)
+        return total
+
+    return _solve(weighted, draws, alpha, region, increases)
 
 
 class Draws:
@@ -245,6 +257,32 @@ class _TermMaker:
             planes[own] -= planes[own].mean()
         return influences, planes
 
+    def increases(self, term: _Term, mixtures: Sequence[Vector]) -> Matrix:
+        """Return how much larger the loss is at other mixtures, in each replicate and without its bias."""
+        everything, owners = self.draws.everything(), self.draws.owners
+        found = np.zeros((self.draws.replicates, len(mixtures)))
+        for k, mixture in enumerate(mixtures):
+            planes = self.tally.sample_plane(self.loss, self.arms, mixture, everything, True)
+            for arm in self.arms:
+                planes[owners == arm] -= planes[owners == arm].mean()
+            moves = planes * mixture[owners] - term.planes * self.alpha[owners]
+            found[:, k] = self._increase(self.loss, mixture) + self.draws.shares @ moves
+        if self.has_known_bias:
+            gradient, hessian = term.bias
+            steps = [mixture - self.alpha for mixture in mixtures]
+            found -= [gradient @ step + step @ hessian @ step / 2 for step in steps]
+            return found
+        rests = np.zeros((self.full, len(mixtures)))
+        for index in range(self.full):
+            loss = self.draws.tally(self.objective, index).loss(self.arms)
+            rests[index] = [self._increase(loss, mixture) for mixture in mixtures] - found[index]
+        turn = np.arange(self.draws.replicates) % self.full
+        noise: Matrix = (rests - rests.mean(axis=0))[turn]
+        return found - rests.mean(axis=0) + noise
+
+    def _increase(self, loss: Loss, mixture: Vector) -> float:
+        return loss.reported(mixture) - loss.reported(self.alpha)
+
     def _bias(self, rests: Sequence[_Rest]) -> tuple[Vector, Matrix]:
         size = len(self.arms)
         if rests:
@@ -266,7 +304,11 @@ def _centered(gradient: Vector, alpha: Vector) -> Vector:
 
 
 def _solve(
-    terms: Sequence[tuple[float, _Term]], draws: Draws, alpha: Vector, region: Simplex
+    terms: Sequence[tuple[float, _Term]],
+    draws: Draws,
+    alpha: Vector,
+    region: Simplex,
+    increases: Callable[[Sequence[Vector]], Matrix],
 ) -> Replicates:
     size, count = len(alpha), draws.replicates
     gradients, hessians = np.zeros((count, size)), np.zeros((count, size, size))
@@ -293,7 +335,7 @@ def _solve(
     ]
     found = np.stack(weights)
     found[found < NEGLIGIBLE_WEIGHT] = 0.0
-    return Replicates(found, gradients, hessians, scores)
+    return Replicates(found, gradients, hessians, scores, increases)
 
 
 def _positive(hessian: Matrix) -> Matrix:

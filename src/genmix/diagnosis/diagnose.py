@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array
+from genmix.core.text import counted
 from genmix.diagnosis.diagnosis import ArmDiagnosis, Diagnosis, Subsampled
 from genmix.diagnosis.evidence import gather_evidence
 from genmix.diagnosis.innovation import innovation, innovation_gaps
@@ -205,7 +206,7 @@ def _check_repeats(
     small = next((name for name, batch in arms.items() if len(batch) < subsample), None)
     if small is not None:
         raise InputError(
-            f"subsample is {subsample}, but arm {small!r} has {len(arms[small])} samples; "
+            f"subsample is {subsample}, but arm {small!r} has {counted(len(arms[small]), 'sample')}; "
             "pass at most that many."
         )
     return repeats

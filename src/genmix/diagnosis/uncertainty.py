@@ -10,26 +10,20 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.core.plain import by_name
-from genmix.core.text import aligned, interval_text, listed
+from genmix.core.text import aligned, counted, interval_text, listed
 from genmix.diagnosis.bootstrap import Progress, Replicates, bootstrap
-from genmix.diagnosis.resampling import Spread
+from genmix.diagnosis.interchangeable import interchangeable
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Batch
 from genmix.offline.mixture import Mixture
-from genmix.solvers.simplex import SIMPLEX
+from genmix.solvers.simplex import SIMPLEX, Simplex, vertex
 
 LEAST_SAMPLES = 5
 """Number of samples that every arm needs; fewer do not show how much they vary."""
 
 LEAST_REPLICATES = 20
 """Number of replicates below which there are no quantiles worth the name."""
-
-NEARLY_ALL = 0.9
-"""If one of two arms has more than this share of their weight, it has replaced the other."""
-
-REPLACED = 0.25
-"""Fraction of replicates in which one of two interchangeable arms replaces the other."""
 
 Interval = tuple[float, float]
 
@@ -135,7 +129,11 @@ def intervals_of(
     found = bootstrap(batches, mixture.objective, alpha, replicates, seed, region, report)
     tails = [(1 - level) / 2, (1 + level) / 2]
     names = tuple(mixture.weights)
-    groups = _groups(found, alpha, tails)
+    groups = [
+        group
+        for group in interchangeable(found, alpha, float(mixture.loss), mixture.region)
+        if _together(found, alpha, group, tails)[0] > UNUSED_WEIGHT
+    ]
     scores = {
         name: _quantiles(values, tails, float(score))
         for values, (name, score) in zip(found.scores, by_name(mixture.score).items(), strict=True)
@@ -144,7 +142,7 @@ def intervals_of(
     weights = [_quantiles(found.weights[:, i], tails, alpha[i]) for i in range(len(names))]
     for group, (_, most) in zip(groups, together, strict=True):
         for i in group:  # any of them can replace the others
-            weights[i] = _widened(weights[i], most, mixture, i)
+            weights[i] = _widened(weights[i], most, region, alpha, i)
     return Uncertainty(
         weights=dict(zip(names, weights, strict=True)),
         score=scores if isinstance(mixture.score, dict) else next(iter(scores.values())),
@@ -163,7 +161,7 @@ def _check(mixture: Mixture, batches: Sequence[Batch]) -> None:
     for name, batch in zip(mixture.weights, batches, strict=True):
         if len(batch) < LEAST_SAMPLES:
             raise InputError(
-                f"arm {name!r} has {len(batch)} samples; intervals need at least {LEAST_SAMPLES} "
+                f"arm {name!r} has {counted(len(batch), 'sample')}; intervals need at least {LEAST_SAMPLES} "
                 "of each arm."
             )
     if not np.isfinite(mixture.loss):
@@ -176,12 +174,12 @@ def _quantiles(values: Vector, tails: Sequence[float], estimate: float) -> Inter
     return min(low, float(estimate)), max(high, float(estimate))
 
 
-def _widened(interval: Interval, most: float, mixture: Mixture, arm: int) -> Interval:
-    """Widen the interval of an interchangeable arm to everything between 0 and the sum, within its limits."""
-    low, high = 0.0, most
-    if mixture.region is not None:
-        low, high = float(mixture.region.lo[arm]), min(most, float(mixture.region.hi[arm]))
-    return min(interval[0], low), max(interval[1], high)
+def _widened(interval: Interval, most: float, region: Simplex, alpha: Vector, arm: int) -> Interval:
+    """Widen the interval of an interchangeable arm to all weights up to the sum that the region allows."""
+    unit, floor = vertex(len(alpha), arm), np.zeros(len(alpha))
+    low = float(region.lowest(unit, alpha, floor)[arm])
+    high = float(region.lowest(-unit, alpha, floor)[arm])
+    return min(interval[0], low), max(interval[1], min(most, high))
 
 
 def _together(
@@ -190,39 +188,3 @@ def _together(
     members = list(group)
     sums = found.weights[:, members].sum(axis=1)
     return _quantiles(np.minimum(sums, 1.0), tails, min(float(alpha[members].sum()), 1.0))
-
-
-def _groups(found: Replicates, alpha: Vector, tails: Sequence[float]) -> list[list[int]]:
-    """Return groups of arms in which each can replace each other, and whose sum is determined."""
-    size = len(alpha)
-    harmless = np.array(
-        [[_is_harmless(found, alpha, a, b) for b in range(size)] for a in range(size)]
-    )
-    replaced = np.array([[_are_replaced(found, a, b) for b in range(size)] for a in range(size)])
-    mutual = harmless & harmless.T & replaced
-    groups: list[list[int]] = []
-    for arm in np.argsort(-alpha, kind="stable").tolist():
-        fitting = [group for group in groups if mutual[arm, group].all()]
-        if fitting:
-            fitting[0].append(arm)
-        else:
-            groups.append([arm])
-    used = [sorted(group) for group in groups if len(group) > 1]
-    return sorted(g for g in used if _together(found, alpha, g, tails)[0] > UNUSED_WEIGHT)
-
-
-def _is_harmless(found: Replicates, alpha: Vector, source: int, target: int) -> bool:
-    """Return whether giving all weight of an arm to another increases the loss by no more than chance."""
-    move = np.zeros(len(alpha))
-    move[target] += alpha[source]
-    move[source] -= alpha[source]
-    increases = found.gradients @ move + np.einsum("i,rij,j->r", move, found.hessians, move) / 2
-    return not Spread.of(increases.tolist()).is_beyond_chance
-
-
-def _are_replaced(found: Replicates, first: int, second: int) -> bool:
-    """Return whether one of two arms often replaces the other, or another arm both."""
-    sums = found.weights[:, first] + found.weights[:, second]
-    shares = found.weights[:, first] / np.maximum(sums, 1e-9)
-    often = (np.abs(shares - 0.5) > NEARLY_ALL - 0.5) | (sums < UNUSED_WEIGHT)
-    return bool(np.mean(often) > REPLACED)
