@@ -31,3 +31,18 @@ def test_every_link_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_pages_that_include_a_file_name_it_for_readers_of_plain_markdown() -> None:
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    included = [(page, file) for page in pages for file in re.findall(r'--8<-- "(.*)"', page)]
+    assert included
+    for page, file in included:
+        assert (ROOT / file).exists()
+        assert f"`{file}`" in page
+
+
+def test_the_guide_shows_the_example_as_it_is() -> None:
+    example = (ROOT / "examples" / "python_first.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "python-first.md").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in page
