@@ -204,10 +204,12 @@ def test_arms_of_different_dimensions_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_reference_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("draw", [True, False])
+def test_a_missing_reference_is_told(tmp_path: Path, draw: bool) -> None:
     more = "objective: frechet-distance\nreference: real.npz"
-    report = check_study(study(tmp_path, {"a": "vector"}, more), draw=False)
+    report = check_study(study(tmp_path, {"a": "vector"}, more), draw)
     (problem,) = report.problems
+    assert report.arms[0].sample is None  # nothing is paid for
     assert problem.startswith("the reference real.npz does not exist")
 
 

@@ -102,8 +102,8 @@ class _Check:
     drawn: dict[str, Sample] = field(default_factory=dict)
     rows: dict[str, Any] = field(default_factory=dict)
     """Embeddings of the drawn samples."""
-    fits_budget: bool = True
-    """Whether the arms and the objective fit the budget; if not, no sample is paid for."""
+    references: dict[str, Any] = field(default_factory=dict)
+    """Features that were read, by their paths."""
 
     # -- building --------------------------------------------------------------------------------
 
@@ -125,19 +125,22 @@ class _Check:
                 prepare.check_supply(self.study, self.generators)
             except InputError as error:
                 self.report.others.append(str(error))
-                self.fits_budget = False
 
     # -- pinging and drawing ---------------------------------------------------------------------
 
     async def run(self, draw: bool) -> None:
         try:
-            draw = draw and self.fits_budget and await in_thread(self._load_encoder)
+            if draw and not self.report.others:
+                await in_thread(self._load_encoder)
+            self._check_embeddings()
+            draw = draw and not self.report.others  # pay for samples only if the rest is correct
             built = [arm for arm in self.report.arms if arm.arm in self.generators]
             await asyncio.gather(*(self._try_arm(arm, draw) for arm in built))
             for arm in built:
                 if arm.arm in self.drawn:
                     await self._embed_in_time(arm)
-            self._check_embeddings()
+            if self.rows:
+                self._check_embeddings()
             if len(self.generators) == len(self.study.arms):
                 self.report.estimate = self._estimate()
         finally:
@@ -183,16 +186,12 @@ class _Check:
         else:
             self.drawn[arm.arm] = outcome
 
-    def _load_encoder(self) -> bool:
-        """Load the encoder and return whether samples can be embedded."""
-        if self.encoder is None:
-            return self.study.encoder is None
+    def _load_encoder(self) -> None:
         try:
-            self.encoder.load()
+            if self.encoder is not None:
+                self.encoder.load()
         except Exception as error:  # an encoder may be user code
             self.report.others.append(_sentence(error, "the encoder"))
-            return False
-        return True
 
     async def _embed_in_time(self, arm: ArmCheck) -> None:
         limit = None if self.study.encoder is None else self.study.encoder.time_limit(1)
@@ -248,7 +247,9 @@ class _Check:
         """Read a feature file; use synthetic samples for texts and images, which take long to embed."""
         if texts_or_images(path, self.folder) is not None:
             return synthetic_reference(self.study.objective, dimension or 1)
-        return read_reference(path, self.folder, self.encoder, _ignore)
+        if path not in self.references:
+            self.references[path] = read_reference(path, self.folder, self.encoder, _ignore)
+        return self.references[path]
 
     def _check_dimension(self, objective: Objective, dimension: int | None) -> None:
         prepare.check_dimension(objective, self.encoder)
