@@ -174,7 +174,7 @@ def test_an_error_may_be_returned_for_one_sample_and_raised_for_all(study: Path)
         ("'hello'", "returned a value of type str"),
         ("{'text': 'a'}", "returned a value of type dict"),
         ("None", "returned a value of type NoneType"),
-        ("['a']", "returned 1 samples for 2 seeds"),
+        ("['a']", "returned 1 sample for 2 seeds"),
     ],
 )
 def test_a_function_that_returns_no_list(code: str, said: str, tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"X": ZERO}, "sample 2"),
     "class": ({"objective": gx.Vendi}, "Vendi is not an objective; pass one, e.g. Vendi()."),
     "quality": ({"objective": gx.Quality()}, "X: the objective needs a quality"),
-    "ratings": ({"quality": [1.0]}, "X: quality has shape (1,), but there are 24 samples"),
+    "ratings": ({"quality": [1.0]}, "X: quality has shape (1,), but the number of samples is 24"),
     "pairs": (
         {"k": 1, "objective": gx.RKE(unbiased=True)},
         "k is 1, but the objective needs at least 2 samples; pass a larger k.",

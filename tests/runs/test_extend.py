@@ -218,7 +218,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"samples": -1},
         "budget.samples: budget.samples is -1; use a whole number of at least 1.",
     ),
-    ({"samples": 5000}, "the arms have 1200 samples in total, but the budget asks for 5000"),
+    ({"samples": 5000}, "the arms have 1,200 samples in total, but the budget asks for 5,000"),
 ]
 
 

@@ -468,7 +468,7 @@ def test_a_dict_can_be_checked_first_even_in_a_notebook(tmp_path: Path) -> None:
     report = asyncio.run(cell())
     assert [arm.dimension for arm in report.arms] == [4, None]
     (problem,) = report.problems
-    assert "<lambda> returned 0 samples for 1 seeds" in problem
+    assert "<lambda> returned 0 samples for 1 seed" in problem
 
 
 def test_policies_can_be_compared_on_the_run_and_on_a_dict(tmp_path: Path) -> None:

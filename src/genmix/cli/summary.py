@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from genmix.core.text import duration, number, printable
+from genmix.core.text import counted, duration, number, printable
 
 
 def print_summary(summary: dict[str, Any], folder: Path) -> None:
@@ -52,7 +52,7 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
             f"The mixture's loss is at most {summary['gap']:.1e} above the minimum on these samples."
         )
     lines += kept_lines(summary.get("kept"))
-    spent = f"{summary['samples']:,} samples in {duration(summary['seconds'])}"
+    spent = f"{counted(summary['samples'], 'sample')} in {duration(summary['seconds'])}"
     if summary["cost"]:
         spent += f", cost {summary['cost']:.6g}"
     if summary["output_tokens"]:
@@ -88,7 +88,10 @@ def kept_lines(kept: dict[str, Any] | None) -> list[str]:
 
 def closing_line(summary: dict[str, Any], folder: Path) -> str:
     """Say where everything is and, after Ctrl-C, how to continue."""
-    saved = f"{summary['samples']:,} samples are saved in {folder}."
+    is_one = summary["samples"] == 1
+    saved = (
+        f"{counted(summary['samples'], 'sample')} {'is' if is_one else 'are'} saved in {folder}."
+    )
     if summary["status"] == "interrupted":
         return f"Stopped. {saved} Continue with: {resume_command(folder)}"
     report = folder / "report.html"

@@ -101,8 +101,8 @@ def _archive_extras(path: Path, count: int) -> tuple[dict[str, list[Any]], str |
     for name, values in extras.items():
         if values.shape != (count,):
             raise InputError(
-                f"{path} ({name}) has shape {values.shape}, but there are {count} samples; save one "
-                "value per sample."
+                f"{path} ({name}) has shape {values.shape}, but the number of samples is {count}; save "
+                "one value per sample."
             )
     return {name: values.tolist() for name, values in extras.items()}, encoder
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from genmix.core.text import first_sentence
+from genmix.core.text import counted, first_sentence
 from genmix.data import png
 from genmix.data.samples import FieldError, Sample
 from genmix.errors import GenmixError
@@ -114,7 +114,7 @@ class BatchEncoder(ABC):
             raise
         except Exception as error:  # e.g. out of memory
             raise EncodingError(
-                f"{self.name} failed on {len(samples)} samples "
+                f"{self.name} failed on {counted(len(samples), 'sample')} "
                 f"({type(error).__name__}: {first_sentence(error)}); use a smaller batch, or remove "
                 "the samples."
             ) from error

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from genmix.core.arrays import to_numpy
 from genmix.core.python_objects import OR_OBJECT, PythonObject
-from genmix.core.text import first_sentence
+from genmix.core.text import counted, first_sentence
 from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name, source_of_module
 from genmix.data.samples import Sample
 from genmix.encoders.base import BatchEncoder, EncoderSettings, EncodingError, modality_of
@@ -71,7 +71,7 @@ class CallableEncoder(BatchEncoder):
         if rows.ndim != 2 or len(rows) != len(samples) or rows.dtype.kind not in "fiub":
             raise EncodingError(
                 f"the encoder {self._shown} returned shape {rows.shape} and dtype {rows.dtype} for "
-                f"{len(samples)} samples; return real numbers of shape ({len(samples)}, d)."
+                f"{counted(len(samples), 'sample')}; return real numbers of shape ({len(samples)}, d)."
             )
         return rows
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.text import counted
 from genmix.data.loaded_arm import Item
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.errors import InputError
@@ -33,8 +34,8 @@ def embed_items(
         rows.append(_encoded(batch, encoder, where))
         if len(rows[-1]) != len(batch):
             raise InputError(
-                f"{where}: the encoder returned {len(rows[-1])} vectors for {len(batch)} samples; fix the "
-                "encoder."
+                f"{where}: the encoder returned {counted(len(rows[-1]), 'vector')} for "
+                f"{counted(len(batch), 'sample')}; fix the encoder."
             )
     report(total, total)
     return np.concatenate(rows)

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from genmix.core.arrays import is_torch
 from genmix.core.python_objects import OR_OBJECT
-from genmix.core.text import describe_error
+from genmix.core.text import counted, describe_error
 from genmix.core.threads import in_thread
 from genmix.core.user_functions import FUNCTION_NAME, load_function, shown_name
 from genmix.data.samples import FIELDS, FieldError, Request, Sample, sample_from
@@ -85,7 +85,7 @@ class CallableGenerator(Generator):
             )
         if len(results) != len(requests):
             raise GenerationError(
-                f"{name} returned {len(results)} samples for {len(requests)} seeds; "
+                f"{name} returned {counted(len(results), 'sample')} for {counted(len(requests), 'seed')}; "
                 "return one per seed."
             )
         for position, result in enumerate(results):

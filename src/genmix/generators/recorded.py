@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from genmix.core.arrays import as_matrix
 from genmix.core.numpy_files import NumpyArchive, is_archive, read_array
+from genmix.core.text import counted
 from genmix.core.threads import iterate_in_thread
 from genmix.data.arm_files import read_table
 from genmix.data.features import EMBEDDING, embedding_column
@@ -150,7 +151,8 @@ class RecordedGenerator(Generator):
     def _outcome(self, request: Request) -> Outcome:
         if not 0 <= request.index < len(self._order):
             return GenerationError(
-                f"{self._name} has {len(self._order)} samples, but sample {request.index} was requested.",
+                f"{self._name} has {counted(len(self._order), 'sample')}, but sample {request.index} was "
+                "requested.",
                 retryable=False,
             )
         row = int(self._order[request.index])

@@ -96,7 +96,7 @@ def sample_numbers(values: object, where: str, count: int, what: str) -> Vector 
         numbers = np.full(count, float(numbers))
     if numbers.shape != (count,):
         raise InputError(
-            f"{where}: {what} has shape {numbers.shape}, but there are {count} samples; "
+            f"{where}: {what} has shape {numbers.shape}, but the number of samples is {count}; "
             "pass one number per sample."
         )
     for row, number in enumerate(numbers.tolist()):

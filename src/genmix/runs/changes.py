@@ -12,7 +12,7 @@ from typing import Any
 
 from genmix.core.masking import mask
 from genmix.core.python_objects import PythonObject
-from genmix.core.text import duration
+from genmix.core.text import counted, duration
 from genmix.data.text_files import resolved
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
@@ -153,7 +153,7 @@ def check_totals(budget: Budget, journal: JournalReader) -> None:
     samples = sum(journal.told_counts().values()) + waiting
     cost, seconds = math.fsum(journal.costs()), journal.running_time()
     if budget.samples is not None and budget.samples < samples:
-        _refuse_total("samples", str(budget.samples), f"has {samples} samples")
+        _refuse_total("samples", str(budget.samples), f"has {counted(samples, 'sample')}")
     if budget.cost is not None and budget.cost * (1 + ROUNDING) < cost:
         _refuse_total("cost", f"{budget.cost:g}", f"has cost {cost:g}")
     if budget.time is not None and budget.time < seconds:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from genmix.core.masking import masked_error
+from genmix.core.text import counted
 from genmix.core.threads import in_thread
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
@@ -129,7 +130,8 @@ class EmbeddingQueue:
             )
         rows = self.encoder.encode(samples)
         if len(rows) != len(samples):
-            raise ValueError(f"the encoder returned {len(rows)} vectors for {len(samples)} samples")
+            vectors, given = counted(len(rows), "vector"), counted(len(samples), "sample")
+            raise ValueError(f"the encoder returned {vectors} for {given}")
         return rows
 
     def finish(self, batch: EmbeddedBatch) -> None:

@@ -17,6 +17,7 @@ from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
 from genmix.core.python_objects import objects_in
 from genmix.core.streams import VERSION
+from genmix.core.text import counted
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
@@ -213,8 +214,8 @@ def check_supply(
     limited = {label: count for label, count in supply.items() if count is not None}
     if len(limited) == len(supply) and sum(limited.values()) < budget:
         raise InputError(
-            f"the arms have {sum(limited.values())} samples in total, but the budget asks for {budget}; "
-            "lower budget.samples, or add samples."
+            f"the arms have {counted(sum(limited.values()), 'sample')} in total, but the budget asks for "
+            f"{budget:,}; lower budget.samples, or add samples."
         )
     least = {label: max(study.warm_start, told.get(label, 0)) for label in supply}
     for label, count in limited.items():
@@ -222,8 +223,8 @@ def check_supply(
         may_run_out = getattr(study.arms[label], "exhausted", "refuse") == "retire"
         if count < max(most, study.warm_start) and not may_run_out:
             raise InputError(
-                f"arm {label!r} has {count} samples, but the budget may need {most} from it; lower "
-                "budget.samples, add samples, or set 'exhausted: retire' to continue without it."
+                f"arm {label!r} has {counted(count, 'sample')}, but the budget may need {most:,} from it; "
+                "lower budget.samples, add samples, or set 'exhausted: retire' to continue without it."
             )
 
 

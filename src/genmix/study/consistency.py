@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genmix.core.text import listed
+from genmix.core.text import counted, listed
 from genmix.errors import InputError
 from genmix.selector.limits import Limits
 from genmix.solvers.newton import Newton
@@ -42,14 +42,14 @@ def _check_budget(study: Study, problems: Problems) -> None:
     if samples < arms * each:
         problems.add(
             ("budget", "samples"),
-            f"a budget of {samples} samples is less than the warm start of {arms} × {each}; use at "
-            f"least {arms * each} samples, or lower warm_start.",
+            f"a budget of {counted(samples, 'sample')} is less than the warm start of {arms} × {each}; use "
+            f"at least {arms * each} samples, or lower warm_start.",
         )
     if study.stop_when is not None and study.stop_when.over >= samples:
         problems.add(
             ("stop_when", "over"),
-            f"stop_when.over is {study.stop_when.over}, but the budget is {samples} samples; lower "
-            "stop_when.over.",
+            f"stop_when.over is {study.stop_when.over}, but the budget is {counted(samples, 'sample')}; "
+            "lower stop_when.over.",
         )
 
 
@@ -65,13 +65,15 @@ def _check_keep(study: Study, problems: Problems) -> None:
     if budget is not None and kept > budget:
         problems.add(
             ("keep", "samples"),
-            f"keep.samples is {kept}, but the budget is {budget} samples; lower keep.samples.",
+            f"keep.samples is {kept}, but the budget is {counted(budget, 'sample')}; lower "
+            "keep.samples.",
         )
     least = trial_objective(study).least_samples
     if kept < least:
         problems.add(
             ("keep", "samples"),
-            f"keep.samples is {kept}, but the objective needs {least} samples; use at least {least}.",
+            f"keep.samples is {kept}, but the objective needs {counted(least, 'sample')}; use at "
+            f"least {least}.",
         )
 
 
