@@ -72,3 +72,10 @@ def test_a_large_matrix_has_intervals_only_on_request(
     assert "--intervals shows them" in done.stderr
     assert "interval" not in done.stdout
     assert "90% interval" in mixture(*files, "--intervals").stdout
+
+
+def test_few_samples_with_many_columns_have_intervals(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(10, 1100)))
+    assert "90% interval" in mixture(tmp_path / "a.npy", tmp_path / "b.npy").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,13 @@ from genmix.report.advice import advise
 from genmix.report.convergence import convergence_sentence
 from genmix.report.facts import Facts
 from genmix.report.page import render_page
-from genmix.report.sentences import fell_short, money_sentences, status_sentence
+from genmix.report.sentences import (
+    fell_short,
+    money_sentences,
+    score_sentences,
+    status_sentence,
+)
+from tests.support.report_runs import altered
 
 
 def made(folder: Path, budget: dict[str, Any], **more: Any) -> Facts:
@@ -141,6 +148,27 @@ def test_money_that_does_not_limit_the_mixture(tmp_path: Path) -> None:
     [text] = money_sentences(facts)
     assert text.endswith("which does not limit the mixture: more money would not improve it.")
     assert "vertical line" not in render_page(facts)
+
+
+def test_equal_shares_can_cost_too_much(planned: Facts) -> None:
+    assert planned.is_uniform_too_expensive  # 0.55 of 0.35 per sample
+    assert "equal shares, which cost more than the budget allows (" in score_sentences(planned)[0]
+    assert "; equal shares cost more than the budget allows" in render_page(planned)
+
+
+def test_money_that_reservations_leave_unspent(planned: Facts) -> None:
+    plan = replace(planned.limits, prices={"big": 4.0, "cheap": 0.4})
+    found = altered(planned, cost=26.5, limits=plan)
+    [_, text] = money_sentences(found)
+    assert text == (
+        "5% of the money is left, because a sample is drawn only if the money covers its largest possible "
+        "cost: a sample from cheap costs 0.1 on average, but can cost up to 0.4. To spend more of it, lower "
+        "its price."
+    )
+    study = found.study | {"arms": {"cheap": {"max_tokens": 100, "price": {"input": 1}}}}
+    assert money_sentences(altered(found, study=study))[1].endswith("lower its max_tokens.")
+    assert len(money_sentences(altered(found, cost=27.8))) == 1
+    assert len(money_sentences(altered(found, limits=planned.limits))) == 1
 
 
 def test_without_a_cost_budget_nothing_is_said_about_money(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import genmix as gx
 from genmix.data.png import as_png
 from genmix.report import run_chart
 from genmix.report.advice import advise
+from genmix.report.baselines import BaselineComparison
 from genmix.report.convergence import MIN_SAMPLES, assess_convergence, convergence_sentence
 from genmix.report.facts import EarlierMixture, Facts
 from genmix.report.gallery import real_samples
@@ -100,7 +101,7 @@ def test_a_run_is_extended_with_one_command(facts: Facts) -> None:
     budget = {"samples": 150, "cost": 200.0, "time": 60.0}
     found = altered(facts, earlier=moved, study=facts.study | {"budget": budget}, cost=190.0)
     (step,) = [step.text for step in advise(found) if step.kind == "budget"]
-    assert "twice the samples (300)" in step
+    assert step.startswith("Extend the run, e.g. to 300 samples, because ")
     assert step.endswith(f"genmix resume {facts.folder} --samples 300 --cost 400 --time 126s")
 
 
@@ -114,13 +115,35 @@ def test_small_sets_have_a_reason(facts: Facts) -> None:
     arm, count = found.limit
     assert count == facts.counts[arm]
     words = " ".join(score_sentences(facts))
-    why = f"because {arm} has only {count:,} and a set uses half of them"
-    assert f"In sets of equal size ({found.size:,} samples each, {why}), it " in words
-    assert f"in sets of {found.size:,} samples, because {arm} has only {count:,}" in render_page(
-        facts
+    why = f"a set takes at most half of the {count:,} samples from {arm}"
+    assert f"In sets of {found.size:,} samples ({why}), it " in words
+    page = render_page(facts)
+    assert (
+        f"in sets of {found.size:,} samples with at most half of the {count:,} from {arm}" in page
     )
     free = altered(facts, vs_best_arm=replace(found, size=1500, limit=None))
     assert "In sets of 1,500 samples, it " in " ".join(score_sentences(free))
+
+
+def test_a_difference_within_large_noise_is_unclear(facts: Facts) -> None:
+    def against(std: float) -> str:
+        found = BaselineComparison(82, {"vendi": 4.2}, {"vendi": 4.21}, {"vendi": std})
+        return render_page(altered(facts, vs_uniform=found))
+
+    assert ">unclear<" in against(0.5)
+    assert ">no difference<" not in against(0.5)
+    assert ">no difference<" in against(0.01)
+
+
+def test_the_gap_holds_for_samples_after_the_last_solve(tmp_path: Path) -> None:
+    run = feature_run(tmp_path, samples=140, resolve_growth=0.5)
+    found = Facts(run.folder)
+    assert found.scoring is not None
+    assert found.mixture is not None
+    excess = found.mixture.loss - found.scoring.best.loss
+    assert 1e-6 < excess <= run.summary["gap"]
+    assert found.gap == run.summary["gap"]
+    assert run.summary["score"]["vendi"]["value"] == pytest.approx(found.mixture.scores["vendi"])
 
 
 def test_the_terminal_and_the_report_show_the_same_gap(tmp_path: Path) -> None:

@@ -39,7 +39,10 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Facts:
         (f"the content filter of {API} rejected the text.", "Change its prompts"),
         (f"{API} returned an empty text; increase max_tokens.", "Set a larger max_tokens"),
         ("OutOfMemoryError: CUDA out of memory.", "Set a smaller batch"),
-        (f"{API} cannot answer right now (503).", "Continue when its server is available again"),
+        (
+            f"{API} cannot answer right now (503).",
+            "Continue when its server is available again, or",
+        ),
         (f"{API} sent a malformed reply (status 200).", "Look for the reason in the log"),
         ("ValueError: row 512 is odd", "Fix it"),
     ],
@@ -53,6 +56,7 @@ def test_each_cause_has_its_own_advice(message: str, words: str) -> None:
 def test_one_request_at_a_time_cannot_be_lowered() -> None:
     assert cause_of("429").advise({"concurrency": 1}, {}).startswith("Set longer waits")
     assert cause_of("401").advise({}, {}) == "Check its key"
+    assert cause_of("503").advise({}, {}) == "Continue when its server is available again"
 
 
 def test_the_most_frequent_cause_counts() -> None:

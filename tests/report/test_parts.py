@@ -286,12 +286,12 @@ def test_an_arm_that_left_is_still_scored(tmp_path: Path) -> None:
     assert left.leave_one_out is None
     [score] = score_sentences(facts)
     assert "worse than the best single arm, good" in score
-    assert "a uniform mixture of the remaining arms" in score
+    assert "equal shares of the remaining arms" in score
     assert (
         "minimum over all mixtures of the samples of the remaining arms."
         in convergence_sentence(facts)
     )
-    assert "gives the remaining arms equal weight" in render_page(facts)
+    assert "give the remaining arms the same weight" in render_page(facts)
     assert not [step for step in advise(facts) if step.kind == "single"]
 
 

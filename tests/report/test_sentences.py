@@ -113,7 +113,7 @@ def test_the_score_against_the_best_arm_and_even_shares(facts: Facts) -> None:
     )
     assert score_sentences(told) == [
         "Its Vendi is 3 ↑. In sets of 40 samples, it is 50% better than the best single arm, star "
-        "(2.7 vs. 1.8). In sets of 1,200 samples, it cannot be distinguished from a uniform mixture "
+        "(2.7 vs. 1.8). In sets of 1,200 samples, it cannot be distinguished from equal shares "
         "(2.8 vs. 3.5)."
     ]
     unknown = altered(told, vs_best_arm=None, vs_uniform=None)
@@ -139,9 +139,11 @@ def test_what_it_cost(facts: Facts) -> None:
     )
     assert found == (
         "The run generated 300 samples in 2 min 05 s at a cost of 6 (0.02 per sample); 10 input and "
-        "20,000 output tokens; 1,200 failed attempts."
+        "20,000 output tokens; 1,200 failed attempts, all repeated with success."
     )
     assert "cost" not in cost_sentence(altered(facts, cost=None))
+    lost = changed(altered(facts, failures=3), "tall", given_up=1)
+    assert cost_sentence(lost).endswith("; 3 failed attempts.")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_an_arm_seen_too_seldom_is_not_dropped(facts: Facts) -> None:
 def test_a_run_that_did_not_converge_wants_a_larger_budget(facts: Facts) -> None:
     found = altered(facts, earlier=EarlierMixture(240, 0.4, {"vendi": 1.0}))
     steps = {step.kind: step.text for step in advise(found)}
-    assert "twice the samples (600)" in steps["budget"]
+    assert steps["budget"].startswith("Extend the run, e.g. to 600 samples, because ")
     assert "use" not in steps
 
 
@@ -282,6 +284,10 @@ def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
         "tall failed in 9 of 10 attempts and was suspended 2×. Fix it; otherwise, drop the arm. "
         "Last failure: 401: no."
     )
+    flaky = {"failures": 40, "last_failure": "503", "count": 100}
+    assert "failed" not in kinds(changed(facts, "tall", **flaky))  # all were repeated
+    assert "failed" in kinds(changed(facts, "tall", given_up=1, **flaky))
+    assert "failed" in kinds(altered(changed(facts, "tall", **flaky), status="interrupted"))
     rare = changed(facts, "tall", failures=2, last_failure="a hiccup", count=100)
     assert "failed" not in kinds(rare)
 

@@ -30,9 +30,10 @@ class Advice:
 
 def advise(facts: Facts) -> list[Advice]:
     """Return at least one piece of advice, most urgent first."""
-    failing = [arm for arm in facts.arms if _is_failing(arm)]
     convergence, is_done = assess_convergence(facts), facts.status == "finished"
     is_short = fell_short(facts) or ran_out(facts)
+    is_complete = is_done and not is_short
+    failing = [arm for arm in facts.arms if _is_failing(arm, is_complete)]
     needs_more = is_done and (convergence.verdict == "no" or is_short)
     sufficient = _sufficient_arm(facts)
     advice = [*(_fix(facts, arm) for arm in failing), *_unfinished(facts)]
@@ -51,7 +52,10 @@ def advise(facts: Facts) -> list[Advice]:
     return advice
 
 
-def _is_failing(arm: Arm) -> bool:
+def _is_failing(arm: Arm, is_complete: bool) -> bool:
+    """Return whether to do something about an arm; not if a complete run made up for all its failures."""
+    if is_complete and arm.count and not arm.suspensions and not arm.given_up:
+        return False
     is_frequent = arm.failures > FREQUENT_FAILURES * (arm.count + arm.failures)
     return bool(arm.failures and (arm.suspensions or not arm.count or is_frequent))
 
@@ -111,8 +115,8 @@ def _more_samples(facts: Facts, convergence: Convergence) -> list[Advice]:
         return [Advice("budget", text)]
     asked = facts.study["budget"].get("samples") or 0
     total = asked if fell_short(facts) else 2 * facts.samples
-    which = f"all {total:,}" if total == asked else f"for example twice the samples ({total:,})"
-    return [Advice("budget", f"Extend the run to {which}{why}: {_extension(facts, total)}")]
+    which = f" to all {total:,} samples" if total == asked else f", e.g. to {total:,} samples"
+    return [Advice("budget", f"Extend the run{which}{why}: {_extension(facts, total)}")]
 
 
 def _extension(facts: Facts, samples: int) -> str:

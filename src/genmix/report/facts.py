@@ -69,6 +69,8 @@ class Arm:
     innovation: float | None
     maybe_needed: bool = False
     """Whether it may look unnecessary only because it has few samples."""
+    given_up: int = 0
+    """The number of failed attempts after which the sample was given up, or is still missing."""
     cause: Cause | None = None
     """The most frequent cause of its failures."""
 
@@ -213,12 +215,16 @@ class Facts:
 
     @cached_property
     def uniform(self) -> MixtureScore | None:
-        """The uniform mixture of the arms in the final mixture."""
+        """Equal shares of the arms in the final mixture."""
         return self.scoring.measure(self._uniform_weights) if self.scoring else None
 
     @property
     def _uniform_weights(self) -> dict[str, float]:
         return dict.fromkeys(self.weights or (), 1.0)
+
+    @property
+    def is_uniform_too_expensive(self) -> bool:
+        return self.scoring is not None and self.scoring.is_over_budget(self._uniform_weights)
 
     @cached_property
     def gap(self) -> float | None:
@@ -349,6 +355,8 @@ class Facts:
         for _, arm, value, _ in self.told:
             if value is not None:
                 quality[arm].append(value)
+        told = {ticket for ticket, *_ in self.told}
+        given_up = Counter(row["arm"] for row in self._failures if row["ticket"] not in told)
         left_out = self.scoring.left_out if self.scoring else {}
         return tuple(
             Arm(
@@ -366,6 +374,7 @@ class Facts:
                 suspensions=suspended[arm],
                 innovation=self._innovation.get(arm),
                 maybe_needed=self.scoring is not None and arm in self.scoring.maybe_needed,
+                given_up=given_up[arm],
                 cause=main_cause([row for row in self._failures if row["arm"] == arm]),
             )
             for arm in self.labels

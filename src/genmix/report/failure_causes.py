@@ -23,8 +23,12 @@ class Cause:
         """Return what to do, with the arm's current settings."""
         timeout = min(each.get("timeout", 300.0) for each in (arm, retries))
         key = f"the key in {arm['api_key_env']}" if arm.get("api_key_env") else "its key"
+        concurrency = arm.get("concurrency", 1)
         return self.advice.format(
-            lower=_lower(arm.get("concurrency", 1)), key=key, timeout=f"{timeout:g}"
+            lower=_lower(concurrency),
+            or_lower=", or lower its concurrency" if concurrency > 1 else "",
+            key=key,
+            timeout=f"{timeout:g}",
         )
 
 
@@ -69,7 +73,7 @@ CAUSES = (
     Cause(
         r"\b50[0234]\b|\b529\b|cannot answer right now|overloaded|unavailable",
         "the server was overloaded or down",
-        "Continue when its server is available again, or lower its concurrency",
+        "Continue when its server is available again{or_lower}",
     ),
     Cause(
         r"closed the connection|connection reset|malformed reply|exited without a reply",

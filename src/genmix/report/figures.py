@@ -68,7 +68,7 @@ def pooled_chart(facts: Facts) -> Any:
     if len(timeline) < 2 or not facts.terms:
         return None
     labels = leading_arms(facts)
-    pooled, uniform = _distinct("all samples so far", labels), _distinct("uniform mixture", labels)
+    pooled, uniform = _distinct("all samples so far", labels), _distinct("equal shares", labels)
     styles = {pooled: Style(BLUE)}
     styles |= {arm: Style(ink, DASH_DOT) for arm, ink in arm_inks(labels).items()}
     levels: dict[str, Values] = {arm: facts.single_scores[arm] for arm in labels}
@@ -105,7 +105,7 @@ def scores_chart(facts: Facts) -> Any:
 
     if facts.mixture is None:
         return None
-    mixture, uniform = (_distinct(name, facts.labels) for name in ("mixture", "uniform mixture"))
+    mixture, uniform = (_distinct(name, facts.labels) for name in ("mixture", "equal shares"))
     bars = [(arm, "arm", facts.single_scores[arm]) for arm in leading_arms(facts)]
     bars = [bar for bar in bars if bar[2]]
     if facts.uniform is not None:

@@ -19,7 +19,7 @@ from genmix.core.text import duration, listed, number, shortened
 from genmix.errors import GenmixError
 from genmix.report import sentences
 from genmix.report.advice import advise
-from genmix.report.convergence import assess_convergence, convergence_sentence
+from genmix.report.convergence import SIMILAR_SCORE, assess_convergence, convergence_sentence
 from genmix.report.facts import Arm, Facts
 from genmix.report.figures import (
     FIGURES,
@@ -177,17 +177,20 @@ def _tiles(facts: Facts) -> list[Tile]:
 def _baseline_tiles(facts: Facts, term: Term) -> list[Tile]:
     tiles = []
     for baseline, found in (
-        ("best single arm", facts.vs_best_arm),
-        ("uniform mixture", facts.vs_uniform),
+        ("the best single arm", facts.vs_best_arm),
+        ("equal shares", facts.vs_uniform),
     ):
         if found is not None and len(facts.weights or ()) >= 2:
             share = found.improvement(term)
             mood = "" if not share else "good" if share > 0 else "bad"
-            title = f"{short_name(term.name)} vs. the {baseline}"
+            title = f"{short_name(term.name)} vs. {baseline}"
             note = f"in sets of {found.size:,} samples"
             if found.limit is not None:
-                note += ", because {} has only {:,}".format(*found.limit)
-            tiles.append(Tile(title, _signed(share), note, mood))
+                note += " with at most half of the {1:,} from {0}".format(*found.limit)
+            if found is facts.vs_uniform and facts.is_uniform_too_expensive:
+                note += "; equal shares cost more than the budget allows"
+            is_unclear = share == 0.0 and not found.is_equal(term, SIMILAR_SCORE)
+            tiles.append(Tile(title, "unclear" if is_unclear else _signed(share), note, mood))
     return tiles
 
 
@@ -209,11 +212,11 @@ def _mood(facts: Facts) -> str:
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "scores": "Scores on all samples of this run. The uniform mixture gives {which} equal weight. Small "
+    "scores": "Scores on all samples of this run. Equal shares give {which} the same weight. Small "
     "sets score worse than large ones, so a single arm looks slightly worse than it is.",
-    "weights": "The mixture over time. It is uniform until the warm start is complete.",
+    "weights": "The mixture over time. The weights are equal until the warm start is complete.",
     "pooled": "The score of all samples so far. Dash-dotted lines show the final scores of single arms; the "
-    "dotted line shows the final score of a uniform mixture.",
+    "dotted line shows the final score of equal shares.",
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
     "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
     "cost": "The line shows the best mixtures; from right to left, the cost has more and more weight. "

@@ -20,7 +20,7 @@ from genmix.report.run_pool import is_heavy
 from genmix.runs.timeline import plain_values
 from genmix.selector.limits import Limits, Spent
 from genmix.solvers.loss import LinearLoss, SumLoss
-from genmix.solvers.nonconvex import region_argument
+from genmix.solvers.solve import region_argument
 
 Values = dict[str, float | None]
 """Scores by name."""

@@ -19,6 +19,12 @@ NEGLIGIBLE = 1e-6
 SAME_SCORE = 0.001
 """Scores whose relative difference is smaller than this count as equal."""
 
+UNSPENT = 0.02
+"""The share of the money that may be left without an explanation."""
+
+LOOSE = 1.2
+"""A bound on the cost of a sample is loose if it is this many times the mean cost."""
+
 MAX_NAMES = 8
 
 
@@ -52,7 +58,7 @@ def _names(arms: Sequence[str]) -> str:
 
 
 def score_sentences(facts: Facts) -> list[str]:
-    """Describe the mixture's score for each term, compared with the best arm and a uniform mixture."""
+    """Describe the mixture's score for each term, compared with the best arm and equal shares."""
     if facts.mixture is None:
         return []
     found = []
@@ -73,13 +79,11 @@ def _comparison(term: Term, baseline: str, found: BaselineComparison, sets: str)
 
 def _sets(found: BaselineComparison) -> str:
     """Describe the sets that are compared, and why they are not larger."""
+    sets = f"sets of {found.size:,} samples"
     if found.limit is None:
-        return f"sets of {found.size:,} samples"
+        return sets
     arm, count = found.limit
-    return (
-        f"sets of equal size ({found.size:,} samples each, because {arm} has only {count:,} and a set "
-        "uses half of them)"
-    )
+    return f"{sets} (a set takes at most half of the {count:,} samples from {arm})"
 
 
 def _baselines(facts: Facts) -> list[tuple[str, BaselineComparison]]:
@@ -90,7 +94,8 @@ def _baselines(facts: Facts) -> list[tuple[str, BaselineComparison]]:
         found.append((f"the best single arm, {facts.best_arm.label}", facts.vs_best_arm))
     if facts.vs_uniform is not None:
         which = " of the remaining arms" if facts.has_retired_arms else ""
-        found.append((f"a uniform mixture{which}", facts.vs_uniform))
+        cost = ", which cost more than the budget allows" if facts.is_uniform_too_expensive else ""
+        found.append((f"equal shares{which}{cost}", facts.vs_uniform))
     return found
 
 
@@ -118,6 +123,8 @@ def cost_sentence(facts: Facts) -> str:
         text += f"; {facts.tokens[0]:,} input and {facts.tokens[1]:,} output tokens"
     if facts.failures:
         text += f"; {facts.failures:,} failed attempts"
+        if not any(arm.given_up for arm in facts.arms):
+            text += ", all repeated with success"
     return f"{text}."
 
 
@@ -150,8 +157,29 @@ def money_sentences(facts: Facts) -> list[str]:
         f"{text}. With {percent(RAISE)} more, the best mixture would have the {name} "
         f"{number(frontier.raised.score)} instead of {number(frontier.budget.score)}. The price of money: "
         f"one more unit of cost per sample would reduce the loss by {number(price, 3)}, as long as the "
-        "change is small."
+        "change is small.",
+        *_unspent(facts),
     ]
+
+
+def _unspent(facts: Facts) -> list[str]:
+    """Say why money is left although it would have improved the mixture, if reservations are the cause."""
+    total = facts.study["budget"]["cost"]
+    left = total - (facts.cost or 0.0)
+    if left < UNSPENT * total:
+        return []
+    for arm, weight in sorted((facts.weights or {}).items(), key=lambda item: -item[1]):
+        mean, most = facts.limits.cost_of(arm, facts.spent), facts.limits.prices.get(arm, 0.0)
+        if weight >= UNUSED_WEIGHT and mean and mean <= left and most > LOOSE * mean:
+            settings = facts.study["arms"].get(arm, {})
+            key = next((k for k in ("max_tokens", "price") if settings.get(k) is not None), None)
+            advice = "" if key is None else f" To spend more of it, lower its {key}."
+            return [
+                f"{percent(left / total)} of the money is left, because a sample is drawn only if the money "
+                f"covers its largest possible cost: a sample from {arm} costs {number(mean)} on average, but "
+                f"can cost up to {number(most)}.{advice}"
+            ]
+    return []
 
 
 def status_sentence(facts: Facts) -> str:
