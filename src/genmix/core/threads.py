@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
@@ -41,7 +42,8 @@ async def iterate_in_thread(
             end = _End(_raisable(error))
         put(end)
 
-    threading.Thread(target=run, name="genmix-generator", daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name="genmix-generator", daemon=True).start()
     try:
         while not isinstance(item := await arrived.get(), _End):
             yield item
@@ -52,7 +54,10 @@ async def iterate_in_thread(
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run ``work()`` in a thread; return its result or raise its exception."""
+    """Run ``work()`` in a thread; return its result or raise its exception.
+
+    Unlike with ``asyncio.to_thread``, the end of the event loop does not wait for canceled work.
+    """
     async with aclosing(iterate_in_thread(lambda _: [work()])) as items:
         return await anext(items)
 

@@ -277,8 +277,8 @@ class _TermMaker:
             loss = self.draws.tally(self.objective, index).loss(self.arms)
             rests[index] = [self._increase(loss, mixture) for mixture in mixtures] - found[index]
         turn = np.arange(self.draws.replicates) % self.full
-        noise: Matrix = (rests - rests.mean(axis=0))[turn]
-        return found - rests.mean(axis=0) + noise
+        found += (rests - rests.mean(axis=0))[turn] - rests.mean(axis=0)
+        return found
 
     def _increase(self, loss: Loss, mixture: Vector) -> float:
         return loss.reported(mixture) - loss.reported(self.alpha)

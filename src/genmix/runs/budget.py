@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import math
 import time
@@ -13,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from genmix.core.text import counted, number
+from genmix.core.threads import in_thread
 from genmix.errors import InputError
 from genmix.journal.kept import predict_kept
 from genmix.objectives import Score, Scores
@@ -217,7 +217,7 @@ class KeepGain:
         """Predict in a thread, because replies must be journaled while the prediction is computed."""
         point = self._checkpoint(told)
         if point <= told and point not in self._gains:
-            self._record(point, await asyncio.to_thread(self._predict, point))
+            self._record(point, await in_thread(lambda: self._predict(point)))
 
     def at(self, told: int) -> float | None:
         """Return the gain at the last checkpoint; None if there are too few samples for a prediction."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -17,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
 from genmix.core.description import names_function
+from genmix.core.threads import in_thread
 from genmix.data.samples import Sample
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.journal import Journal
@@ -120,6 +120,10 @@ class Session:
         self._places[ticket.arm] = place + 1
         return entry
 
+    def issued(self, arm: str) -> int:
+        """Return the number of tickets issued for an arm."""
+        return self._places.get(arm, 0)
+
     def flush(self) -> None:
         """Journal the tickets issued since the last step; call this before generating their samples."""
         if self._unwritten:
@@ -140,7 +144,7 @@ class Session:
             self.replan()
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
-        await asyncio.to_thread(self._update_selector, told)
+        await in_thread(lambda: self._update_selector(told))
         for entry, _, row in told:
             self.journal.told(entry.id, row, self._step + 1, first)
             self._step += 1
