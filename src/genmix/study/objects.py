@@ -80,7 +80,7 @@ def _refuse_class(value: Any, path: KeyPath) -> None:
     if not (isinstance(value, type) and issubclass(value, gx.Objective | gx.Kernel | gx.Policy)):
         return
     package = "gx." if value.__module__.startswith("genmix.") else ""
-    given = fields(value) if is_dataclass(value) else ()
+    given: tuple[Field[Any], ...] = fields(value) if is_dataclass(value) else ()
     needed = [f.name for f in given if f.default is MISSING and f.default_factory is MISSING]
     raise InputError(
         f"{subject(path)} is the class {value.__name__}; "
