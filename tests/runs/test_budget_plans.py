@@ -292,7 +292,9 @@ def test_a_run_that_continues_says_that_the_mixture_will_change(tmp_path: Path) 
     run, notes = gx.run(study(60, 20.0), tmp_path / "run"), list[str]()
     gx.resume(run, samples=80, cost=22.5, study=study(60, 20.0), note=notes.append)
     [line] = [note for note in notes if "is left for" in note]
-    assert "is left for 20 more samples, which cost 6.5 at the mean cost so far: expect more" in line
+    assert (
+        "is left for 20 more samples, which cost 6.5 at the mean cost so far: expect more" in line
+    )
     assert line.endswith("; a total cost of 26 (--cost 26) keeps the mixture.")
 
 
@@ -310,7 +312,7 @@ def test_a_warm_start_that_does_not_fit_is_shortened(tmp_path: Path) -> None:
 def test_an_arm_whose_warm_start_does_not_fit_is_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     run = gx.run(study(60, 8.0), tmp_path / "run", note=notes.append)
-    assert "The arm 'big' will not be used, because the cost budget does not cover" in notes[0]
+    assert "The arm 'big' will not be used unless samples cost less than they could" in notes[0]
     assert run.counts == {"big": 0, "cheap": 60}
     assert run.summary["retired"] == ["big"]
     with JournalReader.open(run.folder) as journal:
@@ -324,6 +326,42 @@ def test_an_arm_that_was_left_out_joins_when_the_budget_is_raised(tmp_path: Path
     assert sum(run.counts.values()) == 100
     assert run.counts["big"] > 10
     check_cost(run, 40.0)
+
+
+@pytest.mark.parametrize(("in_flight", "costs"), [(1, (9.1, 10.5)), (8, (5.0, 8.9, 9.1, 12.0))])
+def test_more_money_does_not_exclude_an_arm(
+    tmp_path: Path, in_flight: int, costs: tuple[float, ...]
+) -> None:
+    """Samples cost a tenth of their bounds; from a budget of 9, the bounds guarantee all samples."""
+    arms = {
+        "big": arm(0, lambda rng: float(rng.uniform(0.05, 0.15)), price=1.0),
+        "cheap": arm(1, lambda rng: float(rng.uniform(0.005, 0.015)), price=0.1),
+    }
+    for cost in costs:
+        run = gx.run(study(90, cost, arms=arms, in_flight=in_flight), tmp_path / f"run {cost}")
+        assert sum(run.counts.values()) == 90
+        check_cost(run, cost)
+        assert run.counts["big"] >= 20
+        assert run.summary["retired"] == []
+
+
+def test_a_resumed_run_lets_the_arm_return_at_the_same_sample(tmp_path: Path) -> None:
+    arms = {
+        "big": arm(0, lambda rng: 0.1, price=1.0),
+        "cheap": arm(1, lambda rng: 0.01, price=0.1),
+    }
+    plan = study(60, 6.2, arms=arms, in_flight=1)
+
+    def stop(live: Live) -> None:
+        if live.told == 25:
+            live.loop.stop("interrupted")
+
+    whole = gx.run(plan, tmp_path / "whole")
+    gx.run(plan, tmp_path / "part", callbacks=[stop])
+    part = gx.resume(tmp_path / "part", study=plan)
+    drawn = [[row["model_name"] for row in run.samples()] for run in (whole, part)]
+    assert drawn[0] == drawn[1]
+    assert drawn[0].index("big") > 25
 
 
 def test_a_cost_budget_alone_is_spent_on_the_arms_that_still_fit(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def write(folder: Path, budget: str, prices: tuple[float | None, float | None]) 
             "{samples: 300, cost: 0.05}",
             (0.01, 0.0002),
             [
-                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal parts.",
+                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal shares.",
                 "The time is unknown without a sample from every arm.",
                 "300 samples cost at least 0.06; the budget is 0.05: expect about 250, all from the "
                 "cheapest arm.",
@@ -50,7 +50,7 @@ def write(folder: Path, budget: str, prices: tuple[float | None, float | None]) 
             "{samples: 300, cost: 0.1}",
             (0.01, 0.0002),
             [
-                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal parts.",
+                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal shares.",
                 "The time is unknown without a sample from every arm.",
                 "The warm start is shortened to 4 samples per arm, because the cost budget does not "
                 "cover more.",
@@ -60,9 +60,10 @@ def write(folder: Path, budget: str, prices: tuple[float | None, float | None]) 
             "{samples: 300, cost: 0.06}",
             (0.01, 0.0002),
             [
-                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal parts.",
+                "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal shares.",
                 "The time is unknown without a sample from every arm.",
-                "The arm 'big' will not be used, because the cost budget does not cover its warm start; "
+                "The arm 'big' will not be used unless samples cost less than they could, because the "
+                "cost budget does not cover its warm start; "
                 "raise budget.cost or lower budget.samples.",
             ],
         ),
@@ -71,7 +72,7 @@ def write(folder: Path, budget: str, prices: tuple[float | None, float | None]) 
             (0.5, 0.01),
             [
                 "The cost budget of 5 covers 10 (all from big) to 500 (all from small) samples; 19 in "
-                "equal parts.",
+                "equal shares.",
                 "The time is unknown without a sample from every arm.",
                 "The warm start is shortened to 9 samples per arm, because the cost budget does not "
                 "cover more.",
@@ -109,7 +110,7 @@ def test_the_estimate_uses_the_samples_that_were_drawn(tmp_path: Path) -> None:
     assert report.estimate is not None
     assert report.estimate.costs == {"big": 0.5, "small": 0.1}
     assert report.estimate.seconds is not None
-    assert report.estimate.lines[1].startswith("Generating them in equal parts takes about ")
+    assert report.estimate.lines[1].startswith("Generating them in equal shares takes about ")
 
 
 class Endpoint(Generator):

@@ -21,7 +21,7 @@ NOTICEABLE = 1.05
 
 @dataclass(frozen=True)
 class Mixed:
-    """A number for the cheapest arm, for equal parts of all arms, and for the most expensive arm."""
+    """A number for the cheapest arm, for equal shares of all arms, and for the most expensive arm."""
 
     cheapest: float
     even: float
@@ -43,7 +43,7 @@ class Estimate:
     bounded: Collection[str]
     """The arms of which most samples cost less than the largest possible cost."""
     seconds: float | None
-    """Time to generate the samples in equal parts; None if it is unknown."""
+    """Time to generate the samples in equal shares; None if it is unknown."""
     warm_start: WarmStart
     is_shorter: bool
     """Whether the warm start is shorter than in the study."""
@@ -82,8 +82,9 @@ class Estimate:
         if left_out:
             arms, which = ("arm", "its") if len(left_out) == 1 else ("arms", "their")
             found.append(
-                f"The {arms} {listed(map(repr, left_out))} will not be used, because the cost budget does "
-                f"not cover {which} warm start; raise budget.cost or lower budget.samples."
+                f"The {arms} {listed(map(repr, left_out))} will not be used unless samples cost less than "
+                f"they could, because the cost budget does not cover {which} warm start; raise budget.cost "
+                "or lower budget.samples."
             )
         return found
 
@@ -133,14 +134,14 @@ class Estimate:
             at_most = any(self.costs[arm] == self.most[arm] for arm in self.bounded)
             text = f"{counted(self.samples or 0, 'sample')} cost {'up to ' if at_most else ''}{low}"
             if low != high:
-                text += f" (all from {first}) to {high} (all from {last}); {even} in equal parts"
+                text += f" (all from {first}) to {high} (all from {last}); {even} in equal shares"
             found.append(f"{text}.")
         elif self.covered is not None:
             most, even, low = (f"{v:,}" for v in vars(self.covered).values())
             text = f"The cost budget of {number(self.budget)} covers {low}"
             if low != most:
                 text += f" (all from {last}) to {most} (all from {first})"
-                text += f" samples; {even} in equal parts"
+                text += f" samples; {even} in equal shares"
             else:
                 text += " samples"
             found.append(f"{text}.")
@@ -151,7 +152,7 @@ class Estimate:
         if self.seconds is None:
             return "The time is unknown without a sample from every arm."
         return (
-            f"Generating them in equal parts takes about {duration(self.seconds)}, plus embedding."
+            f"Generating them in equal shares takes about {duration(self.seconds)}, plus embedding."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -196,7 +197,8 @@ def estimate(
     fitted = WarmStart(study.warm_start)
     if budget.cost is not None:
         least = max(trial_objective(study).least_samples, MIN_WARM_START)
-        fitted = fit_warm_start(study.warm_start, least, most, budget.samples, budget.cost)
+        supply = {label: generator.available() for label, generator in generators.items()}
+        fitted = fit_warm_start(study.warm_start, least, most, budget.samples, budget.cost, supply)
     costs = {label: most[label] if drawn.get(label) is None else drawn[label] for label in most}
     return Estimate(
         samples=budget.samples,
@@ -213,7 +215,7 @@ def estimate(
 def _time(
     study: Study, costs: Mapping[str, float | None], seconds: Mapping[str, float]
 ) -> float | None:
-    """Return the time to generate equal parts: limited by all requests in flight, and by each arm's."""
+    """Return the time to generate equal shares: limited by all requests in flight, and by each arm's."""
     known = [cost for cost in costs.values() if cost is not None]
     samples: float | None = study.budget.samples
     if samples is None and study.budget.cost is not None and len(known) == len(costs):

@@ -163,7 +163,9 @@ class Execution:
 
     def _complete(self, session: Session, loop: Loop) -> dict[str, Any]:
         exhausted = [label for label in self.study.arms if loop.arms[label].exhausted]
-        found = completion(session.selector, loop.limits.warm_start, exhausted, self.study.budget)
+        found = completion(
+            session.selector, session.selector.warm_start, exhausted, self.study.budget
+        )
         complete_mixture(session, found)
         return found
 

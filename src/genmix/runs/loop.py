@@ -25,7 +25,7 @@ from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
 from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
-from genmix.runs.planning import UNAFFORDABLE, Planner, left_out
+from genmix.runs.planning import UNAFFORDABLE, Planner
 from genmix.runs.session import Session
 
 INTERRUPTED = "interrupted"
@@ -93,11 +93,11 @@ class Loop:
         for failure in self.session.open_failures():
             retries = self.arms[failure["arm"]].retries
             retries.restore_failure(failure["ticket"], failure["cost"] is not None)
-        issued, unused = self.session.journal.ticket_counts(), left_out(self.session.journal)
+        active = (*self.session.selector.arms, *self._planner.left_out)
         for label, arm in self.arms.items():
-            if arm.has_issued_all(issued.get(label, 0)):
+            if arm.has_issued_all(self.session.issued(label)):
                 self._mark_exhausted(arm)
-            elif label not in (*self.session.selector.arms, *unused) and not arm.retries.probing:
+            elif label not in active and not arm.retries.probing:
                 arm.retries.restore_suspension(has_ticket=bool(arm.queue))
 
     async def run(self) -> None:

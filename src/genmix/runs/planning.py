@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
@@ -22,18 +23,36 @@ LAST_PART = 0.1
 """In this last part of a run, the limit on the mean cost stays as it is, because the money left for a few
 samples varies too much to say anything about the mixture. Every draw must still be affordable."""
 
+MARGIN = 1.1
+"""An arm that was left out returns only if the other samples may cost this many times their mean cost."""
+
 MIN_WARM_START = 3
 """A warm start is not shortened below this many samples per arm; an arm is left out instead."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one sample from an arm costs."""
+    """What one sample from an arm costs, and how many there are."""
 
     most: float | None
     """An upper bound; None if it is unknown."""
     mean: float | None
     """The mean so far, or the upper bound before the first sample; None if it is unknown."""
+    supply: float = math.inf
+    """The number of samples that the arm can still deliver."""
+
+
+def cheapest(offers: Iterable[tuple[float | None, float]], samples: float) -> float:
+    """Return the smallest cost of this many samples, given the cost and the supply of each arm.
+
+    Arms of unknown cost are ignored. Samples that the others cannot supply cost nothing.
+    """
+    parts, left = [], samples
+    for cost, supply in sorted((cost, supply) for cost, supply in offers if cost is not None):
+        taken = max(min(supply, left), 0.0)
+        parts.append(taken * cost)
+        left -= taken
+    return math.fsum(parts)
 
 
 def affordable(
@@ -42,10 +61,10 @@ def affordable(
     """Return the arms from which the next sample may be drawn.
 
     If this many samples are still owed, an arm is affordable if its largest possible cost plus a reserve
-    for all other samples fits into the money. The reserve per sample is the largest possible cost of the
-    cheapest arm if the money guarantees that many samples. Otherwise it is the smallest mean cost. If no
-    arm fits, only the arms with the smallest mean cost are affordable, as they deliver the most samples.
-    Without a number of samples, every arm is affordable whose largest possible cost fits.
+    for all other samples fits into the money. The reserve is what the others can cost at most if they come
+    from the cheapest arms, if the money guarantees that many samples. Otherwise it is what they cost on
+    average. If no arm fits, only the arms with the smallest mean cost are affordable, as they deliver the
+    most samples. Without a number of samples, every arm is affordable whose largest possible cost fits.
 
     An arm of unknown cost fits as long as there is money beyond the reserve. If no arm fits, it comes first.
     """
@@ -58,14 +77,32 @@ def affordable(
     covered = {arm: price for arm, price in prices.items() if fits(price, 0.0)}
     if samples is None:
         return list(covered)
-    most = min((p.most for p in prices.values() if p.most is not None), default=0.0)
-    mean = min((p.mean for p in prices.values() if p.mean is not None), default=0.0)
-    each = most if samples * most <= money + tolerance else mean
-    found = [arm for arm, price in covered.items() if fits(price, (samples - 1) * each)]
+    is_guaranteed = reserve(prices, samples, True) <= money + tolerance
+    found = [
+        arm
+        for arm, price in covered.items()
+        if fits(price, reserve(prices, samples - 1, is_guaranteed, arm))
+    ]
     if found or not covered:
         return found
     means = {arm: price.mean or 0.0 for arm, price in covered.items()}
     return [arm for arm in covered if means[arm] <= min(means.values()) * (1 + ROUNDING)]
+
+
+def reserve(
+    prices: Mapping[str, Price], samples: float, is_guaranteed: bool, drawn: str | None = None
+) -> float:
+    """Return what these samples cost from the cheapest arms, at most or on average.
+
+    ``drawn`` is an arm that supplies one sample less.
+    """
+    return cheapest(
+        (
+            (price.most if is_guaranteed else price.mean, price.supply - (arm == drawn))
+            for arm, price in prices.items()
+        ),
+        samples,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,12 +116,17 @@ class WarmStart:
 
 
 def fit_warm_start(
-    size: int, least: int, most: Mapping[str, float | None], samples: int | None, money: float
+    size: int,
+    least: int,
+    most: Mapping[str, float | None],
+    samples: int | None,
+    money: float,
+    supply: Mapping[str, int | None] | None = None,
 ) -> WarmStart:
     """Shorten a warm start to what a cost budget covers; leave expensive arms out if that is not enough.
 
     Every sample counts with its largest possible cost, and each sample after the warm start with that of
-    the cheapest arm. Nothing changes if the money does not guarantee the number of samples anyway: then
+    the cheapest arms. Nothing changes if the money does not guarantee the number of samples anyway: then
     only the costs of the first samples show what is possible.
 
     Parameters
@@ -97,21 +139,30 @@ def fit_warm_start(
         The number of samples that the money must suffice for.
     money : float
         The cost budget.
+    supply : mapping, optional
+        The number of samples that each arm can deliver; None for any number, which is the default.
     """
-    least = min(least, size)
+    least, budget = min(least, size), money * (1 + ROUNDING)
     known = {arm: cost for arm, cost in most.items() if cost is not None}
-    cheapest = 0.0 if samples is None or len(known) < len(most) else min(known.values())
-    spare = money * (1 + ROUNDING) - (samples or 0) * cheapest
-    if spare < 0:
+    limits = {arm: math.inf if (n := (supply or {}).get(arm)) is None else n for arm in known}
+    owed = 0 if samples is None or len(known) < len(most) else samples
+
+    def cost_of(size: int, arms: Collection[str]) -> float:
+        """Return the largest cost of a run that begins with a warm start of these arms."""
+        first = {arm: min(size, limits[arm]) if arm in arms else 0 for arm in known}
+        rest = ((known[arm], limits[arm] - first[arm]) for arm in known)
+        paid = math.fsum(known[arm] * first[arm] for arm in known)
+        return paid + cheapest(rest, owed - sum(first.values()))
+
+    if cost_of(0, ()) > budget:
         return WarmStart(size)
-    left_out: list[str] = []
-    for arm in sorted(known, key=lambda arm: -known[arm]):
-        extra = math.fsum(cost - cheapest for label, cost in known.items() if label not in left_out)
-        possible = size if extra <= 0 else min(math.floor(spare / extra), size)
-        if possible >= least or len(left_out) + 1 == len(most):
-            return WarmStart(max(possible, least), tuple(left_out))
-        left_out.append(arm)
-    return WarmStart(size, tuple(left_out))
+    used = sorted(known, key=lambda arm: -known[arm])
+    for number in range(len(used)):
+        arms = used[number:]
+        fitting = bisect_right(range(1, size + 1), budget, key=lambda n: cost_of(n, arms))
+        if fitting >= least or number + 1 == len(most):
+            return WarmStart(max(fitting, least), tuple(used[:number]))
+    return WarmStart(size, tuple(used))
 
 
 def left_out(journal: JournalReader, before_change: bool = False) -> set[str]:
@@ -154,6 +205,8 @@ class Planner:
     limits: Limits
     _lost: set[str] = field(default_factory=set)
     """Suspended arms that the plan no longer waits for."""
+    left_out: set[str] = field(default_factory=set)
+    """Arms that were retired because the budget did not cover their warm start."""
     _prices_sent: dict[str, float] = field(default_factory=dict)
     _can_plan: bool = True
     """Whether the policy can respect a mean cost."""
@@ -168,6 +221,7 @@ class Planner:
         The study may have lost its limit, and arms without a known cost may have joined.
         """
         selector = self.session.selector
+        self.left_out = left_out(self.session.journal)
         if selector.mean_cost is None:
             return
         if self.money.limit is None or self.limits.goal is None:
@@ -180,7 +234,7 @@ class Planner:
         """Return the arms to draw from next.
 
         An arm is a candidate if the budget will cover it once the money reserved for tickets in flight is
-        released.
+        released. An arm that was left out returns if the budget now covers it.
 
         Parameters
         ----------
@@ -190,11 +244,13 @@ class Planner:
         money, selector = self.money, self.session.selector
         if money.limit is None:
             return Choice(list(selector.arms))
+        self._readmit()
         fitting = self._affordable(self._prices(), max(money.limit - money.paid, 0.0))
         arms = [arm for arm in selector.arms if arm in fitting]
         asked = Counter(selector.counts) + Counter(ticket.arm for ticket in selector.in_flight)
-        lacking = [arm for arm in selector.arms if asked[arm] < self.limits.warm_start]
+        lacking = [arm for arm in selector.arms if asked[arm] < selector.warm_start]
         if arms and lacking and not selector.is_warm and not set(lacking) & set(arms):
+            self.left_out |= set(lacking if idle_since is not None else ())
             return Choice([], () if idle_since is None else lacking)
         if idle_since is None or arms or not fitting:
             return Choice(arms, is_over=idle_since is not None and not arms)
@@ -202,6 +258,39 @@ class Planner:
             return Choice([])  # a suspended arm may return, and the money must suffice for it
         self._lost = {label for label, arm in self.arms.items() if arm.suspended}
         return self.choose(idle_since)
+
+    def _readmit(self) -> None:
+        """Let an arm return if the money now covers its warm start, because others cost less than they could.
+
+        The warm start is shortened if that is enough.
+        """
+        selector = self.session.selector
+        if not selector.is_warm:
+            return
+        for label in sorted(self.left_out, key=lambda label: self._price(label).most or 0.0):
+            size = 0 if self.arms[label].exhausted else self._warm_start_of(label)
+            if size:
+                self.left_out.remove(label)
+                self.session.revive(label, why="the cost budget now covers its warm start")
+                if size < selector.warm_start and not selector.is_warm:
+                    self.session.plan(warm_start=size)
+                return
+
+    def _warm_start_of(self, label: str) -> int:
+        """Return the longest warm start of an arm that the budget covers; 0 if it covers no useful one."""
+        selector, price, owed = self.session.selector, self._price(label), self._owed()
+        least = min(max(selector.objective.least_samples, MIN_WARM_START), selector.warm_start)
+        told, left = selector.counts[label], self.money.left
+        if price.most is None:
+            return selector.warm_start if self.covers(label) else 0
+        for more in range(max(selector.warm_start - told, 1), max(least - told, 1) - 1, -1):
+            prices = self._prices() | {label: replace(price, supply=price.supply - more)}
+            cost = more * price.most + reserve(prices, (owed or more) - more, True)
+            if owed is not None and cost > left and reserve(prices, owed, True) > left:
+                cost = more * price.most + MARGIN * reserve(prices, owed - more, False)
+            if cost <= left and more <= min(price.supply, owed or more):
+                return told + more
+        return 0
 
     def covers(self, label: str) -> bool:
         """Return whether the budget covers a sample from this arm now."""
@@ -269,6 +358,8 @@ class Planner:
     def _price(self, label: str) -> Price:
         most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
         told = self.session.selector.counts[label]
+        available = self.arms[label].generator.available()
+        supply = math.inf if available is None else available - self.session.issued(label)
         if told and most is None:
-            return Price(0.0, 0.0)  # its samples report no cost
-        return Price(most, spent / told if told and spent is not None else most)
+            return Price(0.0, 0.0, supply)  # its samples report no cost
+        return Price(most, spent / told if told and spent is not None else most, supply)
