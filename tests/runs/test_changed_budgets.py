@@ -1,4 +1,4 @@
-"""Runs whose cost budget, prices or arms change while they are planned."""
+"""Planned runs whose budget or arms change, and whose arms run out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 import genmix as gx
 from genmix.journal.reader import JournalReader
+from genmix.runs.estimate import estimate
+from genmix.runs.prepare import Parts, Plan
 from tests.runs.test_budget_plans import check_cost, plan_events, study
 
 
@@ -44,3 +46,23 @@ def test_an_arm_of_unknown_cost_joins_a_planned_run(tmp_path: Path) -> None:
     assert sum(more.counts.values()) == 90
     assert more.counts["local"] > 15
     check_cost(more, 36.0)
+
+
+# -- an arm that runs out ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cost", [7.5, 20.0])
+def test_a_free_arm_that_runs_out_is_not_counted_twice(tmp_path: Path, cost: float) -> None:
+    """30 samples are free, and the other 50 cost at least 5."""
+    rows = 2 * np.eye(4)[2] + np.random.default_rng(0).normal(size=(30, 4)) / 2
+    np.save(tmp_path / "mine.npy", rows)
+    mine = {"kind": "recorded", "path": str(tmp_path / "mine.npy"), "once": True}
+    plan = study(80, cost, arms={"mine": mine} | study(80, cost)["arms"])
+    run = gx.run(plan, tmp_path / "run")
+    assert sum(run.counts.values()) == 80
+    check_cost(run, cost)
+    prepared = Plan.of(plan)
+    found = estimate(prepared.study, Parts.build(prepared.study, prepared.base, print).generators)
+    assert found.cost is not None
+    assert (found.cost.cheapest, found.cost.dearest) == (pytest.approx(5.0), 80.0)
+    assert found.lines[0].startswith("80 samples cost 5 (30 from mine) to 80 (all from big)")

@@ -11,7 +11,7 @@ from genmix.core.text import counted, duration, listed, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.runs.budget import ROUNDING
-from genmix.runs.planning import MIN_WARM_START, WarmStart, fit_warm_start
+from genmix.runs.planning import MIN_WARM_START, WarmStart, cheapest, fit_warm_start
 from genmix.study.components import trial_objective
 from genmix.study.study import Study
 
@@ -47,6 +47,8 @@ class Estimate:
     warm_start: WarmStart
     is_shorter: bool
     """Whether the warm start is shorter than in the study."""
+    supply: Mapping[str, int | None]
+    """The number of samples that each arm can deliver; None if it never runs out."""
 
     @property
     def cost(self) -> Mixed | None:
@@ -54,7 +56,18 @@ class Estimate:
         each = _each(self.costs)
         if self.samples is None or each is None:
             return None
-        return Mixed(*(self.samples * value for value in each))
+        low, high = (sign * self._lowest(self.costs, sign) for sign in (1, -1))
+        return Mixed(low, min(max(self.samples * each[1], low), high), high)
+
+    def _lowest(self, costs: Mapping[str, float | None], sign: int = 1) -> float:
+        """Return the cost of the samples from the cheapest arms, as far as these can deliver them."""
+        offers = ((sign * (c or 0.0), _limit(self.supply[arm])) for arm, c in costs.items())
+        return cheapest(offers, self.samples or 0)
+
+    def _source(self, arm: str) -> str:
+        """Say from where the samples come if as many as possible come from this arm."""
+        is_enough = _limit(self.supply[arm]) >= (self.samples or math.inf)
+        return f"all from {arm}" if is_enough else f"{self.supply[arm]:,} from {arm}"
 
     @property
     def covered(self) -> Mixed | None:
@@ -63,9 +76,25 @@ class Estimate:
 
     def _covered_at(self, costs: Mapping[str, float | None]) -> Mixed | None:
         each = _each(costs)
-        if self.budget is None or each is None or each[0] <= 0:
+        if self.budget is None or each is None:
             return None
-        return Mixed(*(math.floor(self.budget / value * (1 + ROUNDING)) for value in each))
+        most = self._number_at(costs, self.budget * (1 + ROUNDING))
+        if math.isinf(most):
+            return None
+        even, least = (math.floor(self.budget / value * (1 + ROUNDING)) for value in each[1:])
+        return Mixed(most, min(even, most), min(least, most))
+
+    def _number_at(self, costs: Mapping[str, float | None], money: float) -> float:
+        """Return how many samples the money covers if they come from the cheapest arms."""
+        found: float = 0
+        for cost, supply in sorted(
+            (c or 0.0, _limit(self.supply[arm])) for arm, c in costs.items()
+        ):
+            taken = min(supply, math.inf if cost <= 0 else math.floor(money / cost))
+            if math.isinf(taken):
+                return taken
+            found, money = found + taken, money - taken * cost
+        return found
 
     @property
     def warnings(self) -> list[str]:
@@ -104,7 +133,7 @@ class Estimate:
             )
         elif at_most and each and is_short:
             found.append(
-                f"{samples} cost at least {number(self.samples * each[0])}; the budget is "
+                f"{samples} cost at least {number(self._lowest(self.most))}; the budget is "
                 f"{number(self.budget)}: expect about {at_most.cheapest:,}, all from the cheapest arm."
             )
         if self.costs == self.most or self.covered is None:
@@ -134,7 +163,7 @@ class Estimate:
             at_most = any(self.costs[arm] == self.most[arm] for arm in self.bounded)
             text = f"{counted(self.samples or 0, 'sample')} cost {'up to ' if at_most else ''}{low}"
             if low != high:
-                text += f" (all from {first}) to {high} (all from {last}); {even} in equal shares"
+                text += f" ({self._source(first)}) to {high} ({self._source(last)}); {even} in equal shares"
             found.append(f"{text}.")
         elif self.covered is not None:
             most, even, low = (f"{v:,}" for v in vars(self.covered).values())
@@ -176,6 +205,10 @@ def _each(costs: Mapping[str, float | None]) -> tuple[float, float, float] | Non
     return min(known), math.fsum(known) / len(known), max(known)
 
 
+def _limit(supply: int | None) -> float:
+    return math.inf if supply is None else supply
+
+
 def _these(arms: Sequence[str]) -> str:
     if len(arms) == 1:
         return f"the arm {arms[0]!r} has"
@@ -194,10 +227,10 @@ def estimate(
     """
     budget, drawn, seconds = study.budget, drawn or {}, seconds or {}
     most = {label: generator.most_cost() for label, generator in generators.items()}
+    supply = {label: generator.available() for label, generator in generators.items()}
     fitted = WarmStart(study.warm_start)
     if budget.cost is not None:
         least = max(trial_objective(study).least_samples, MIN_WARM_START)
-        supply = {label: generator.available() for label, generator in generators.items()}
         fitted = fit_warm_start(study.warm_start, least, most, budget.samples, budget.cost, supply)
     costs = {label: most[label] if drawn.get(label) is None else drawn[label] for label in most}
     return Estimate(
@@ -209,6 +242,7 @@ def estimate(
         seconds=_time(study, costs, seconds),
         warm_start=fitted,
         is_shorter=fitted.size < study.warm_start,
+        supply=supply,
     )
 
 
