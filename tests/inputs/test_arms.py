@@ -163,7 +163,7 @@ def test_features_with_everything_known_of_them() -> None:
     assert np.array_equal(x.features, ROWS[::2])
     assert list(y.cost) == [1, 3, 5]
     np.savez("g.npz", features=ROWS, model_name=models[:4])
-    assert "6 samples" in refused("g.npz")
+    assert "number of samples is 6" in refused("g.npz")
 
 
 def test_embeddings_and_texts_in_one_table() -> None:
