@@ -11,8 +11,10 @@ import hashlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from types import CodeType
+from dis import get_instructions
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +27,9 @@ from genmix.errors import InputError
 
 STORED = re.compile(r"<(.+) #([0-9a-f]{12})>")
 """The pattern of names."""
+
+LARGE_ARRAY = 1_000_000
+"""Number of entries above which an array that a function holds is not part of the function's digest."""
 
 
 class PythonObject(str):
@@ -152,8 +157,11 @@ def digest_of(value: Any) -> str:
     return found.hexdigest()
 
 
-def _content(value: Any) -> Iterator[bytes]:
-    """Yield what an object is made of; an object of an unknown type is represented by its type."""
+def _content(value: Any, inside: tuple[int, ...] = ()) -> Iterator[bytes]:
+    """Yield what an object is made of; an object of an unknown type is represented by its type.
+
+    ``inside`` contains the functions that hold this object, because a function can hold itself.
+    """
     if isinstance(value, np.ndarray) or is_torch(value):
         array = np.ascontiguousarray(to_numpy(value))
         yield f"{array.dtype.str} {array.shape}".encode()
@@ -163,20 +171,51 @@ def _content(value: Any) -> Iterator[bytes]:
         if not type(value).__module__.startswith("genmix."):
             yield _source(type(value)).encode()
         names: list[str] = [each.name for each in fields(value)] if is_dataclass(value) else []
-        yield from _content([getattr(value, name) for name in names])
+        yield from _content([getattr(value, name) for name in names], inside)
     elif isinstance(value, Mapping):
-        yield from _content([part for item in value.items() for part in item])
+        yield from _content([part for item in value.items() for part in item], inside)
     elif isinstance(value, list | tuple):
         yield str(len(value)).encode()
         for part in value:
-            yield from _content(part)
+            yield from _content(part, inside)
     elif isinstance(value, functools.partial):
-        yield from _content([value.func, value.args, value.keywords])
+        yield from _content([value.func, value.args, value.keywords], inside)
     elif value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
         yield repr(value).encode("utf-8", "surrogatepass")
     elif callable(value):
         yield f"{function_label(value)}\n{_source(value)}".encode("utf-8", "surrogatepass")
-        yield from _content(getattr(value, "__defaults__", None))
-        yield from _content(getattr(value, "__kwdefaults__", None))
+        if id(value) in inside:
+            return
+        inside = (*inside, id(value))
+        yield from _content(getattr(value, "__defaults__", None), inside)
+        yield from _content(getattr(value, "__kwdefaults__", None), inside)
+        for name, held in sorted(_held(value).items()):
+            yield name.encode("utf-8", "surrogatepass")
+            is_state = isinstance(held, list | dict | set | bytearray)  # e.g. a cache
+            is_large = isinstance(held, np.ndarray) and held.size > LARGE_ARRAY
+            yield from _content(type(held).__name__ if is_state or is_large else held, inside)
     else:
         yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+
+
+def _held(function: Any) -> dict[str, Any]:
+    """Return the values that a function took from where it was defined, or the attributes of its object."""
+    if isinstance(function, MethodType):
+        return _held(function.__func__) | _attributes(function.__self__)
+    if not isinstance(function, FunctionType):
+        return _attributes(function)
+    code, found = function.__code__, dict[str, Any]()
+    changed = {each.argval for each in get_instructions(code) if each.opname == "STORE_DEREF"}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name not in changed:  # a variable that it sets itself is state, e.g. a counter
+            with suppress(ValueError):  # the variable has no value yet
+                found[name] = cell.cell_contents
+    return found
+
+
+def _attributes(owner: Any) -> dict[str, Any]:
+    """Return the public attributes of an object, but not those of a class, a module or a torch model."""
+    if isinstance(owner, type | ModuleType | BuiltinFunctionType) or hasattr(owner, "state_dict"):
+        return {}
+    attributes = getattr(owner, "__dict__", {})
+    return {name: each for name, each in attributes.items() if not name.startswith("_")}

@@ -49,9 +49,9 @@ class Change:
     @property
     def is_allowed(self) -> bool:
         section, *rest = self.path
-        if rest and rest[-1] == "function" and _is_edited_function(self.old, self.new):
-            return True
         if section == "arms":
+            if rest[-1] == "function" and _is_edited_function(self.old, self.new):
+                return True
             return len(rest) == 1 or rest[1] in ADJUSTABLE_OF_ARMS  # 1: it was added or removed
         if section == "encoder":
             return bool(rest) and rest[0] in ADJUSTABLE_OF_ENCODER
