@@ -39,7 +39,7 @@ class Uncertainty:
     ----------
     weights : dict of str to (float, float)
         For each arm, an interval for its weight in the best mixture of infinitely many samples. That of an
-        interchangeable arm goes from 0 to the sum of its group.
+        interchangeable arm goes from 0 to the sum of its group, as far as the limits allow.
     score : (float, float) or dict of str to (float, float)
         Interval for the score of the mixture on other samples of the same number; one per term for a
         sum of objectives.
