@@ -66,3 +66,19 @@ def test_a_free_arm_that_runs_out_is_not_counted_twice(tmp_path: Path, cost: flo
     assert found.cost is not None
     assert (found.cost.cheapest, found.cost.dearest) == (pytest.approx(5.0), 80.0)
     assert found.lines[0].startswith("80 samples cost 5 (30 from mine) to 80 (all from big)")
+
+
+# -- bounds on the weights ---------------------------------------------------------------------------
+
+
+def test_bounds_that_the_budget_does_not_cover_are_named(tmp_path: Path) -> None:
+    notes: list[str] = []
+    plan = study(60, 15.0, weights={"at_least": {"big": 0.5}})
+    run = gx.run(plan, tmp_path / "run", note=notes.append)
+    assert notes[0] == (
+        "60 samples with the shares in weights cost at least 33; the budget is 15: raise budget.cost, or "
+        "expect other shares."
+    )
+    assert run.summary["price_of_money"] is None
+    assert sum(run.counts.values()) == 60
+    check_cost(run, 15.0)

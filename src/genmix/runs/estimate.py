@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from genmix.core.text import counted, duration, listed, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.runs.budget import ROUNDING
 from genmix.runs.planning import MIN_WARM_START, WarmStart, cheapest, fit_warm_start
+from genmix.solvers.knapsack import fill
+from genmix.solvers.weight_limits import bounds_of
 from genmix.study.components import trial_objective
 from genmix.study.study import Study
 
@@ -49,6 +53,8 @@ class Estimate:
     """Whether the warm start is shorter than in the study."""
     supply: Mapping[str, int | None]
     """The number of samples that each arm can deliver; None if it never runs out."""
+    bounded_cost: float | None = None
+    """The cost of the samples with the cheapest weights that the study allows; None without bounds."""
 
     @property
     def cost(self) -> Mixed | None:
@@ -102,7 +108,8 @@ class Estimate:
 
         Those that follow from the largest possible costs are the same with and without drawn samples.
         """
-        found, (size, left_out) = self._shortfall, (self.warm_start.size, self.warm_start.left_out)
+        found = self._shortfall or self._unaffordable_weights
+        size, left_out = self.warm_start.size, self.warm_start.left_out
         if self.is_shorter:
             found.append(
                 f"The warm start is shortened to {counted(size, 'sample')} per arm, because the cost "
@@ -144,6 +151,17 @@ class Estimate:
         elif is_short:
             found.append(f"At the costs of the samples that were drawn, all {samples} fit.")
         return found
+
+    @property
+    def _unaffordable_weights(self) -> list[str]:
+        """Say that the bounds on the weights need more money than there is."""
+        cost, budget = self.bounded_cost, self.budget
+        if cost is None or budget is None or cost <= budget * (1 + ROUNDING):
+            return []
+        return [
+            f"{counted(self.samples or 0, 'sample')} with the shares in weights cost at least "
+            f"{number(cost)}; the budget is {number(budget)}: raise budget.cost, or expect other shares."
+        ]
 
     @property
     def lines(self) -> list[str]:
@@ -243,7 +261,18 @@ def estimate(
         warm_start=fitted,
         is_shorter=fitted.size < study.warm_start,
         supply=supply,
+        bounded_cost=_bounded_cost(study, most),
     )
+
+
+def _bounded_cost(study: Study, most: Mapping[str, float | None]) -> float | None:
+    """Return the cost of the samples with the cheapest weights that the study allows, if it is known."""
+    limits, samples, costs = study.weights, study.budget.samples, list(most.values())
+    if limits is None or samples is None or None in costs:
+        return None
+    known = np.array(costs, dtype=float)
+    bounds = bounds_of(list(most), limits.at_least, limits.at_most)
+    return samples * float(known @ fill(known, bounds))
 
 
 def _time(

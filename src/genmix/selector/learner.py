@@ -22,7 +22,7 @@ from genmix.policies import Policy, Situation, Statistics
 from genmix.selector.arms import ArmRecord
 from genmix.selector.deviations import deviations, measured
 from genmix.selector.learner_state import PreviousSolution, load_learner, saved_learner
-from genmix.selector.limits import Limits
+from genmix.selector.limits import Limits, can_save
 from genmix.selector.pending import PendingSample, add_all, stack_rows, to_batch
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
@@ -177,7 +177,8 @@ class Learner:
             found = certify_reported(self.loss, self.mixture, self.solver, region)
             if self._has_budget_row(region):
                 assert region is not None
-                self._price = float(row_multipliers(self.loss, self.mixture, region)[0])
+                if can_save(region):
+                    self._price = float(row_multipliers(self.loss, self.mixture, region)[0])
             self._gap, self._gap_is_due = found.gap, False
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from genmix.errors import InputError, number
 from genmix.policies import Policy
+from genmix.solvers.knapsack import Bounds, fill
 from genmix.solvers.region import Region
 from genmix.solvers.solve import Solver, region_argument
 from genmix.solvers.weight_limits import check_shares, region_of, shares
@@ -94,6 +95,16 @@ class Limits:
     def plain(self) -> dict[str, Any]:
         """Return the limits as JSON values."""
         return asdict(self)
+
+
+def can_save(region: Region) -> bool:
+    """Return whether weights in the region can cost less than its first row allows.
+
+    If not, the mean cost was below that of the cheapest weights, and the row says nothing about its worth.
+    """
+    bounds = Bounds(region.lo, region.hi, region.groups, region.sums)
+    cheapest = float(region.rows[0] @ fill(region.rows[0], bounds))
+    return cheapest < float(region.limits[0]) * (1 - 1e-12)
 
 
 def saved_region(region: Region | None) -> dict[str, Any] | None:

@@ -169,7 +169,7 @@ class Planning:
         """How much loss one more unit of mean cost would save at the last solve.
 
         It is the multiplier of the row ``costs·α ≤ mean_cost``: 0 if the weights cost less than the limit,
-        None without a limit or before the first solve.
+        None without a limit, before the first solve, or if even the cheapest weights cost at least the limit.
 
         Examples
         --------
