@@ -266,7 +266,8 @@ class _TermMaker:
             for arm in self.arms:
                 planes[owners == arm] -= planes[owners == arm].mean()
             moves = planes * mixture[owners] - term.planes * self.alpha[owners]
-            found[:, k] = self._increase(self.loss, mixture) + self.draws.shares @ moves
+            found[:, k] = self.draws.shares @ moves
+        found += self._increases_of(self.loss, mixtures)
         if self.has_known_bias:
             gradient, hessian = term.bias
             steps = [mixture - self.alpha for mixture in mixtures]
@@ -275,13 +276,14 @@ class _TermMaker:
         rests = np.zeros((self.full, len(mixtures)))
         for index in range(self.full):
             loss = self.draws.tally(self.objective, index).loss(self.arms)
-            rests[index] = [self._increase(loss, mixture) for mixture in mixtures] - found[index]
+            rests[index] = self._increases_of(loss, mixtures) - found[index]
         turn = np.arange(self.draws.replicates) % self.full
         found += (rests - rests.mean(axis=0))[turn] - rests.mean(axis=0)
         return found
 
-    def _increase(self, loss: Loss, mixture: Vector) -> float:
-        return loss.reported(mixture) - loss.reported(self.alpha)
+    def _increases_of(self, loss: Loss, mixtures: Sequence[Vector]) -> Vector:
+        least = loss.reported(self.alpha)
+        return np.array([loss.reported(mixture) - least for mixture in mixtures])
 
     def _bias(self, rests: Sequence[_Rest]) -> tuple[Vector, Matrix]:
         size = len(self.arms)
