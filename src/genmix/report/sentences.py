@@ -145,11 +145,13 @@ def ran_out(facts: Facts) -> bool:
 def money_sentences(facts: Facts) -> list[str]:
     """Say what more money would be worth, if the study limits both the cost and the number of samples."""
     limit, price, frontier = facts.budget_per_sample, facts.price_of_money, facts.frontier
-    if limit is None or price is None or frontier is None or facts.status != "finished":
+    if limit is None or frontier is None or facts.status != "finished":
         return []
     text = f"The budget allows a mean cost of {number(limit)} per sample"
     if frontier.budget is None or frontier.raised is None:
         return [f"{text}, which is less than the cheapest mixture costs."]
+    if price is None:
+        return []
     if price * limit * RAISE < NEGLIGIBLE * abs(frontier.budget.score):
         return [f"{text}, which does not limit the mixture: more money would not improve it."]
     name = short_name(frontier.name)
