@@ -82,7 +82,9 @@ def test_a_resumed_run_continues_its_timeline(tmp_path: Path, arms: dict[str, An
     before = first.timeline
     run = gx.resume(tmp_path / "run")
     after = run.timeline
-    assert after[: len(before) - 1] == before[:-1]  # the last row belonged to the end of the session
+    assert (
+        after[: len(before) - 1] == before[:-1]
+    )  # the last row belonged to the end of the session
     assert [row["samples"] for row in after[-1:]] == [200]
     whole = gx.run(study(arms), tmp_path / "whole")
     assert after[-1]["weights"] == whole.timeline[-1]["weights"]

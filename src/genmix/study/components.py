@@ -45,7 +45,9 @@ def objective_plugins() -> tuple[Plugin, ...]:
 
 def kernel_classes() -> dict[str, type]:
     """Return the kernels that a study can use."""
-    kernels = [each for each in _public(gx.Kernel) if each is not gx.Joint]  # no prompts in the rows
+    kernels = [
+        each for each in _public(gx.Kernel) if each is not gx.Joint
+    ]  # no prompts in the rows
     return {hyphenated(each.__name__): each for each in kernels}
 
 
