@@ -62,7 +62,7 @@ def test_looking_does_not_change_the_run(
     tmp_path: Path, arms: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gx.run(study(arms), tmp_path / "looked")
-    monkeypatch.setattr(Timeline, "write", lambda self: None)
+    monkeypatch.setattr(Timeline, "write", lambda self, at_end=False: None)
     gx.run(study(arms), tmp_path / "blind")
     assert gx.Run(tmp_path / "blind").timeline == []
     states = [

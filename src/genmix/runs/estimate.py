@@ -87,8 +87,8 @@ class Estimate:
         most = self._number_at(costs, self.budget * (1 + ROUNDING))
         if math.isinf(most):
             return None
-        even, least = (math.floor(self.budget / value * (1 + ROUNDING)) for value in each[1:])
-        return Mixed(most, min(even, most), min(least, most))
+        even, least = (self.budget / value if value > 0 else math.inf for value in each[1:])
+        return Mixed(most, *(min(_whole(number), most) for number in (even, least)))
 
     def _number_at(self, costs: Mapping[str, float | None], money: float) -> float:
         """Return how many samples the money covers if they come from the cheapest arms."""
@@ -221,6 +221,10 @@ def _each(costs: Mapping[str, float | None]) -> tuple[float, float, float] | Non
     if len(known) < len(costs):
         return None
     return min(known), math.fsum(known) / len(known), max(known)
+
+
+def _whole(number: float) -> float:
+    return number if math.isinf(number) else math.floor(number * (1 + ROUNDING))
 
 
 def _limit(supply: int | None) -> float:

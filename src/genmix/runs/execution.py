@@ -83,7 +83,7 @@ class Execution:
         why = loop.trouble or loop.reason
         kind = "trouble" if loop.trouble else "interrupted" if why == INTERRUPTED else "finished"
         completed = {} if loop.can_resume else self._complete(session, loop)
-        live.timeline.write()
+        live.timeline.write(at_end=True)
         self.journal.event(kind, why=why, **completed)
         if self.study.keep is not None:
             self.options.note("choosing the samples to keep")

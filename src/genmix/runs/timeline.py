@@ -64,12 +64,14 @@ class Timeline:
         if sum(self._session.selector.counts.values()) >= self._next:
             self.write()
 
-    def write(self) -> None:
-        """Add a point now, unless there is no sample yet."""
+    def write(self, at_end: bool = False) -> None:
+        """Add a point now, unless there is no sample yet; the last one scores the mixture on all samples."""
         selector = copy.copy(self._session.selector)
         if not any(selector.counts.values()):
             return
         with self._session.threads():
+            if at_end:
+                selector.certify()
             point = TimelinePoint(
                 sum(selector.counts.values()),
                 selector.mixture,
