@@ -60,9 +60,9 @@ def test_the_demo_runs(scripts: Path, tmp_path: Path) -> None:
 
 
 def test_an_example_study_runs(scripts: Path, tmp_path: Path) -> None:
-    call(scripts / "genmix", "init", "study", cwd=tmp_path)
-    call(scripts / "genmix", "check", "study/study.yaml", cwd=tmp_path)
-    call(scripts / "genmix", "run", "study/study.yaml", cwd=tmp_path)
+    call(scripts / "genmix", "init", "cities", cwd=tmp_path)
+    call(scripts / "genmix", "check", "cities", cwd=tmp_path)
+    call(scripts / "genmix", "run", "cities", cwd=tmp_path)
     call(
         scripts / "genmix",
         "export",
