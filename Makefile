@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test test-browser test-drills test-long test-real test-release fuzz \
+.PHONY: help setup setup-real demo demo-llm paper paper-quick test coverage test-browser test-drills test-long test-real test-release fuzz \
 	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
@@ -38,8 +38,13 @@ paper: setup ## Make every figure and table of the paper on the recorded worlds 
 paper-quick: setup ## Make small versions of all of them (minutes)
 	$(RUN) genmix paper --all --quick --out build/paper-quick
 
-test: setup ## Run the tests; in CI also measure coverage
-	$(PYTEST) -m "not drill and not long and not real and not browser and not release" $(if $(CI),--cov)
+QUICK := -m "not drill and not long and not real and not browser and not release"
+
+test: setup ## Run the tests
+	$(PYTEST) $(QUICK)
+
+coverage: setup ## Run the tests and measure their coverage (at least 95%)
+	$(PYTEST) $(QUICK) --cov
 
 test-drills: setup ## Run the longer checks
 	$(PYTEST) -m drill -rP
