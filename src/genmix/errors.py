@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -44,6 +45,16 @@ def whole(value: Any, what: str, least: int) -> int:
     if found is None or found < least:
         raise InputError(f"{what} is {_shown(value)}; pass a whole number of at least {least}.")
     return found
+
+
+def unique_names(names: Sequence[Any], what: str) -> None:
+    """Raise InputError unless ``names`` are different non-empty strings."""
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the {what} {name!r} is not a string; pass non-empty strings.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the {what} {twice!r} is listed twice; list every {what} once.")
 
 
 def _as_float(value: Any) -> float | None:

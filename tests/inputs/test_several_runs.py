@@ -10,6 +10,7 @@ import pytest
 import genmix as gx
 from genmix.errors import InputError
 from genmix.inputs import load_arms
+from genmix.journal.reader import JournalReader
 
 CODE = """
 import numpy as np
@@ -69,3 +70,26 @@ def test_a_run_is_counted_once(tmp_path: Path) -> None:
     run = make(tmp_path / "x", "one")
     with pytest.raises(InputError, match="are the same run; pass each run once"):
         load_arms([str(run), f"again={run}"])
+
+
+def test_an_edited_function_is_another_generator(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "x", "one"), make(tmp_path / "x", "two")
+    assert labels(first, second) == ["a", "b"]
+    with pytest.raises(InputError, match="would both be named 'a'"):
+        labels(first, make(tmp_path / "x", "three", 5))
+
+
+def test_a_function_that_was_edited_during_a_run_is_said(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "x", "one"), make(tmp_path / "x", "two")
+    (tmp_path / "x" / "arms.py").write_text(CODE % 5)
+    notes: list[str] = []
+    gx.resume(second, samples=30, note=notes.append)
+    assert "arm a: its source code has changed; earlier samples are kept" in notes
+    with JournalReader.open(second) as journal:
+        changed = [e["arm"] for e in journal.events() if "source" in str(e["detail"].get("why"))]
+    assert changed == ["a", "b"]
+    notes.clear()
+    gx.resume(second, samples=36, note=notes.append)
+    assert not any("source code" in note for note in notes)
+    with pytest.raises(InputError, match="would both be named"):
+        labels(first, second)

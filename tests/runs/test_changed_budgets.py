@@ -12,7 +12,7 @@ import genmix as gx
 from genmix.journal.reader import JournalReader
 from genmix.runs.estimate import estimate
 from genmix.runs.prepare import Parts, Plan
-from tests.runs.test_budget_plans import check_cost, plan_events, study
+from tests.runs.test_budget_plans import arm, check_cost, plan_events, study
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,82 @@ def test_an_arm_of_unknown_cost_joins_a_planned_run(tmp_path: Path) -> None:
     assert sum(more.counts.values()) == 90
     assert more.counts["local"] > 15
     check_cost(more, 36.0)
+
+
+# -- prices and shares that change -------------------------------------------------------------------
+
+
+def priced(samples: int, cost: float, big: float, **more: Any) -> dict[str, Any]:
+    """Both arms bill their price, and that of the first one is ``big``."""
+    arms = {
+        "big": arm(0, lambda rng: big, price=big),
+        "cheap": arm(1, lambda rng: 0.1, price=0.1),
+    }
+    return study(samples, cost, arms=arms, **more)
+
+
+def test_a_new_price_reaches_the_mixture(tmp_path: Path) -> None:
+    """With 0.28 per sample, the first arm's share is at most 0.2 at a price of 1, and free at 0.1."""
+    run = gx.run(priced(60, 16.8, 1.0), tmp_path / "run")
+    assert run.weights["big"] == pytest.approx(0.2, abs=0.05)
+    before = run.counts["big"]
+    later = gx.resume(run, study=priced(200, 56.0, 0.1))
+    assert later.weights["big"] == pytest.approx(0.5, abs=0.1)
+    costs = [e["new_prices"] for e in plan_events(run.folder) if "new_prices" in e]
+    assert costs == [{"big": [0.1, before, pytest.approx(before)]}]
+    (run.folder / "selector.npz").unlink()  # the journal alone reproduces it
+    assert gx.resume(run, study=priced(200, 56.0, 0.1)).weights == later.weights
+    check_cost(later, 56.0)
+
+
+def test_a_higher_price_is_respected(tmp_path: Path) -> None:
+    run = gx.run(priced(60, 30.0, 0.1), tmp_path / "run")
+    assert run.weights["big"] == pytest.approx(0.5, abs=0.1)
+    later = gx.resume(run, study=priced(200, 6.0 + 140 * 0.28, 1.0))
+    assert sum(later.counts.values()) == 200
+    assert later.weights["big"] < 0.35
+    check_cost(later, 6.0 + 140 * 0.28)
+    assert sum(e["kind"] == "changed" for e in events_of(run.folder)) >= 1
+
+
+def events_of(folder: Path) -> list[dict[str, Any]]:
+    with JournalReader.open(folder) as journal:
+        return journal.events()
+
+
+def test_shares_change_and_the_arm_that_they_name_can_go(tmp_path: Path) -> None:
+    first = study(40, None, weights={"at_least": {"big": 0.6}})
+    run = gx.run(first, tmp_path / "run")
+    assert run.weights["big"] >= 0.6 - 1e-9
+    run = gx.resume(run, study=study(80, None, weights={"at_most": {"big": 0.3}}))
+    assert run.weights["big"] <= 0.3 + 1e-9
+    (run.folder / "selector.npz").unlink()
+    last = study(80, None, weights={"at_most": {"big": 0.3}})
+    assert gx.resume(run, study=last).weights == run.weights
+    rest = study(90, None)
+    rest["arms"] = {"cheap": rest["arms"]["cheap"], "new": arm(2, lambda rng: 0.0, price=0.0)}
+    run = gx.resume(run, study=rest)
+    assert set(run.weights) == {"cheap", "new"}
+    assert [e["shares"] for e in plan_events(run.folder) if "shares" in e] == [
+        {"at_least": {}, "at_most": {"big": 0.3}},
+        {"at_least": {}, "at_most": {}},
+    ]
+
+
+def test_an_arm_that_was_left_out_returns_when_the_others_run_out(tmp_path: Path) -> None:
+    rows = 2 * np.eye(4)[2] + np.random.default_rng(0).normal(size=(60, 4)) / 2
+    np.save(tmp_path / "mine.npy", rows)
+    mine = {
+        "kind": "recorded",
+        "path": str(tmp_path / "mine.npy"),
+        "exhausted": "retire",
+        "cost": 0.1,
+    }
+    arms = {"mine": mine, "big": arm(0, lambda rng: 1.0, price=1.0)}
+    run = gx.run(study(100, 9.5, arms=arms), tmp_path / "run")
+    assert run.counts["mine"] == 60
+    assert run.counts["big"] == 3  # what 3.5 covers
+    check_cost(run, 9.5)
 
 
 # -- an arm that runs out ----------------------------------------------------------------------------

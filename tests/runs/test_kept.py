@@ -266,7 +266,7 @@ def test_the_summary_in_the_terminal(tmp_path: Path) -> None:
     command = ["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run"), "--quiet"]
     result = runner.invoke(app, command)
     assert "Kept 20 of 60 samples: vendi" in result.stdout
-    assert "No other 20 samples score better than" in result.stdout
+    assert "No other choice of 20 samples scores better than" in result.stdout
 
 
 # -- during the run ----------------------------------------------------------------------------------

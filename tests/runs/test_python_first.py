@@ -26,6 +26,8 @@ from genmix.generators.base import GenerationError
 from genmix.journal.integrity import check_run
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.policies.policy import Decision
+from genmix.report.advice import advise
+from genmix.report.facts import Facts
 from genmix.report.run_pool import load_pool
 from genmix.runs.check import check_study
 
@@ -490,3 +492,9 @@ def test_a_comparison_on_a_run_with_an_own_kernel_says_what_to_pass(tmp_path: Pa
         gx.compare(run, ["uniform"], 2, workers=1)
     objective = gx.Vendi(kernel=own_kernel)
     assert gx.compare(run, ["uniform"], 2, workers=1, objective=objective).best_score is not None
+
+
+def test_advice_for_a_run_with_python_objects_is_a_call(tmp_path: Path) -> None:
+    folder = interrupted(study(), tmp_path / "run").folder
+    texts = [advice.text for advice in advise(Facts(folder))]
+    assert f"Continue the run: gx.resume({str(folder)!r}, study=study)" in texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -58,6 +59,14 @@ def source_of_module(module: str, folder: Path) -> Path | None:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         return None
     return Path(spec.origin)
+
+
+def source_digest(name: str, folder: Path) -> str | None:
+    """Return a digest of the source file of ``module:function``; None if there is no such file."""
+    file = source_of_module(name.partition(":")[0], folder)
+    with suppress(OSError):
+        return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return None
 
 
 def shown_name(name: str) -> str:

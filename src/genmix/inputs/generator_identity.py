@@ -15,7 +15,9 @@ PATHS = ("path", "prompts_file")
 """Settings that are paths relative to the study."""
 
 
-def identity(settings: Mapping[str, Any] | None, folder: Path | None) -> str | None:
+def identity(
+    settings: Mapping[str, Any] | None, folder: Path | None, source: str | None = None
+) -> str | None:
     """Return text that is equal for equal generators, or None if the generator is not known.
 
     Parameters
@@ -24,6 +26,8 @@ def identity(settings: Mapping[str, Any] | None, folder: Path | None) -> str | N
         The settings of the arm.
     folder : Path, optional
         The folder that the paths and functions in the settings are relative to.
+    source : str, optional
+        A digest of the source file of the arm's function, at the time of the run.
     """
     if settings is None or folder is None:
         return None
@@ -41,5 +45,5 @@ def identity(settings: Mapping[str, Any] | None, folder: Path | None) -> str | N
         file = source_of_module(module, folder)
         if file is None:
             return None
-        found["function"] = f"{file}:{name}"
+        found["function"] = f"{file}:{name} {source}"
     return json.dumps(found, sort_keys=True)

@@ -16,6 +16,7 @@ from genmix.journal.integrity import verify
 from genmix.journal.reader import JournalReader, Row, embedding_of
 from genmix.journal.schema import JOURNAL
 from genmix.runs.export import encoder_name
+from genmix.runs.prepare import SOURCES
 from genmix.runs.session import IMAGES
 
 
@@ -42,11 +43,19 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
             rows.setdefault(row["arm"], []).append(row)
         settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
         everything = (journal.meta("former arms") or {}) | settings
+        sources = journal.meta(SOURCES) or {}
         base = None if journal.meta("folder") is None else journal.study_folder()
     if not rows:
         raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
     return [
-        _arm(rows[arm], arm, name, folder, identity(everything.get(arm), base), encoder)
+        _arm(
+            rows[arm],
+            arm,
+            name,
+            folder,
+            identity(everything.get(arm), base, sources.get(arm)),
+            encoder,
+        )
         for arm in dict.fromkeys([*settings, *rows])
         if arm in rows
     ]

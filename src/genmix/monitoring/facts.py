@@ -101,13 +101,18 @@ def read_summary(run: RunMonitor) -> dict[str, Any] | None:
     """Return the summary of a run if it has a valid one; parse it only if it has changed."""
     changed = changed_at(run.folder / SUMMARY)
     if run.summary is None or run.summary[0] != changed:
-        content = read_inside(run.folder, SUMMARY, max_bytes=MAX_SUMMARY_BYTES)
-        try:
-            found = None if content is None else json.loads(content)
-        except (ValueError, RecursionError):
-            found = None
+        found = _read_json(run, SUMMARY, MAX_SUMMARY_BYTES)
         run.summary = changed, found if isinstance(found, dict) else None
     return run.summary[1]
+
+
+def _read_json(run: RunMonitor, name: str, max_bytes: int) -> Any:
+    """Return the content of a file in the run folder; None if there is none or it is not valid JSON."""
+    content = read_inside(run.folder, name, max_bytes=max_bytes)
+    try:
+        return None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def kept_of(run: RunMonitor) -> dict[str, Any] | None:
@@ -116,12 +121,7 @@ def kept_of(run: RunMonitor) -> dict[str, Any] | None:
         return None
     changed = changed_at(run.folder / KEPT)
     if run.kept is None or run.kept[0] != changed:
-        content = read_inside(run.folder, KEPT, max_bytes=MAX_KEPT_BYTES)
-        try:
-            found = None if content is None else json.loads(content)
-        except (ValueError, RecursionError):
-            found = None
-        run.kept = changed, _checked_kept(found)
+        run.kept = changed, _checked_kept(_read_json(run, KEPT, MAX_KEPT_BYTES))
     return run.kept[1]
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
-from genmix.data.reference import samples_of
+from genmix.core.arrays import Array, Vector, namespace, to_numpy
 from genmix.errors import whole
-from genmix.kernels.balls import Balls, check_neighbors
-from genmix.objectives.objective import Objective
+from genmix.objectives.precision_density import BallReference
 from genmix.objectives.tally import Batch, SummedTally
 from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
 
@@ -21,7 +19,7 @@ BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Coverage(Objective):
+class Coverage(BallReference):
     """Coverage ↑: the expected share of reference balls that contain at least one of n draws.
 
     With ``p_ij`` the share of arm i's samples inside the ball of reference point j, the weights minimize::
@@ -73,25 +71,14 @@ class Coverage(Objective):
     maximise = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reference", samples_of(self.reference))
-        count = int(self.reference.points.shape[0])
-        k = check_neighbors(count, self.k, f"the reference of {self.name}")
-        object.__setattr__(self, "k", k)
+        super().__post_init__()
         object.__setattr__(self, "at", whole(self.at, "at", 1))
-
-    @property
-    def dimension(self) -> int:
-        return int(self.reference.dimension)
-
-    def balls(self, sample: Array) -> Balls:
-        """Return the balls, with the library and device of ``sample``."""
-        return Balls.around(like(self.reference.points, sample), self.k)
 
     def tally(self, arms: int, sample: Array) -> CoverageTally:
         return CoverageTally(self, arms, sample)
 
     def details(self) -> dict[str, Any]:
-        return {"k": self.k, "reference n": int(self.reference.points.shape[0]), "at": self.at}
+        return {**super().details(), "at": self.at}
 
 
 class CoverageTally(SummedTally):

@@ -9,11 +9,12 @@ from typing import Any
 from genmix.core.arrays import Array, Vector, like, to_numpy
 from genmix.data.reference import samples_of
 from genmix.kernels.balls import Balls, check_neighbors
+from genmix.objectives.objective import Objective
 from genmix.objectives.quality_cost import MeanObjective
 
 
-class BallObjective(MeanObjective):
-    """The mean of a function of the number of reference balls that contain a sample."""
+class BallReference(Objective):
+    """An objective that compares samples with the k-nearest-neighbor balls of a reference."""
 
     reference: Any
     k: int
@@ -28,16 +29,24 @@ class BallObjective(MeanObjective):
     def dimension(self) -> int:
         return int(self.reference.dimension)
 
+    def balls(self, sample: Array) -> Balls:
+        """Return the balls, with the library and device of ``sample``."""
+        return Balls.around(like(self.reference.points, sample), self.k)
+
+    def details(self) -> dict[str, Any]:
+        return {"k": self.k, "reference n": int(self.reference.points.shape[0])}
+
+
+class BallObjective(BallReference, MeanObjective):
+    """The mean of a function of the number of reference balls that contain a sample."""
+
     @abstractmethod
     def per_sample(self, hits: Vector) -> Vector:
         """Return ψ for each sample, given the number of balls that contain it."""
 
     def measure(self, sample: Array) -> Any:
-        balls = Balls.around(like(self.reference.points, sample), self.k)
+        balls = self.balls(sample)
         return lambda batch: self.per_sample(to_numpy(balls.hits(batch.embeddings)))
-
-    def details(self) -> dict[str, Any]:
-        return {"k": self.k, "reference n": int(self.reference.points.shape[0])}
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, as_matrix, to_numpy
-from genmix.errors import InputError
+from genmix.errors import InputError, unique_names
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Batch
 
@@ -19,12 +19,7 @@ def labels(arms: Iterable[str]) -> list[str]:
     names = list(arms)
     if not names:
         raise InputError("there are no arms; pass at least one label.")
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"the arm label {name!r} is not a string; pass non-empty strings.")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"the arm {twice!r} is listed twice; give every arm a unique label.")
+    unique_names(names, "arm")
     return names
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from genmix.core.arrays import Array, as_matrix, namespace, to_numpy
 from genmix.core.plain import by_name
+from genmix.core.text import counted
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Batch, Coverage, Objective, Score, Scores, Sum
 from genmix.objectives.validation import check_objective, sample_numbers
@@ -66,7 +67,7 @@ class Kept:
     >>> print(kept)  # doctest: +ELLIPSIS
     kept 3 of 6 samples
     vendi 3 ↑ (order 1.0, kernel Cosine(), n 3, encoder unstated)
-    no other 3 samples score better than 3
+    no other choice of 3 samples scores better than 3
     loss -1.0986123, at most ... above the minimum
     """
 
@@ -85,10 +86,12 @@ class Kept:
 
     def __str__(self) -> str:
         k, size = len(self.indices), len(self.indices) + len(self.dropped)
-        lines = [f"kept {k} of {size} samples"]
+        lines = [f"kept {k:,} of {counted(size, 'sample')}"]
         lines += [str(score) for score in by_name(self.score).values()]
         if self.bound is not None:
-            lines.append(f"no other {k} samples score better than {self.bound:.6g}")
+            lines.append(
+                f"no other choice of {counted(k, 'sample')} scores better than {self.bound:.6g}"
+            )
         lines.append(f"loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum")
         if not self.is_bound_tight and self.gap > 1e-6 * abs(self.loss):
             lines.append(
@@ -227,7 +230,9 @@ def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Ba
 def _count(given: Any, size: int, objective: Objective) -> int:
     k = whole(given, "k", 1)
     if k > size:
-        raise InputError(f"k is {k}, but there are only {size} samples; pass a smaller k.")
+        raise InputError(
+            f"k is {k}, but there are only {counted(size, 'sample')}; pass a smaller k."
+        )
     if k < objective.least_samples:
         raise InputError(
             f"k is {k}, but the objective needs at least {objective.least_samples} samples; "
@@ -269,7 +274,7 @@ def _subsets(size: int, k: int, groups: Any, at_least: Any, at_most: Any) -> Sub
     labels = list(to_numpy(groups).tolist() if hasattr(groups, "tolist") else groups)
     if len(labels) != size:
         raise InputError(
-            f"groups has {len(labels)} labels, but there are {size} samples; pass one per sample."
+            f"groups has {len(labels)} labels, but there are {counted(size, 'sample')}; pass one per sample."
         )
     names = list(dict.fromkeys(labels))
     order = {name: index for index, name in enumerate(names)}
@@ -303,7 +308,8 @@ def _check_counts(k: int, names: list[Any], sizes: Any, low: Indices, high: Indi
     for name, size, least, most in zip(names, sizes, low, high, strict=True):
         if least > size:
             raise InputError(
-                f"at_least is {least} for group {name!r}, which has {size} samples; pass at most {size}."
+                f"at_least is {least} for group {name!r}, which has {counted(size, 'sample')}; pass at most "
+                f"{size}."
             )
         if least > most:
             raise InputError(
@@ -311,7 +317,8 @@ def _check_counts(k: int, names: list[Any], sizes: Any, low: Indices, high: Indi
             )
     if low.sum() > k:
         raise InputError(
-            f"at_least requires {low.sum()} samples, but k is {k}; pass smaller counts or a larger k."
+            f"at_least requires {counted(int(low.sum()), 'sample')}, but k is {k}; pass smaller counts or a "
+            "larger k."
         )
     if high.sum() < k:
         raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 from genmix.core.arrays import Array
 from genmix.core.plain import by_name, finite, plain_scores
 from genmix.core.streams import private_stream
+from genmix.core.text import counted
 from genmix.errors import InputError
 from genmix.objectives import Batch, Objective, Scores
 from genmix.offline.fidelity import Change, Fidelity, measure_fidelity, reference_points
@@ -205,11 +206,13 @@ class Selection:
 def bound_sentence(found: dict[str, Any]) -> str:
     """Say what the bound of ``Selection.as_dict`` means, and whether it is tight."""
     count = found["count"]
+    text = f"No other choice of {counted(count, 'sample')} "
     if found["bound"] is not None:
-        text = f"No other {count:,} samples score better than {found['bound']:.6g}."
+        text += f"scores better than {found['bound']:.6g}."
     else:
-        text = f"No other {count:,} samples have a loss below {found['loss_bound']:.6g}; the kept ones have "
-        text += f"{found['loss']:.6g}."
+        text += (
+            f"has a loss below {found['loss_bound']:.6g}; the kept ones have {found['loss']:.6g}."
+        )
     if found["gap"] is not None and found["gap"] <= REACHED * abs(found["loss"]):
         return f"{text} The kept ones reach this bound."
     if found["is_bound_tight"]:

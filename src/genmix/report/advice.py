@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from genmix.core.text import listed
+from genmix.core.python_objects import contains_names
+from genmix.core.text import counted, listed
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.report.convergence import SIMILAR_SCORE, Convergence, assess_convergence
 from genmix.report.facts import Arm, Facts
@@ -83,13 +84,19 @@ def _unfinished(facts: Facts) -> list[Advice]:
         return []
     if facts.is_running:
         return [Advice("wait", "Wait for the run to finish. The final report will say more.")]
-    return [Advice("resume", f"Continue the run: genmix resume {_folder(facts)}")]
+    return [Advice("resume", f"Continue the run: {_resume(facts)}")]
 
 
-def _folder(facts: Facts) -> str:
+def _resume(facts: Facts, **limits: str) -> str:
+    """Return the command that continues the run, or a call if its study contains Python objects."""
     # "." would be meaningless in another working directory.
-    folder = facts.folder if facts.folder.name else facts.folder.resolve()
-    return shlex.quote(str(folder))
+    folder = str(facts.folder if facts.folder.name else facts.folder.resolve())
+    if contains_names(facts.study):
+        time = {key: repr(value) if key == "time" else value for key, value in limits.items()}
+        passed = ", ".join(["study=study", *(f"{key}={value}" for key, value in time.items())])
+        return f"gx.resume({folder!r}, {passed})"
+    options = [f"--{key} {value}" for key, value in limits.items()]
+    return " ".join(["genmix resume", shlex.quote(folder), *options])
 
 
 def _missing_samples(facts: Facts) -> list[Advice]:
@@ -100,7 +107,7 @@ def _missing_samples(facts: Facts) -> list[Advice]:
         return []
     total = float(f"{1.05 * facts.cost / facts.samples * asked['samples']:.2g}")
     missing = f"{asked['samples'] - facts.samples:,} missing samples"
-    command = f"genmix resume {_folder(facts)} --cost {total:g}"
+    command = _resume(facts, cost=f"{total:g}")
     return [Advice("budget", f"Raise the cost budget for the {missing}, e.g.: {command}")]
 
 
@@ -122,14 +129,14 @@ def _more_samples(facts: Facts, convergence: Convergence) -> list[Advice]:
 def _extension(facts: Facts, samples: int) -> str:
     """Return the command that continues the run with budgets for this many samples."""
     budget, factor = facts.study["budget"], 1.05 * samples / max(facts.samples, 1)
-    command = f"genmix resume {_folder(facts)}"
+    limits = dict[str, str]()
     if (budget.get("samples") or samples) < samples:
-        command += f" --samples {samples}"
+        limits["samples"] = str(samples)
     if budget.get("cost") is not None and factor * (facts.cost or 0.0) > budget["cost"]:
-        command += f" --cost {float(f'{factor * (facts.cost or 0.0):.2g}'):g}"
+        limits["cost"] = f"{float(f'{factor * (facts.cost or 0.0):.2g}'):g}"
     if budget.get("time") is not None:
-        command += f" --time {math.ceil(factor * budget['time'])}s"
-    return command
+        limits["time"] = f"{math.ceil(factor * budget['time'])}s"
+    return _resume(facts, **limits)
 
 
 def _unnecessary_arms(facts: Facts, others: Collection[str], is_one_enough: bool) -> list[Advice]:
@@ -154,7 +161,7 @@ def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
     """Advise on arms without weight: examine those with few samples, drop the others."""
     if not arms:
         return []
-    names = listed(f"{arm.label} ({arm.count:,} samples)" for arm in arms)
+    names = listed(f"{arm.label} ({counted(arm.count, 'sample')})" for arm in arms)
     which = "it" if len(arms) == 1 else "them"
     if kind == "drop":
         text = f"Drop {names}: the mixture hardly uses {which} and loses nothing without {which}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from genmix.core.text import number
+from genmix.core.text import counted, number
 from genmix.report.facts import EarlierMixture, Facts
 from genmix.report.scoring import Term, Values, improvement
 from genmix.report.sentences import SAME_SCORE, cause_of_end, fell_short, ran_out
@@ -66,7 +66,7 @@ def _too_early(facts: Facts) -> str | None:
     if ran_out(facts):
         return "the run ended before its budget was spent, because every arm ran out of samples"
     if facts.status != "finished":
-        return f"the run is not finished ({facts.samples:,} samples so far)"
+        return f"the run is not finished ({counted(facts.samples, 'sample')} so far)"
     return None
 
 

@@ -34,6 +34,7 @@ from genmix.report.sampling import SampleSubset, draw_subset
 from genmix.report.sanitize import without_secrets
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
 from genmix.runs.loop import EXHAUSTED
+from genmix.runs.planning import old_samples
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
 from genmix.selector.limits import Limits
@@ -171,12 +172,17 @@ class Facts:
 
     @property
     def spent(self) -> dict[str, tuple[int, float]]:
-        """The number of told samples with a cost, and the sum of their costs, by arm."""
+        """The number of told samples with a cost, and the sum of their costs, by arm.
+
+        Samples from before a change of the arm's price do not count.
+        """
         costs: dict[str, list[float]] = {}
         for _, arm, _, cost in self.told:
-            if cost is not None:
-                costs.setdefault(arm, []).append(cost)
-        return {arm: (len(each), math.fsum(each)) for arm, each in costs.items()}
+            costs.setdefault(arm, []).append(math.nan if cost is None else cost)
+        for arm, old in old_samples(self._events).items():
+            costs[arm] = costs.get(arm, [])[old[0] if old else 0 :]
+        known = {arm: [c for c in each if not math.isnan(c)] for arm, each in costs.items()}
+        return {arm: (len(each), math.fsum(each)) for arm, each in known.items() if each}
 
     @cached_property
     def limits(self) -> Limits:

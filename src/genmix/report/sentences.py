@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from genmix.charts.axes import short_name
-from genmix.core.text import duration, listed, number, percent
+from genmix.core.text import counted, duration, listed, number, percent
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.report.baselines import BaselineComparison
 from genmix.report.facts import Facts
@@ -31,7 +31,7 @@ MAX_NAMES = 8
 def mixture_sentence(facts: Facts) -> str:
     if facts.weights is None:
         return (
-            f"There is no mixture yet: {facts.samples:,} samples have arrived, but the warm start is "
+            f"There is no mixture yet: {counted(facts.samples, 'sample')} arrived, but the warm start is "
             "not complete for every arm."
         )
     ranked = sorted(facts.weights.items(), key=lambda item: -item[1])
@@ -115,7 +115,7 @@ def percent_size(share: float) -> str:
 
 
 def cost_sentence(facts: Facts) -> str:
-    text = f"The run generated {facts.samples:,} samples in {duration(facts.seconds)}"
+    text = f"The run generated {counted(facts.samples, 'sample')} in {duration(facts.seconds)}"
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
         text += f" at a cost of {number(facts.cost)} ({number(each)} per sample)"
@@ -198,8 +198,8 @@ def status_sentence(facts: Facts) -> str:
         and facts.cost is not None
     ):
         return (
-            f"The run finished: it delivered {facts.samples:,} samples for {number(facts.cost)}; the study "
-            f"asked for {asked['samples']:,} for at most {number(asked['cost'])}."
+            f"The run finished: it delivered {counted(facts.samples, 'sample')} for {number(facts.cost)}; "
+            f"the study asked for {asked['samples']:,} for at most {number(asked['cost'])}."
         )
     if facts.status == "unfinished":
         status = "is still in progress" if facts.is_running else "was killed"

@@ -20,7 +20,7 @@ from genmix.runs.budget import ROUNDING
 from genmix.study.problems import KeyPath, StudyError, dotted
 from genmix.study.study import Budget, study_from
 
-ADJUSTABLE = ("budget", "in_flight", "retries", "stop_when", "keep")
+ADJUSTABLE = ("budget", "in_flight", "retries", "stop_when", "keep", "weights")
 """Sections of a study that can change during a run."""
 ADJUSTABLE_OF_ARMS = (
     *("concurrency", "batch", "price", "cost", "timeout", "exhausted"),

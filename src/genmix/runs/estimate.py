@@ -102,6 +102,11 @@ class Estimate:
             found, money = found + taken, money - taken * cost
         return found
 
+    def _cheapest(self, costs: Mapping[str, float | None], samples: float) -> str:
+        """Name the arms that supply this many samples at the lowest cost."""
+        first = min(costs, key=lambda arm: costs[arm] or 0.0)
+        return "the cheapest arm" if _limit(self.supply[first]) >= samples else "the cheapest arms"
+
     @property
     def warnings(self) -> list[str]:
         """What the budget does not cover, one sentence each.
@@ -141,12 +146,17 @@ class Estimate:
         elif at_most and each and is_short:
             found.append(
                 f"{samples} cost at least {number(self._lowest(self.most))}; the budget is "
-                f"{number(self.budget)}: expect about {at_most.cheapest:,}, all from the cheapest arm."
+                f"{number(self.budget)}: expect about {at_most.cheapest:,}, "
+                f"all from {self._cheapest(self.most, at_most.cheapest)}."
             )
         if self.costs == self.most or self.covered is None:
             return found
         if self.covered.cheapest < self.samples:
-            expected = f"expect about {self.covered.cheapest:,}, all from the cheapest arm"
+            number_of, source = (
+                self.covered.cheapest,
+                self._cheapest(self.costs, self.covered.cheapest),
+            )
+            expected = f"expect about {number_of:,}, all from {source}"
             found.append(f"At the costs of the samples that were drawn, {expected}.")
         elif is_short:
             found.append(f"At the costs of the samples that were drawn, all {samples} fit.")
@@ -327,7 +337,7 @@ def warnings_on_resume(
     covered = more if cheapest <= 0 else math.floor(left / cheapest * (1 + ROUNDING))
     if covered < more and cheapest < dearest:
         return [
-            f"{begin}: expect about {covered:,}, all from the cheapest arm; {enough} keeps the mixture."
+            f"{begin}: expect about {covered:,} from the cheapest arms; {enough} keeps the mixture."
         ]
     if covered < more:
         return [f"{begin}: expect about {covered:,}; {enough} covers all of them."]

@@ -108,6 +108,8 @@ class Execution:
         for entry, sample in self.journal.open_tickets():
             if entry.arm not in arms and sample is None:
                 session.withdraw(entry)
+        if session.selector.shares != (shares := prepare.shares_of(self.study)):
+            session.plan(shares=shares)
 
     def _fit_warm_start(self, session: Session) -> None:
         """Shorten the warm start of a new run to what the cost budget covers, or leave arms out.

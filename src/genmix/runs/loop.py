@@ -213,7 +213,7 @@ class Loop:
         return not any(self.arms[label].unavailable for label in self.session.selector.arms)
 
     def _has_room(self, more: int = 1) -> bool:
-        """Return whether the sample budget allows this many more tickets."""
+        """Whether the sample budget allows this many more tickets."""
         return self.limits.allows(self._told + self._in_flight + more)
 
     def _ask(self) -> None:
@@ -355,6 +355,7 @@ class Loop:
 
     def _mark_exhausted(self, arm: ArmState) -> None:
         arm.exhausted = True
+        self._planner.readmit()  # it may have been the last active arm
         self._retire(arm, why=EXHAUSTED)
 
     def _retire(self, arm: ArmState, **why: Any) -> None:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
@@ -183,6 +184,22 @@ def left_out(journal: JournalReader, before_change: bool = False) -> set[str]:
     return earlier if before_change else found
 
 
+def old_samples(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, float] | None]:
+    """Return the arms whose price has changed, with the number and the cost of their samples before that.
+
+    They are None if the change has not been planned yet.
+    """
+    found = dict[str, tuple[int, float] | None]()
+    for event in events:
+        kind, detail = event["kind"], event["detail"]
+        setting = str(detail.get("key")).removeprefix(f"arms.{event['arm']}.").split(".")[0]
+        if kind == "changed" and setting in ("price", "cost"):
+            found[event["arm"]] = None
+        for arm, (_, told, cost) in detail.get("new_prices", {}).items() if kind == "plan" else ():
+            found[arm] = told, cost
+    return found
+
+
 @dataclass(frozen=True)
 class Choice:
     """Which arms to draw from next."""
@@ -207,6 +224,8 @@ class Planner:
     """Suspended arms that the plan no longer waits for."""
     left_out: set[str] = field(default_factory=set)
     """Arms that were retired because the budget did not cover their warm start."""
+    _old: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """The number and the cost of the samples of arms that had another price then."""
     _prices_sent: dict[str, float] = field(default_factory=dict)
     _can_plan: bool = True
     """Whether the policy can respect a mean cost."""
@@ -218,9 +237,11 @@ class Planner:
     def restore(self) -> None:
         """Bring the selector's limit in line with the study, before it is told the first sample.
 
-        The study may have lost its limit, and arms without a known cost may have joined.
+        The study may have lost its limit, prices may have changed, and arms without a known cost may have
+        joined.
         """
         selector = self.session.selector
+        self._apply_new_prices()
         self.left_out = left_out(self.session.journal)
         if selector.mean_cost is None:
             return
@@ -229,6 +250,17 @@ class Planner:
         elif None in selector.mean_costs.values():
             self._prices_sent = self._expected()
             self.session.plan(mean_cost=selector.mean_cost, prices=self._prices_sent)
+
+    def _apply_new_prices(self) -> None:
+        found, new = old_samples(self.session.journal.events()), {}
+        for arm, old in found.items():
+            if old is None and self._most.get(arm) is not None:
+                old = self.session.selector.counts[arm], self.money.spent.get(arm, 0.0)
+                new[arm] = self._most[arm], *old
+            if old is not None:
+                self._old[arm] = old
+        if new:
+            self.session.plan(new_prices=new)
 
     def choose(self, idle_since: float | None) -> Choice:
         """Return the arms to draw from next.
@@ -244,7 +276,7 @@ class Planner:
         money, selector = self.money, self.session.selector
         if money.limit is None:
             return Choice(list(selector.arms))
-        self._readmit()
+        self.readmit()
         fitting = self._affordable(self._prices(), max(money.limit - money.paid, 0.0))
         arms = [arm for arm in selector.arms if arm in fitting]
         asked = Counter(selector.counts) + Counter(ticket.arm for ticket in selector.in_flight)
@@ -259,10 +291,11 @@ class Planner:
         self._lost = {label for label, arm in self.arms.items() if arm.suspended}
         return self.choose(idle_since)
 
-    def _readmit(self) -> None:
-        """Let an arm return if the money now covers its warm start, because others cost less than they could.
+    def readmit(self) -> None:
+        """Let an arm return if the money now covers its warm start.
 
-        The warm start is shortened if that is enough.
+        That is so if others cost less than they could, or have run out. The warm start is shortened if that
+        is enough.
         """
         selector = self.session.selector
         if not selector.is_warm:
@@ -278,7 +311,8 @@ class Planner:
 
     def _warm_start_of(self, label: str) -> int:
         """Return the longest warm start of an arm that the budget covers; 0 if it covers no useful one."""
-        selector, price, owed = self.session.selector, self._price(label), self._owed()
+        selector, price = self.session.selector, self._price(label)
+        owed = self._owed() if self._prices() else None  # no other arm is left to reserve money for
         least = min(max(selector.objective.least_samples, MIN_WARM_START), selector.warm_start)
         told, left = selector.counts[label], self.money.left
         if price.most is None:
@@ -358,6 +392,8 @@ class Planner:
     def _price(self, label: str) -> Price:
         most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
         told = self.session.selector.counts[label]
+        if label in self._old:
+            told, spent = told - self._old[label][0], (spent or 0.0) - self._old[label][1]
         available = self.arms[label].generator.available()
         supply = math.inf if available is None else available - self.session.issued(label)
         if told and most is None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from genmix import __version__
 from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
-from genmix.core.python_objects import objects_in
+from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
 from genmix.core.text import counted
+from genmix.core.user_functions import source_digest
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
@@ -34,6 +35,10 @@ from genmix.study.parsing import parse_study_file, parse_study_text, study_file
 from genmix.study.study import Study, study_from, study_in, valid_name
 
 T = TypeVar("T")
+
+
+SOURCES = "sources"
+"""The metadata of a journal that contains digests of the arms' source files."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,26 @@ class Plan:
         return cls(found, place.parent, file.text.replace("\r\n", "\n"), place.name)
 
 
+@dataclass(frozen=True)
+class Start:
+    """The settings of a selector that a study can change later, as they were when the run began."""
+
+    arms: list[str]
+    shares: dict[str, dict[str, float]]
+    """``at_least`` and ``at_most``, by arm."""
+
+    @classmethod
+    def of(cls, study: Study) -> Start:
+        return cls(list(study.arms), shares_of(study))
+
+
+def shares_of(study: Study) -> dict[str, dict[str, float]]:
+    """Return the smallest and largest weights that the study asks for."""
+    limits = study.weights
+    least, most = ({}, {}) if limits is None else (limits.at_least, limits.at_most)
+    return {"at_least": least, "at_most": most}
+
+
 @dataclass
 class Parts:
     """The generators, the encoder and the selector of a study."""
@@ -80,14 +105,12 @@ class Parts:
     selector: Selector
 
     @classmethod
-    def build(
-        cls, study: Study, folder: Path, note: Note, arms: Sequence[str] | None = None
-    ) -> Parts:
-        """Build everything; ``arms`` are those of the selector, if they are not those of the study."""
+    def build(cls, study: Study, folder: Path, note: Note, start: Start | None = None) -> Parts:
+        """Build everything; ``start`` is how the run began, if the study may have changed since."""
         check_packages(study)
         generators = make_generators(study, folder)
         encoder = make_encoder(study, folder, note)
-        return cls(generators, encoder, make_selector(study, folder, encoder, note, arms))
+        return cls(generators, encoder, make_selector(study, folder, encoder, note, start))
 
     async def closing(self, work: Coroutine[Any, Any, T]) -> T:
         """Await ``work``, then close the generators and the encoder."""
@@ -118,7 +141,19 @@ def metadata(plan: Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any
         "file": plan.file,
         "encoder": None if encoder is None else encoder.name,
         "streams": VERSION,
+        SOURCES: source_digests(plan),
     }
+
+
+def source_digests(plan: Plan) -> dict[str, str]:
+    """Return digests of the files that contain the functions of arms, by arm."""
+    functions = {label: getattr(arm, "function", None) for label, arm in plan.study.arms.items()}
+    found = {
+        label: source_digest(name, plan.base)
+        for label, name in functions.items()
+        if isinstance(name, str) and not isinstance(name, PythonObject)
+    }
+    return {label: digest for label, digest in found.items() if digest is not None}
 
 
 def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
@@ -156,12 +191,13 @@ def make_selector(
     folder: Path,
     encoder: Encoder | None,
     note: Note,
-    arms: Sequence[str] | None = None,
+    start: Start | None = None,
 ) -> Selector:
     """Build a new selector; this reads or embeds the reference."""
+    start = start or Start.of(study)
     objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
     return Selector(
-        list(study.arms if arms is None else arms),
+        start.arms,
         objective,
         make_policy(study),
         warm_start=study.warm_start,
@@ -169,8 +205,8 @@ def make_selector(
         draw=study.draw,
         resolve_growth=study.resolve_growth,
         encoder=None if encoder is None else encoder.name,
-        at_least=None if study.weights is None else study.weights.at_least,
-        at_most=None if study.weights is None else study.weights.at_most,
+        at_least=start.shares["at_least"],
+        at_most=start.shares["at_most"],
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores, plain_weights
+from genmix.core.text import counted
 from genmix.errors import InputError
 from genmix.journal.kept import write_kept
 from genmix.journal.reader import JournalReader
@@ -199,7 +200,7 @@ def failures_of(run: Run) -> list[str]:
     lines = []
     if summary["status"] == "trouble":
         lines.append(
-            f"the run in {run.folder} stopped early with {summary['samples']} samples "
+            f"the run in {run.folder} stopped early with {counted(summary['samples'], 'sample')} "
             f"({summary['reason'].rstrip('.')}); fix this, then continue with gx.resume."
         )
     for arm in arms:

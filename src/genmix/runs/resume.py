@@ -76,7 +76,7 @@ def continue_run(folder: Path, options: Options, update: Update | None = None) -
 
 def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) -> Run:
     plan, journal = next_study.plan, next_study.journal
-    parts = prepare.Parts.build(plan.study, plan.base, options.note, next_study.first_arms)
+    parts = prepare.Parts.build(plan.study, plan.base, options.note, start_of(journal))
     if next_study.changes:
         prepare.check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
@@ -88,6 +88,7 @@ def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) ->
     async def begin() -> Run:
         await prepare.ping_all({arm: parts.generators[arm] for arm in next_study.new_arms})
         next_study.record()
+        _record_edited_sources(journal, plan, options)
         return await Execution(journal, plan.study, parts, options, interrupts).run()
 
     return interrupts.run(parts.closing(begin()))
@@ -105,6 +106,22 @@ def _check_encoder(journal: Journal, encoder: Encoder | None, options: Options) 
     journal.set_meta("encoder", now)
 
 
+def _record_edited_sources(journal: Journal, plan: prepare.Plan, options: Options) -> None:
+    """Say that the files with the functions of arms were edited, and store the digests of all versions."""
+    before, now = journal.meta(prepare.SOURCES), prepare.source_digests(plan)
+    known = dict(before or {})
+    edited = [arm for arm in now if arm in known and not known[arm].endswith(now[arm])]
+    for arm in edited:
+        why = "its source code has changed; earlier samples are kept"
+        options.note(f"arm {arm}: {why}")
+        journal.event("changed", arm, key=f"arms.{arm}.function", why=why)
+    merged = now | {
+        arm: f"{known[arm]} {now[arm]}" if arm in edited else known[arm] for arm in known
+    }
+    if before is not None and merged != known:
+        journal.set_meta(prepare.SOURCES, merged)
+
+
 def _without_source(name: str | None) -> str | None:
     """Remove the hash of a function's source from an encoder's name; it may change between sessions."""
     is_function = name is not None and name.startswith("callable ")
@@ -118,7 +135,7 @@ def _rewrite_results(journal: Journal, plan: prepare.Plan, options: Options) -> 
     def make_selector() -> Selector:
         encoder = prepare.make_encoder(study, base, options.note)
         with nullcontext() if encoder is None else closing(encoder):
-            return prepare.make_selector(study, base, encoder, options.note, first_arms(journal))
+            return prepare.make_selector(study, base, encoder, options.note, start_of(journal))
 
     copy_study(journal)
     session = Session.at_end(journal, study.seed, make_selector, options.note)
@@ -126,9 +143,10 @@ def _rewrite_results(journal: Journal, plan: prepare.Plan, options: Options) -> 
     return write_results(study, session)
 
 
-def first_arms(journal: JournalReader) -> list[str]:
-    """Return the arms with which a run began, in their order."""
-    return list(journal.meta("arms") or journal.meta("study")["arms"])
+def start_of(journal: JournalReader) -> prepare.Start:
+    """Return the settings with which a run began; they are stored when the study first changes."""
+    now = prepare.Start.of(study_from(journal.meta("study")))
+    return prepare.Start(journal.meta("arms") or now.arms, journal.meta("shares") or now.shares)
 
 
 # -- the study with which a run continues ------------------------------------------------------------
@@ -172,10 +190,6 @@ class NextStudy:
         return cls(journal, plan, old, changes, asked)
 
     @property
-    def first_arms(self) -> list[str]:
-        return first_arms(self.journal)
-
-    @property
     def new_arms(self) -> list[str]:
         return [label for label in self.plan.study.arms if label not in self.before["arms"]]
 
@@ -195,6 +209,7 @@ class NextStudy:
             source = yaml.safe_dump(plan.study.plain(), sort_keys=False, allow_unicode=True)
         if source is not None and _text_of(target) in (None, before):
             write_text(target, source)
+        start = start_of(journal)
         arms, known = plan.study.arms, (journal.meta("former arms") or {}) | self.before["arms"]
         meta = {
             "study": plan.study.plain(),
@@ -202,7 +217,8 @@ class NextStudy:
             "folder": str(plan.base.resolve()),
             "home": str(journal.path.parent.resolve()),
             "file": plan.file,
-            "arms": self.first_arms,
+            "arms": start.arms,
+            "shares": start.shares,
             "former arms": {label: known[label] for label in known if label not in arms},
             ASKED: self.asked,
         }

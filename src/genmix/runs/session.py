@@ -179,6 +179,8 @@ class Session:
 
         ``arms`` are those to draw from (None for all). ``mean_cost`` and ``prices`` are what the selector's
         next solves respect. ``warm_start`` is the number of samples per arm before the first solve.
+        ``shares`` are the new ``at_least`` and ``at_most``. ``new_prices`` maps arms whose price has changed
+        to their price, and to the number and the cost of their samples at the old one.
         """
         step = self._next_step()
         self._apply_plan(change)
@@ -192,6 +194,10 @@ class Session:
             self.selector.plan(change["mean_cost"], change.get("prices"))
         if "warm_start" in change:
             self.selector.set_warm_start(change["warm_start"])
+        if "shares" in change:
+            self.selector.set_shares(**change["shares"])
+        for arm, (price, _, _) in change.get("new_prices", {}).items():
+            self.selector.set_price(arm, price)
 
     # -- arms ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from genmix.errors import InputError, whole
 from genmix.selector.learner import Learner
+from genmix.selector.limits import Limits
 from genmix.solvers.region import Region
 
 
@@ -54,6 +55,84 @@ class Planning:
                     f"the cost of arm {arm!r} is unknown; pass its price in prices=, or tell its costs."
                 )
         learner.limits = limits
+
+    def set_shares(
+        self,
+        at_least: Mapping[str, float] | None = None,
+        at_most: Mapping[str, float] | None = None,
+    ) -> None:
+        """Replace the shares that arms must or may have, from the next re-solve on.
+
+        Parameters
+        ----------
+        at_least, at_most : mapping of str to float, optional
+            Smallest and largest share by arm. An arm that is not named has no limit.
+
+        Raises
+        ------
+        InputError
+            If no mixture has these shares, or the policy or the solver cannot keep them. The selector is
+            left unchanged.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=1)
+        >>> for ticket, row in zip(sel.ask(2), [[1.0, 0.0], [0.0, 1.0]]):
+        ...     sel.tell(ticket, row)
+        >>> sel.set_shares(at_most={"a": 0.25})
+        >>> sel.solve()
+        >>> {arm: round(weight, 3) for arm, weight in sel.mixture.items()}
+        {'a': 0.25, 'b': 0.75}
+        """
+        learner = self._learner
+        old, arms = learner.limits, list(learner.known_arms)
+        limits = Limits.of(arms, at_least, at_most, old.mean_cost, old.prices)
+        limits.check(learner.policy, learner.solver)
+        learner.limits = limits
+
+    @property
+    def shares(self) -> dict[str, dict[str, float]]:
+        """The shares that arms must or may have: ``at_least`` and ``at_most``, by arm.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> gx.Selector(["a", "b"], gx.Vendi(), at_least={"a": 0.2}).shares
+        {'at_least': {'a': 0.2}, 'at_most': {}}
+        """
+        limits = self._learner.limits
+        return {"at_least": dict(limits.at_least), "at_most": dict(limits.at_most)}
+
+    def set_price(self, arm: str, price: float) -> None:
+        """Say that an arm's samples have another price from now on; their earlier costs no longer count.
+
+        Parameters
+        ----------
+        arm : str
+            The arm.
+        price : float
+            Its expected cost per sample, until the first sample at the new price is told.
+
+        Raises
+        ------
+        InputError
+            If the arm is unknown, or the price is not a number of at least 0.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi(), warm_start=1)
+        >>> [ticket] = sel.ask()
+        >>> sel.tell(ticket, [1.0, 0.0], cost=2.0)
+        >>> sel.set_price(ticket.arm, 5.0)
+        >>> sel.mean_costs[ticket.arm]
+        5.0
+        """
+        learner = self._learner
+        limits = learner.limits
+        learner.limits = limits.planned(list(learner.known_arms), limits.mean_cost, {arm: price})
+        learner.spent.pop(arm, None)
 
     def solve(self) -> None:
         """Re-solve now if there is a mixture, e.g. after a last :meth:`plan`; usually :meth:`tell` does it.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Vector
-from genmix.errors import InputError, number, positive
+from genmix.errors import InputError, number, positive, unique_names
 from genmix.solvers.knapsack import Bounds, fill
 from genmix.solvers.region import Region
 from genmix.solvers.region_interior import ROUNDING, at_least_text
@@ -118,12 +118,7 @@ def group_names(groups: Any) -> tuple[str, ...]:
         raise InputError(
             f"groups is {groups!r}; pass a map from group to share, or a list of names."
         ) from error
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"the group {name!r} is not a string; pass non-empty strings.")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"the group {twice!r} is listed twice; list every group once.")
+    unique_names(names, "group")
     return names
 
 
