@@ -137,7 +137,8 @@ def test_a_run_that_fell_short_is_amber(tmp_path: Path) -> None:
     assert 'class="status warn"' in render_page(facts)
     [advice, *_] = advise(facts)
     assert advice.text == (
-        f"Raise the cost budget for the 20 missing samples, e.g.: genmix resume {facts.folder} --cost 8.4"
+        "Raise the cost budget for the 20 missing samples, e.g.: "
+        f"gx.resume({str(facts.folder)!r}, study=study, cost=8.4)"
     )
     run = gx.resume(facts.folder, cost=8.4, study=study({"samples": 80, "cost": 6.0}))
     assert sum(run.counts.values()) == 80

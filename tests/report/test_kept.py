@@ -35,7 +35,7 @@ def test_the_page_says_what_keeping_did(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("genmix.report.page.FIGURES", {})  # charts take seconds
     page = html.unescape(render_page(Facts(folder)))
     assert "The run keeps 30 of its 120 samples, those that score best together" in page
-    assert "No other 30 samples" in page
+    assert "No other choice of 30 samples" in page
     assert re.search(r"<h2>Kept samples</h2>", page)
     for title in ("Precision ↑", "Density ↑", "Distance to the nearest other sample"):
         assert title in page

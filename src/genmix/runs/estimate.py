@@ -336,9 +336,9 @@ def warnings_on_resume(
     begin = f"{number(left)} is left for {counted(more, 'more sample')}"
     covered = more if cheapest <= 0 else math.floor(left / cheapest * (1 + ROUNDING))
     if covered < more and cheapest < dearest:
-        return [
-            f"{begin}: expect about {covered:,} from the cheapest arms; {enough} keeps the mixture."
-        ]
+        supply = generators[min(costs, key=lambda label: costs[label] or 0.0)].available()
+        arms = "the cheapest arm" if supply is None else "the cheapest arms"
+        return [f"{begin}: expect about {covered:,}, all from {arms}; {enough} keeps the mixture."]
     if covered < more:
         return [f"{begin}: expect about {covered:,}; {enough} covers all of them."]
     if is_changed and expected > NOTICEABLE * left:

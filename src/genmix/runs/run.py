@@ -135,7 +135,7 @@ def resume(
         as in a study, e.g. ``"1h"``. Limits that are not given stay as they are.
     study : str, path, dict or Study, optional
         A changed study. New arms join with a warm start, removed arms retire, and changed prices,
-        retries, limits and stopping rules apply. The seed, the encoder, the objective, the policy and
+        weights, retries, limits and stopping rules apply. The seed, the encoder, the objective, the policy and
         what the arms generate must stay the same. The paths in a dict are relative to the folder in
         which the run was started. If the study contains Python objects, pass it with the same objects:
         a journal cannot store them. If its budget is the one that was passed before, the limits that the
