@@ -133,7 +133,7 @@ def test_the_bound_is_tight_or_loose_and_sums_state_the_loss() -> None:
     small = Batch(batch.embeddings[:, :3], batch.quality)
     many = Baselines.of(small, gx.Vendi() + gx.Quality(), 40).keep(np.arange(120)).as_dict()
     assert many["bound"] is None
-    assert "have a loss below" in bound_sentence(many)
+    assert "has a loss below" in bound_sentence(many)
     assert "tight" in bound_sentence(many)
 
 

@@ -36,6 +36,9 @@ BLOCK = 1000
 NOISE_FACTOR = 3.0
 """Number of standard errors by which a mean must be below that of all samples to count as a fall."""
 
+ROUNDING = 1e-12
+"""Smaller differences between two means, relative to them, are rounding errors."""
+
 GUARDED = ("precision", "quality")
 """Measures whose fall is a warning."""
 
@@ -51,11 +54,21 @@ class Change:
     all: float
     noise: float
     """The standard error of the mean over a random set of the same size."""
+    lowest: float
+    """The smallest value of a kept sample."""
+    count: int
+    """Number of kept samples."""
 
     @property
     def is_fall(self) -> bool:
-        """Whether fidelity fell by more than the noise."""
-        return self.name in GUARDED and self.kept < self.all - NOISE_FACTOR * self.noise
+        """Whether fidelity fell by more than the noise, and not because of a single sample.
+
+        A rare bad sample that a random set happens to contain can move its mean by more than three
+        standard errors.
+        """
+        fall = self.all - self.kept - max(self.all - self.lowest, 0.0) / self.count
+        least = max(NOISE_FACTOR * self.noise, ROUNDING * abs(self.all))
+        return self.name in GUARDED and fall > least
 
     def warning(self, count: int, compared_with: str) -> str:
         """Say in a sentence what fell, and how it was measured."""
@@ -87,11 +100,13 @@ def _change(name: str, values: Vector, kept: Indices) -> Change:
     is_kept[kept] = True
     variance = float(np.var(values, ddof=1)) if size > 1 else 0.0
     return Change(
-        name,
-        float(np.mean(values[is_kept])),
-        float(np.mean(values[~is_kept])) if count < size else None,
-        float(np.mean(values)),
-        math.sqrt(variance / count * (1 - count / size)),
+        name=name,
+        kept=float(np.mean(values[is_kept])),
+        dropped=float(np.mean(values[~is_kept])) if count < size else None,
+        all=float(np.mean(values)),
+        noise=math.sqrt(variance / count * (1 - count / size)),
+        lowest=float(np.min(values[is_kept])),
+        count=count,
     )
 
 
