@@ -70,5 +70,5 @@ def test_only_the_journal_and_the_embedding_cache_use_sql() -> None:
         for file in SOURCE.rglob("*.py")
         if statement.search(file.read_text("utf-8"))
     }
-    names = ("integrity", "journal", "reader", "schema")
+    names = ("integrity", "journal", "prompts", "reader", "schema")
     assert found == {"encoders/cache.py", *(f"journal/{name}.py" for name in names)}

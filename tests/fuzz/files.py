@@ -22,10 +22,10 @@ import genmix as gx
 from genmix.data.samples import Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.pixels import PixelsSettings
+from genmix.encoders.references import read_reference
 from genmix.errors import InputError
 from genmix.generators import Context, GenerationError, RecordedArm, Request, collect
 from genmix.generators.transformers import TransformersArm
-from genmix.runs.references import read_reference
 from tests.fuzz.damage import VALUES, changed, damaged
 from tests.fuzz.harness import Target
 

@@ -107,8 +107,9 @@ def test_samples_told_at_once_are_told_at_once_again(tmp_path: Path) -> None:
             sample = Sample(text="x")
             session.journal.made(entry.id, sample, None, 0.0)
             told.append((entry, sample, np.random.default_rng(entry.seed).normal(size=4)))
-        session.tell(told)
+        asyncio.run(session.tell(told))
     session.journal.close()
+    assert sum(session.selector.counts.values()) == 40
     assert_same_bits(again(tmp_path).selector.state_dict(), session.selector.state_dict())
 
 

@@ -14,8 +14,8 @@ import torch
 
 import genmix as gx
 from genmix.core.python_objects import PythonObject, digest_of, function_label, missing_in
+from genmix.encoders.references import read_reference
 from genmix.policies.policy import Decision
-from genmix.runs.references import read_reference
 from genmix.study.components import make_objective, make_policy
 from genmix.study.study import Study, StudyError, json_schema, read_study, study_from
 from tests.support.conformance import ARMS, OBJECTIVES, POLICIES, own_kernel

@@ -14,6 +14,7 @@ from genmix.comparison.worlds import World
 from genmix.core.python_objects import missing_in
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import Encoder
+from genmix.encoders.references import read_reference
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
@@ -23,7 +24,6 @@ from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective, Sum
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.prepare import close_all, make_encoder, make_generators
-from genmix.runs.references import read_reference
 from genmix.runs.result import Run
 from genmix.runs.session import read_snapshot
 from genmix.study.components import make_objective, reference_paths

@@ -24,9 +24,9 @@ from genmix.dashboard.run_list import RunList
 from genmix.dashboard.runs_folder import RunsFolder
 from genmix.dashboard.security import REPORT_POLICY, Access, Guard
 from genmix.errors import GenmixError
+from genmix.journal.images import IMAGES
 from genmix.monitoring.finding import read_inside
 from genmix.monitoring.monitor import RunMonitor
-from genmix.runs.session import IMAGES
 
 STATIC = Path(__file__).parent / "static"
 MAX_IMAGE_BYTES = MAX_REPORT_BYTES = 100_000_000

@@ -26,6 +26,8 @@ class Request:
     """Number of the sample within its arm, starting at 0."""
     seed: int
     """Derived from the study's seed, the arm and the index; fits in 31 bits."""
+    prompt: str | None = None
+    """The prompt to answer, in a study with prompts."""
 
 
 @dataclass(frozen=True)

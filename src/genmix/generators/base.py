@@ -116,6 +116,8 @@ class Context:
     folder: Path
     seed: int
     arm: str
+    prompts: Sequence[str] = ()
+    """The prompts of the study, if it has any; every request then contains one of them."""
 
     def path(self, name: str | Path) -> Path:
         """Resolve a path from the settings relative to the study's folder."""

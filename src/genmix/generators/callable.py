@@ -29,7 +29,7 @@ from genmix.generators.base import (
 class CallableArm(ArmSettings):
     """Settings for an arm whose ``function(seeds, **arguments)`` returns one sample per seed.
 
-    The function can be ``async``.
+    The function can be ``async``. In a study with prompts, it is also passed ``prompts``, one per seed.
     """
 
     kind: Literal["callable"]
@@ -48,11 +48,13 @@ class CallableArm(ArmSettings):
 
     def build(self, context: Context) -> CallableGenerator:
         function = load_function(self.function, context.folder)
+        prompts = {"prompts": list(context.prompts[:1])} if context.prompts else {}
         try:
-            inspect.signature(function).bind([0], **self.arguments)
+            inspect.signature(function).bind([0], **self.arguments, **prompts)
         except TypeError as error:
+            passed = "a list of seeds, prompts=" if prompts else "a list of seeds"
             raise InputError(
-                f"{shown_name(self.function)} cannot be called with a list of seeds and these arguments "
+                f"{shown_name(self.function)} cannot be called with {passed} and these arguments "
                 f"({error}); correct the function or 'arguments'."
             ) from error
         except ValueError:  # some compiled functions have no signature
@@ -70,7 +72,7 @@ class CallableGenerator(Generator):
     async def generate(self, requests: Sequence[Request]) -> Outcomes:
         name = self._name
         try:
-            results = await self._call([request.seed for request in requests])
+            results = await self._call(requests)
         except GenerationError:
             raise
         except Exception as error:  # user code
@@ -89,21 +91,24 @@ class CallableGenerator(Generator):
                 "return one per seed."
             )
         for position, result in enumerate(results):
-            yield position, self._outcome(result)
+            yield position, self._outcome(result, requests[position])
 
-    async def _call(self, seeds: list[int]) -> Any:
-        arguments = self._settings.arguments
+    async def _call(self, requests: Sequence[Request]) -> Any:
+        seeds = [request.seed for request in requests]
+        arguments: dict[str, Any] = dict(self._settings.arguments)
+        if requests and requests[0].prompt is not None:
+            arguments["prompts"] = [request.prompt for request in requests]
         if inspect.iscoroutinefunction(self._function):
             return await self._function(seeds, **arguments)
         found = await in_thread(lambda: self._function(seeds, **arguments))
         return await found if inspect.isawaitable(found) else found
 
-    def _outcome(self, result: Any) -> Outcome:
+    def _outcome(self, result: Any, request: Request) -> Outcome:
         if isinstance(result, GenerationError):
             return result
         price = self._settings.price
         try:
-            sample = sample_from(**{"cost": price, **_fields(result)})
+            sample = sample_from(**{"cost": price, "prompt": request.prompt, **_fields(result)})
         except FieldError as error:
             return GenerationError(f"a sample from {self._name} {error}.", cost=price)
         if price is not None and sample.cost is not None and sample.cost > price:

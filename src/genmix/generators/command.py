@@ -108,7 +108,7 @@ class CommandGenerator(Generator):
 
     async def _answer(self, request: Request) -> Outcome:
         question: dict[str, Any] = {"index": request.index, "seed": request.seed}
-        prompt = prompt_for(request.index, self._prompts)
+        prompt = prompt_for(request, self._prompts)
         if prompt is not None:
             question["prompt"] = prompt
         try:

@@ -105,7 +105,7 @@ class DiffusersGenerator(LocalGenerator[Any]):
     def _image(self, pipeline: Any, request: Request, stop: Event) -> Sample:
         import torch
 
-        prompt = prompt_for(request.index, self._prompts)
+        prompt = prompt_for(request, self._prompts)
         made = pipeline(
             **self._arguments(pipeline, prompt, stop),
             generator=torch.Generator("cpu").manual_seed(request.seed),

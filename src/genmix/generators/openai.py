@@ -18,7 +18,7 @@ from genmix.core.text import describe_error, quotable
 from genmix.data.samples import Request, Sample, without_surrogates
 from genmix.errors import InputError
 from genmix.generators.base import Context, GenerationError, Generator, Outcome, Outcomes
-from genmix.generators.prompts import PromptSettings, prompt_for
+from genmix.generators.prompts import PromptSettings, filled, prompt_for
 
 TOKENS_PER_MESSAGE = 16
 """Upper bound on the number of tokens that a chat template adds to one message."""
@@ -159,7 +159,8 @@ class OpenAIArm(PromptSettings):
 
     def build(self, context: Context) -> OpenAIGenerator:
         package = require("openai", extra="openai", what="the openai generator")
-        return OpenAIGenerator(self, self.read_prompts(context), package, self._key())
+        longest = max(context.prompts, key=lambda prompt: len(prompt.encode()), default=None)
+        return OpenAIGenerator(self, self.read_prompts(context), package, self._key(), longest)
 
     def _key(self) -> str | None:
         if self.api_key_env is None:
@@ -182,9 +183,15 @@ class OpenAIGenerator(Generator):
     """Sends one request per sample, concurrently within a batch. The run loop handles retries."""
 
     def __init__(
-        self, settings: OpenAIArm, prompts: tuple[str, ...], package: Any, key: str | None
+        self,
+        settings: OpenAIArm,
+        prompts: tuple[str, ...],
+        package: Any,
+        key: str | None,
+        longest_prompt: str | None = None,
     ) -> None:
         self._settings, self._prompts, self._package = settings, prompts, package
+        self._longest_prompt = longest_prompt
         self._secrets = () if key is None else (key,)
         self._client = package.AsyncOpenAI(
             api_key=key or NO_KEY,
@@ -210,15 +217,15 @@ class OpenAIGenerator(Generator):
             )  # wait until they have disconnected
 
     async def _outcome(self, position: int, request: Request) -> tuple[int, Outcome]:
-        prompt = prompt_for(request.index, self._prompts)
+        prompt = prompt_for(request, self._prompts)
         assert prompt is not None
         try:
-            raw = await self._send(prompt, request.seed)
+            raw = await self._send(prompt, request)
         except Exception as error:  # return a new error that does not reference this one
             return position, self._explain(error)
         return position, self._read(raw.http_response, prompt)
 
-    def _send(self, prompt: str, seed: int) -> Any:
+    def _send(self, prompt: str, request: Request) -> Any:
         settings = self._settings
         stop = settings.stop
         options = {
@@ -227,18 +234,18 @@ class OpenAIGenerator(Generator):
             "top_p": settings.top_p,
             settings.max_tokens_name: settings.max_tokens,
             "stop": list(stop) if isinstance(stop, tuple) and stop else stop or None,
-            "seed": seed if settings.seed else None,
+            "seed": request.seed if settings.seed else None,
             "extra_body": settings.extra_body or None,
         }
         given = {name: value for name, value in options.items() if value is not None}
         if settings.mode == "completion":
             return self._client.completions.with_raw_response.create(prompt=prompt, **given)
-        messages = self._messages(prompt)
+        messages = self._messages(prompt, request.prompt)
         return self._client.chat.completions.with_raw_response.create(messages=messages, **given)
 
-    def _messages(self, prompt: str) -> list[dict[str, str]]:
+    def _messages(self, prompt: str, asked: str | None) -> list[dict[str, str]]:
         settings = self._settings
-        turns = [] if settings.system is None else [("system", settings.system)]
+        turns = [] if settings.system is None else [("system", filled(settings.system, asked))]
         for example in settings.examples:
             turns += [("user", example.user), ("assistant", example.assistant)]
         return [{"role": role, "content": content} for role, content in [*turns, ("user", prompt)]]
@@ -354,12 +361,14 @@ class OpenAIGenerator(Generator):
             return 0.0
         if settings.max_tokens is None:
             return None
-        longest = max(self._most_input_tokens(prompt) for prompt in self._prompts)
+        longest = max(map(self._most_input_tokens, range(max(len(self._prompts), 1))))
         return settings.price.cost(longest, settings.max_tokens)
 
-    def _most_input_tokens(self, prompt: str) -> int:
+    def _most_input_tokens(self, index: int) -> int:
         """Return an upper bound on the number of tokens in a prompt; each token is at least one byte long."""
-        messages = self._messages(prompt)
+        asked = self._longest_prompt
+        prompt = prompt_for(Request(index, 0, asked), self._prompts)
+        messages = self._messages(prompt or "", asked)
         size = sum(len(message["content"].encode()) for message in messages)
         return size + TOKENS_PER_MESSAGE * len(messages) + TOKENS_PER_CALL
 

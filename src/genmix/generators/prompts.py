@@ -7,17 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
+from genmix.data.samples import Request
 from genmix.data.text_files import json_object, numbered_lines
 from genmix.errors import InputError
 from genmix.generators.base import ArmSettings, Context
 
+PLACEHOLDER = "{prompt}"
+HAS_PROMPTS = "has_prompts"
+"""Key of the validation context that says whether the study has prompts for all arms."""
 Prompt = Annotated[str, StringConstraints(min_length=1)]
 
 
 class PromptSettings(ArmSettings):
-    """Settings for an arm with prompts. Sample i uses prompt i modulo the number of prompts."""
+    """Settings for an arm with prompts. Sample i uses prompt i modulo the number of prompts.
+
+    In a study with prompts of its own, ``{prompt}`` stands for the one to answer.
+    """
 
     prompt_required: ClassVar[bool] = False
 
@@ -32,12 +39,12 @@ class PromptSettings(ArmSettings):
     )
 
     @model_validator(mode="after")
-    def _check_prompts(self) -> PromptSettings:
+    def _check_prompts(self, info: ValidationInfo) -> PromptSettings:
         given = [self.prompt, self.prompts, self.prompts_file]
         count = sum(source is not None for source in given)
         if count > 1:
             raise ValueError("use only one of prompt, prompts and prompts_file")
-        if self.prompt_required and not count:
+        if self.prompt_required and not count and not (info.context or {}).get(HAS_PROMPTS):
             raise ValueError("there is no prompt; set one of prompt, prompts and prompts_file")
         return self
 
@@ -48,8 +55,17 @@ class PromptSettings(ArmSettings):
         return (self.prompt,) if self.prompt is not None else self.prompts or ()
 
 
-def prompt_for(index: int, prompts: Sequence[str]) -> str | None:
-    return prompts[index % len(prompts)] if prompts else None
+def prompt_for(request: Request, prompts: Sequence[str]) -> str | None:
+    """Return the prompt for a request, given those of the arm."""
+    own = prompts[request.index % len(prompts)] if prompts else None
+    if request.prompt is None:
+        return own
+    return request.prompt if own is None else filled(own, request.prompt)
+
+
+def filled(template: str, prompt: str | None) -> str:
+    """Insert the prompt to answer into an arm's own text, if there is one."""
+    return template if prompt is None else template.replace(PLACEHOLDER, prompt)
 
 
 def _read_file(path: Path) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from genmix.generators.local_models import (
     find_device,
     hide_progress_bars,
 )
-from genmix.generators.prompts import prompt_for
+from genmix.generators.prompts import filled, prompt_for
 
 WHAT = "the transformers generator"
 
@@ -114,8 +114,9 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
         return [requests] if self.settings.together else super().groups(requests)
 
     def make(self, model: LanguageModel, requests: Sequence[Request], stop: Event) -> list[Sample]:
-        prompts = [prompt_for(request.index, self._prompts) or "" for request in requests]
-        inputs = [self._tokenize(model.tokenizer, prompt) for prompt in prompts]
+        prompts = [prompt_for(request, self._prompts) or "" for request in requests]
+        asked = zip(prompts, requests, strict=True)
+        inputs = [self._tokenize(model.tokenizer, prompt, r.prompt) for prompt, r in asked]
         outputs = self._complete(model, inputs, [request.seed for request in requests], stop)
         if stop.is_set():
             raise AbandonedError
@@ -130,7 +131,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
             for prompt, before, tokens in zip(prompts, inputs, outputs, strict=True)
         ]
 
-    def _tokenize(self, tokenizer: Any, prompt: str) -> list[int]:
+    def _tokenize(self, tokenizer: Any, prompt: str, asked: str | None) -> list[int]:
         if not self.settings.chat:
             return list(tokenizer(prompt)["input_ids"])
         if tokenizer.chat_template is None:
@@ -139,7 +140,7 @@ class TransformersGenerator(LocalGenerator[LanguageModel]):
                 retryable=False,
             )
         system = self.settings.system
-        turns = [] if system is None else [{"role": "system", "content": system}]
+        turns = [] if system is None else [{"role": "system", "content": filled(system, asked)}]
         turns.append({"role": "user", "content": prompt})
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -12,12 +12,12 @@ from genmix.core.arrays import as_matrix
 from genmix.data.loaded_arm import LoadedArm
 from genmix.errors import InputError
 from genmix.inputs.generator_identity import identity
+from genmix.journal.images import IMAGES
 from genmix.journal.integrity import verify
 from genmix.journal.reader import JournalReader, Row, embedding_of
 from genmix.journal.schema import JOURNAL
 from genmix.runs.export import encoder_name
 from genmix.runs.prepare import SOURCES
-from genmix.runs.session import IMAGES
 
 
 def is_run(path: Path) -> bool:

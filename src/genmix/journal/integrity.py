@@ -78,7 +78,12 @@ FAILURES = Part(
 EVENTS = Part("events", "events", ("id", "at", "kind", "arm", "step", "detail"))
 TIMELINE_ROWS = Part("timeline", "timeline", ("samples", "at", "weights", "score", "pooled"))
 
+PROMPT_ROWS = Part("prompts", "prompts", ("id", "text", "topic"))
+PROMPTED = Part("prompted", "prompted", ("ticket", "prompt_id"))
+
 PARTS = (META, TICKETS, OUTCOMES, SAMPLES, EMBEDDINGS, FAILURES, EVENTS, TIMELINE_ROWS)
+OPTIONAL = (PROMPT_ROWS, PROMPTED)
+"""Parts of journals of studies with prompts."""
 
 
 def row_hash(part: Part, row: tuple[Any, ...]) -> int:
@@ -180,7 +185,9 @@ def verify(journal: JournalReader) -> bool:
         If the journal is corrupt.
     """
     _check_structure(journal)
-    total = sum(row_hash(part, row) for part in PARTS for row in _valid_rows(journal, part))
+    total = sum(
+        row_hash(part, row) for part in (*PARTS, *OPTIONAL) for row in _valid_rows(journal, part)
+    )
     if not journal.has_checksum:
         if journal.meta(CHECKSUM) is not None:
             raise corrupt(journal.path, "its format has changed since it was written")
@@ -227,14 +234,17 @@ def _open_checksums(journal: JournalReader) -> list[Any]:
 
 def row_counts(journal: JournalReader) -> dict[str, int]:
     """Return the number of rows of each table."""
-    tables = dict.fromkeys(part.table for part in PARTS if journal.has_table(part.table))
+    tables = dict.fromkeys(
+        part.table for part in (*PARTS, *OPTIONAL) if journal.has_table(part.table)
+    )
     return {table: journal.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables}
 
 
 def _valid_rows(journal: JournalReader, part: Part) -> Any:
     """Iterate over the rows that count: those in which anything but the key is set."""
     checks = [VALID[name] for name in part.columns]
-    if not (journal.has_checksum or journal.has_table(part.table)):
+    is_required = journal.has_checksum and part not in OPTIONAL
+    if not is_required and not journal.has_table(part.table):
         return
     for row in journal.each(f"SELECT {', '.join(part.columns)} FROM {part.table}"):
         for name, is_valid, value in zip(part.columns, checks, row, strict=True):
@@ -288,12 +298,14 @@ def _is_numbers(value: Any) -> bool:
 
 
 VALID: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("id", "ticket", "place", "seed", "probe", "samples"), _is_count),
+    **dict.fromkeys(("id", "ticket", "place", "seed", "probe", "samples", "prompt_id"), _is_count),
     **dict.fromkeys(("asked_step", "ended_step", "told_with", "step"), _is_count),
     **dict.fromkeys(("input_tokens", "output_tokens"), _is_count),
     **dict.fromkeys(("asked_at", "ended_at", "started_at", "made_at", "at"), _is_time),
     **dict.fromkeys(("quality", "cost", "weight", "propensity"), _is_number),
-    **dict.fromkeys(("arm", "text", "image", "prompt", "source", "dtype", "key"), _is_text),
+    **dict.fromkeys(
+        ("arm", "text", "image", "prompt", "source", "dtype", "key", "topic"), _is_text
+    ),
     **dict.fromkeys(("stage", "message", "kind", "outcome"), _is_text),
     **dict.fromkeys(("weights", "score", "pooled"), _is_numbers),
     "detail": _is_map,

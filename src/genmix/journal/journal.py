@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.atomic import move, remove
+from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 from genmix.errors import InputError
 from genmix.generators.base import GenerationError
@@ -29,6 +30,8 @@ from genmix.journal.integrity import (
     FAILURES,
     META,
     OUTCOMES,
+    PROMPT_ROWS,
+    PROMPTED,
     SAMPLES,
     SECONDS,
     TICKETS,
@@ -42,6 +45,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import (
     FORMAT,
     JOURNAL,
+    PROMPTS,
     TABLES,
     TIMELINE,
     Entry,
@@ -74,8 +78,10 @@ class Journal(JournalReader):
         """Hashes of the embeddings of open tickets, which are replaced when their samples are told."""
 
     @classmethod
-    def create(cls, folder: Path, meta: Mapping[str, Any]) -> Journal:
-        """Create a journal with its metadata; on failure, leave nothing behind."""
+    def create(
+        cls, folder: Path, meta: Mapping[str, Any], prompts: Sequence[Prompt] = ()
+    ) -> Journal:
+        """Create a journal with its metadata and prompts; on failure, leave nothing behind."""
         path = folder / JOURNAL
         if path.exists():
             raise InputError(
@@ -89,11 +95,14 @@ class Journal(JournalReader):
             # the checkpoint on close would fail, which SQLite does not report.
             connection = connect(draft, "rwc")
         with cls(connection, draft) as journal, journal.transaction():
-            for statement in (*TABLES.split(";\n"), TIMELINE):
+            for statement in (*TABLES.split(";\n"), TIMELINE, *(PROMPTS if prompts else ())):
                 journal._db.execute(statement)
             journal._db.execute(f"PRAGMA user_version = {FORMAT}")
             for key, value in meta.items():
                 journal._set_meta(key, value)
+            for prompt in prompts:
+                journal._checksum.add(PROMPT_ROWS, tuple(prompt))
+                journal._db.execute(PROMPT_ROWS.insert(), tuple(prompt))
         move(draft, path)
         return cls.open(folder)
 
@@ -189,6 +198,10 @@ class Journal(JournalReader):
         with self.transaction(seal=False):
             for step, e in enumerate(entries, first_step):
                 numbers = (e.place, e.seed, _real(e.weight), _real(e.propensity), int(e.probe))
+                if e.prompt is not None:
+                    row = (e.id, e.prompt.id)
+                    self._checksum.add(PROMPTED, row)
+                    self._db.execute(PROMPTED.insert(), row)
                 self._insert(TICKETS, (e.id, e.arm, *numbers, step, now))
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:

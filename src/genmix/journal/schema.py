@@ -19,6 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from genmix.core.text import quotable
+from genmix.data.prompts import Prompt
 from genmix.errors import StorageError
 from genmix.journal.lock import holder
 
@@ -97,6 +98,23 @@ CREATE TABLE IF NOT EXISTS timeline (
 """
 """Progress over time. Journals from older versions lack this table until they are opened for writing."""
 
+PROMPTS = (
+    """
+CREATE TABLE prompts (
+    id INTEGER PRIMARY KEY,         -- row in the file of the study
+    text TEXT NOT NULL,
+    topic TEXT                      -- the group, if there are groups
+) STRICT
+""",
+    """
+CREATE TABLE prompted (             -- which prompt a ticket answers
+    ticket INTEGER PRIMARY KEY,
+    prompt_id INTEGER NOT NULL REFERENCES prompts (id)
+) STRICT
+""",
+)
+"""Tables that only the journals of studies with prompts have."""
+
 READ = {
     "samples": "SELECT ticket, text, image, prompt, source, quality, cost, input_tokens, output_tokens,"
     " started_at, made_at, embedding, dtype FROM samples",
@@ -142,6 +160,8 @@ class Entry:
     propensity: float
     probe: bool = False
     """Whether the ticket checks if a suspended arm works again."""
+    prompt: Prompt | None = None
+    """The prompt to answer, in a study with prompts."""
 
 
 @dataclass(frozen=True)

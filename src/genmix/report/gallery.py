@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from genmix.core.python_objects import PythonObject
 from genmix.core.text import shortened
 from genmix.data.samples import Sample
+from genmix.encoders.references import texts_or_images
 from genmix.errors import GenmixError
+from genmix.journal.images import read_image
 from genmix.report.sampling import SampleSubset
-from genmix.runs.references import texts_or_images
-from genmix.runs.session import read_image
 
 Row = dict[str, Any]
 

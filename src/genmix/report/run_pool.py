@@ -8,12 +8,12 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.core.python_objects import missing_in
+from genmix.encoders.references import Note, read_reference
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import JournalStep
 from genmix.objectives import Batch, FrechetDistance, Objective, QualityVendi, Sum, Vendi
 from genmix.objectives.pool import Pool
-from genmix.runs.references import Note, read_reference
 from genmix.runs.session import SNAPSHOT, read_snapshot
 from genmix.study.components import make_objective
 from genmix.study.study import study_from

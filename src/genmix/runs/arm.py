@@ -84,9 +84,7 @@ class ArmState:
     ) -> None:
         """Generate a batch; deliver one reply per entry as it arrives, whatever the generator does."""
         started_at = time.time()
-        requests = [
-            Request(e.place, (e.seed + self.retries.reseeds[e.id]) % 2**31) for e in entries
-        ]
+        requests = [self._request(entry) for entry in entries]
         waiting = dict(enumerate(entries))
 
         def answer(position: int, outcome: Outcome) -> None:
@@ -100,6 +98,10 @@ class ArmState:
         for number, position in enumerate(list(waiting)):
             answer(position, self._error_for(requests[position], error, is_first=number == 0))
         deliver(FinishedCall(self, extra))
+
+    def _request(self, entry: Entry) -> Request:
+        seed = (entry.seed + self.retries.reseeds[entry.id]) % 2**31
+        return Request(entry.place, seed, None if entry.prompt is None else entry.prompt.text)
 
     async def _receive(
         self, requests: Sequence[Request], answer: Callable[[int, Outcome], None]

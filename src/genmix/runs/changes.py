@@ -28,7 +28,7 @@ ADJUSTABLE_OF_ARMS = (
 )
 """Settings of arms that affect neither which samples they produce nor their order."""
 ADJUSTABLE_OF_ENCODER = ("timeout", "batch", "base_url", "api_key_env", "device")
-FILES = ("path", "prompts_file", "reference")
+FILES = ("path", "prompts_file", "reference", "file")
 """Settings that are compared after their paths are resolved."""
 
 Plain = dict[str, Any]
@@ -55,7 +55,7 @@ class Change:
             return len(rest) == 1 or rest[1] in ADJUSTABLE_OF_ARMS  # 1: it was added or removed
         if section == "encoder":
             return bool(rest) and rest[0] in ADJUSTABLE_OF_ENCODER
-        return section in ADJUSTABLE
+        return section in ADJUSTABLE or self.path == ("prompts", "repeat")
 
     @property
     def refusal(self) -> str:

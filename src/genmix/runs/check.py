@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from rich.text import Text
 
 from genmix.core.text import describe_error, printable, quotable
 from genmix.core.threads import in_thread
+from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
+from genmix.encoders.references import read_reference, texts_or_images
 from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import Entry
@@ -26,7 +29,6 @@ from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.estimate import Estimate, estimate
 from genmix.runs.interrupts import Interrupts
-from genmix.runs.references import read_reference, texts_or_images
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
 from genmix.study.components import make_objective, synthetic_reference
@@ -86,7 +88,7 @@ def check_study(study: str | Path | dict[str, Any], draw: bool = True) -> CheckR
     plan = prepare.Plan.of(study)
     arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in plan.study.arms.items()]
     name = plan.study.name if isinstance(study, dict) else str(study)
-    check = _Check(plan.study, plan.base, CheckReport(name, arms, draw))
+    check = _Check(plan.study, plan.base, CheckReport(name, arms, draw), plan.prompts)
     check.build()
     Interrupts().run(check.run(draw))
     return check.report
@@ -97,6 +99,7 @@ class _Check:
     study: Study
     folder: Path
     report: CheckReport
+    prompts: Sequence[Prompt] = ()
     generators: dict[str, Generator] = field(default_factory=dict)
     encoder: Encoder | None = None
     drawn: dict[str, Sample] = field(default_factory=dict)
@@ -108,8 +111,9 @@ class _Check:
     # -- building --------------------------------------------------------------------------------
 
     def build(self) -> None:
+        texts = [prompt.text for prompt in self.prompts]
         for arm in self.report.arms:
-            context = Context(self.folder, self.study.seed, arm.arm)
+            context = Context(self.folder, self.study.seed, arm.arm, texts)
             try:
                 self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
             except Exception as error:  # a problem in one arm must not hide those in others
@@ -167,7 +171,8 @@ class _Check:
 
     async def _draw(self, arm: ArmCheck, generator: Generator) -> None:
         """Draw the sample that a run would draw first from the arm."""
-        entry = Entry(0, arm.arm, 0, seed_of(self.study.seed, arm.arm, 0), 1.0, 1.0)
+        seed, prompt = seed_of(self.study.seed, arm.arm, 0), next(iter(self.prompts), None)
+        entry = Entry(0, arm.arm, 0, seed, 1.0, 1.0, prompt=prompt)
         state = ArmState(arm.arm, generator, 1, 1, Retries(self.study.retries))
         started = time.perf_counter()
         events: list[Reply | FinishedCall] = []

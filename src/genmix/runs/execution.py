@@ -15,6 +15,7 @@ from genmix.core.arrays import namespace
 from genmix.core.atomic import write_text
 from genmix.core.text import quotable
 from genmix.data.samples import Request
+from genmix.encoders.references import Note
 from genmix.generators.base import Generator, Outcomes
 from genmix.journal.journal import Journal
 from genmix.journal.lock import mark_stopping
@@ -26,7 +27,6 @@ from genmix.runs.estimate import estimate
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.loop import INTERRUPTED, Loop
 from genmix.runs.planning import UNAFFORDABLE, left_out
-from genmix.runs.references import Note
 from genmix.runs.result import Run, complete_mixture, completion, write_results
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session

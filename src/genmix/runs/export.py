@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -17,12 +18,15 @@ from genmix.core.optional import require_all
 from genmix.core.text import one_line
 from genmix.data.features import EMBEDDING
 from genmix.data.loaded_arm import LoadedArm
+from genmix.data.prompts import Prompt
 from genmix.data.write_features import write_table
 from genmix.errors import InputError, StorageError
+from genmix.journal.images import IMAGES, read_image
 from genmix.journal.integrity import verify
 from genmix.journal.kept import choose_kept, current_kept, keep_rules
+from genmix.journal.prompts import prompt_of_ticket, prompts_of
 from genmix.journal.reader import JournalReader, Row, embedding_of
-from genmix.runs.session import IMAGES, read_image, read_snapshot
+from genmix.runs.session import read_snapshot
 
 Form = Literal["parquet", "jsonl", "hf", "npz"]
 
@@ -41,6 +45,9 @@ COLUMNS = {
     "input_tokens": "int64",
     "output_tokens": "int64",
 }
+
+PROMPT_COLUMNS = {"prompt_id": "int64", "group": "string"}
+"""Further columns of studies with prompts: the row of the prompt in its file, and its group."""
 
 OWN_FILES = (
     "journal.sqlite",
@@ -199,7 +206,14 @@ class DataSet:
     @property
     def columns(self) -> dict[str, str]:
         """The types of the columns by name."""
-        return COLUMNS | ({KEPT: "bool"} if self.has_kept else {})
+        found = COLUMNS | (PROMPT_COLUMNS if self.prompts else {})
+        return found | ({KEPT: "bool"} if self.has_kept else {})
+
+    @cached_property
+    def prompts(self) -> dict[int, Prompt]:
+        """The prompt that each ticket answers; empty if the study has no prompts."""
+        found = {prompt.id: prompt for prompt in prompts_of(self.journal)}
+        return {t: found[prompt] for t, prompt in prompt_of_ticket(self.journal).items()}
 
     def told_rows(self) -> Iterator[tuple[int, Row]]:
         """Iterate over the samples as the journal stores them, with their numbers from 1."""
@@ -225,9 +239,14 @@ class DataSet:
                 "cost": row["cost"],
                 "input_tokens": row["input_tokens"],
                 "output_tokens": row["output_tokens"],
+                **self._prompt_fields(row["id"]),
                 **({KEPT: kept} if self.has_kept else {}),
                 **({EMBEDDING: embedding_of(row).tolist()} if self.embeddings else {}),
             }
+
+    def _prompt_fields(self, ticket: int) -> Row:
+        found = self.prompts.get(ticket)
+        return {} if found is None else {"prompt_id": found.id, "group": found.group}
 
 
 def _choose_again(journal: JournalReader) -> dict[str, Any] | None:

@@ -10,11 +10,9 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import numpy as np
 
 from genmix.core.inbox import Inbox
 from genmix.core.text import quotable
@@ -24,9 +22,10 @@ from genmix.generators.base import Outcome
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
 from genmix.runs.budget import Clock, Limits, Money
-from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
+from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue
 from genmix.runs.planning import UNAFFORDABLE, Planner
 from genmix.runs.session import Session
+from genmix.runs.telling import Telling
 
 INTERRUPTED = "interrupted"
 """The reason recorded when a run was stopped from outside and can be resumed."""
@@ -41,7 +40,7 @@ Event = Reply | FinishedCall | EmbeddedBatch | Entry | Literal["stopped"]
 
 
 @dataclass
-class Loop:
+class Loop(Telling):
     """A running study."""
 
     session: Session
@@ -219,11 +218,25 @@ class Loop:
     def _ask(self) -> None:
         self._enqueue_held()
         while self._may_ask() and (arms := self._affordable()):
-            self._held = entry = self.session.ask(arms)
+            if (entry := self.session.ask(arms)) is None:
+                self._end_without_prompts()
+                break
+            self._held = entry
             self._enqueue_held()
             if self.arms[entry.arm].has_issued_all(entry.place + 1):
                 self._mark_exhausted(self.arms[entry.arm])
         self.session.flush()
+
+    def _end_without_prompts(self) -> None:
+        """End the run if no prompt waits for an arm that works now or may work later."""
+        suspended = [arm.label for arm in self.arms.values() if arm.suspended]
+        queue = self.session.prompts
+        if (
+            not self._in_flight
+            and queue
+            and queue.next([*self.session.selector.arms, *suspended]) is None
+        ):
+            self.reason = queue.ending
 
     def _affordable(self) -> list[str]:
         """Return the arms that the budget covers; end the run if it covers none any more."""
@@ -348,8 +361,10 @@ class Loop:
         if not self._has_room() or not self._planner.covers(arm.label):
             arm.retries.probe_at = time.monotonic() + 1.0  # samples in flight may fail by then
             return
+        if (entry := self.session.probe(arm.label)) is None:
+            arm.retries.probe_at = None  # it has failed to answer every prompt that is left
+            return
         arm.retries.start_probe()
-        entry = self.session.probe(arm.label)
         self.session.flush()
         self._enqueue(entry)
 
@@ -372,80 +387,3 @@ class Loop:
         for other in self.arms.values():
             if other.unavailable and other is not arm:
                 self._retire(other, why="it is unavailable and no longer the only arm")
-
-    # -- embedding and telling -------------------------------------------------------------------
-
-    async def _start_embedding(self) -> None:
-        while pairs := self.embedding.take_batch():
-            if has_vector(pairs[0]):
-                await self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
-            else:
-                self._inbox.spawn(self.embedding.embed(pairs))
-
-    async def _on_embedded(self, batch: EmbeddedBatch) -> None:
-        self.embedding.finish(batch)
-        if batch.error is None:
-            await self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
-        elif batch.is_fatal or (batch.is_late and self.reason is not None):
-            self._give_up(str(batch.error).rstrip("."))
-        elif len(batch.pairs) == 1:  # the samples of larger batches are embedded again one by one
-            self._reject(batch.pairs[0][0], batch.error)
-            self._find_fault(batch.error)
-
-    async def _tell(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> None:
-        """Tell the selector the samples that it accepts, and reject the others."""
-        accepted, error = [], None
-        for (entry, sample), row in zip(pairs, rows, strict=True):
-            try:
-                self.session.selector.check(entry.id, row, sample.quality, sample.cost)
-                accepted.append((entry, sample, row))
-            except InputError as problem:
-                error = problem
-                self._reject(entry, problem)
-        if accepted:
-            self._fail_rejected()
-            await self._tell_accepted(accepted)
-        elif error is not None:
-            self._find_fault(error)
-
-    async def _tell_accepted(self, accepted: Sequence[tuple[Entry, Sample, Any]]) -> None:
-        try:
-            await self.session.tell(accepted)
-        except InputError:  # not valid together, e.g. different dimensions in the first batch
-            if len(accepted) == 1:
-                raise
-            for entry, sample, row in accepted:
-                await self._tell([(entry, sample)], [row])
-            return
-        self._last_told = time.monotonic()
-        for entry, _, _ in accepted:
-            self.money.release(entry.id)
-            arm = self.arms[entry.arm]
-            arm.retries.rejections = 0
-            if arm.retries.probing:
-                arm.retries.end_probe()
-                self._revive(arm)
-        self.session.save_snapshot()
-
-    def _reject(self, entry: Entry, error: Exception) -> None:
-        """Record the failure; the ticket stays open until the cause is known."""
-        self._record_failure(entry, "encode", error)
-        self.money.release(entry.id)
-        self.embedding.rejected.append(entry)
-
-    def _find_fault(self, error: Exception) -> None:
-        """After several rejections, fail the samples if one arm is at fault; otherwise stop the run."""
-        fault = self.embedding.fault(self.session.selector.counts)
-        if fault == "arm":
-            self._fail_rejected()
-        elif fault == "encoder":
-            self._give_up(f"no sample could be embedded and told ({str(error).rstrip('.')})")
-
-    def _fail_rejected(self) -> None:
-        """Fail the rejected samples; the encoder works, so the samples are at fault."""
-        for entry in self.embedding.take_rejected():
-            self.session.fail(entry)
-            retries = self.arms[entry.arm].retries
-            retries.rejections += 1
-            if retries.should_suspend and not retries.suspended:
-                self._suspend(self.arms[entry.arm], "its samples were rejected.")

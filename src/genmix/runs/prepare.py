@@ -6,9 +6,9 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,20 +19,23 @@ from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
 from genmix.core.text import counted
 from genmix.core.user_functions import source_digest
+from genmix.data.prompt_groups import grouped
+from genmix.data.prompts import Prompt, group_shares, read_prompts
 from genmix.data.samples import Sample
+from genmix.data.text_files import resolved
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
+from genmix.encoders.references import Note, read_reference
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
 from genmix.objectives.vendi import EXACT_LIMIT
-from genmix.runs.references import Note, read_reference
 from genmix.selector.selector import Selector
 from genmix.study.components import make_objective, make_policy, trial_objective
 from genmix.study.edited_text import text_with
 from genmix.study.parsing import parse_study_file, parse_study_text, study_file
-from genmix.study.study import Study, study_from, study_in, valid_name
+from genmix.study.study import Study, study_from, study_in, valid_name, with_budget
 
 T = TypeVar("T")
 
@@ -52,14 +55,42 @@ class Plan:
     """The text of the study file, if there is one."""
     file: str | None = None
     """The name of the study file in ``base``."""
+    prompts: Sequence[Prompt] = ()
+    """The prompts that the arms answer, if the study has any."""
 
     @classmethod
     def of(
         cls,
         study: str | os.PathLike[str] | dict[str, Any] | Study,
         changes: Mapping[str, Any] | None = None,
+        prompts: Sequence[Prompt] | None = None,
     ) -> Plan:
-        """Validate a study; ``changes`` replace settings in a study file."""
+        """Validate a study; ``changes`` replace settings in a study file.
+
+        ``prompts`` are those of the run that it continues. By default, they are read from their file.
+        """
+        found = cls._read(study, changes)
+        return found.with_prompts(prompts)
+
+    def with_prompts(self, prompts: Sequence[Prompt] | None = None) -> Plan:
+        """Add the prompts, and end the run at the latest when each of them has its answers."""
+        settings = self.study.prompts
+        if settings is None:
+            return self
+        if prompts is None:
+            path = resolved(settings.file, self.base)
+            prompts = read_prompts(path, settings.column, settings.group, settings.template)
+        study, most = self.study, settings.repeat * len(prompts)
+        if study.budget.samples is None or study.budget.samples > most:
+            study = with_budget(study, {"samples": most})
+        return replace(self, study=study, prompts=prompts)
+
+    @classmethod
+    def _read(
+        cls,
+        study: str | os.PathLike[str] | dict[str, Any] | Study,
+        changes: Mapping[str, Any] | None,
+    ) -> Plan:
         if isinstance(study, Study):
             return cls(study, Path.cwd())
         if isinstance(study, dict):
@@ -83,10 +114,12 @@ class Start:
     arms: list[str]
     shares: dict[str, dict[str, float]]
     """``at_least`` and ``at_most``, by arm."""
+    groups: dict[str, float] | None = None
+    """The share of the prompts in each group; None without groups."""
 
     @classmethod
-    def of(cls, study: Study) -> Start:
-        return cls(list(study.arms), shares_of(study))
+    def of(cls, study: Study, prompts: Sequence[Prompt] = ()) -> Start:
+        return cls(list(study.arms), shares_of(study), group_shares(prompts))
 
 
 def shares_of(study: Study) -> dict[str, dict[str, float]]:
@@ -103,14 +136,22 @@ class Parts:
     generators: dict[str, Generator]
     encoder: Encoder | None
     selector: Selector
+    prompts: Sequence[Prompt] = ()
+    """The prompts of the study with their groups."""
 
     @classmethod
-    def build(cls, study: Study, folder: Path, note: Note, start: Start | None = None) -> Parts:
+    def build(cls, plan: Plan, note: Note, start: Start | None = None) -> Parts:
         """Build everything; ``start`` is how the run began, if the study may have changed since."""
+        study, folder, prompts = plan.study, plan.base, plan.prompts
         check_packages(study)
-        generators = make_generators(study, folder)
+        generators = make_generators(study, folder, [prompt.text for prompt in prompts])
         encoder = make_encoder(study, folder, note)
-        return cls(generators, encoder, make_selector(study, folder, encoder, note, start))
+        if study.prompts is not None and study.prompts.groups and start is None:
+            assert encoder is not None
+            note(f"grouping {counted(len(prompts), 'prompt')} by their embeddings")
+            prompts = grouped(prompts, encoder, study.prompts.groups, study.seed)
+        start = start or Start.of(study, prompts)
+        return cls(generators, encoder, make_selector(study, folder, encoder, note, start), prompts)
 
     async def closing(self, work: Coroutine[Any, Any, T]) -> T:
         """Await ``work``, then close the generators and the encoder."""
@@ -156,13 +197,15 @@ def source_digests(plan: Plan) -> dict[str, str]:
     return {label: digest for label, digest in found.items() if digest is not None}
 
 
-def make_generators(study: Study, folder: Path) -> dict[str, Generator]:
+def make_generators(
+    study: Study, folder: Path, prompts: Sequence[str] = ()
+) -> dict[str, Generator]:
     """Build the generator of every arm; the message of an error has one line per arm that fails."""
     remember_environment()
     found, failed, messages = {}, list[Exception](), list[str]()
     for label, settings in study.arms.items():
         try:
-            found[label] = settings.build(Context(folder, study.seed, label))
+            found[label] = settings.build(Context(folder, study.seed, label, prompts))
         except (InputError, StorageError) as error:
             failed.append(error)
             messages.append(f"arm {label!r}: {mask(str(error))}")
@@ -207,6 +250,7 @@ def make_selector(
         encoder=None if encoder is None else encoder.name,
         at_least=start.shares["at_least"],
         at_most=start.shares["at_most"],
+        groups=start.groups,
     )
 
 

@@ -20,6 +20,7 @@ from genmix.core.plain import finite, plain_scores, plain_weights
 from genmix.core.text import counted
 from genmix.errors import InputError
 from genmix.journal.kept import write_kept
+from genmix.journal.prompts import unanswered_prompts
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
 from genmix.runs.session import Session
@@ -271,7 +272,7 @@ def write_results(study: Study, session: Session) -> Run:
     folder = session.journal.path.parent
     advice = f"free disk space, then run `genmix resume {folder}`"
     kept = write_kept(session.journal, session.selector.objective, study.seed, advice)
-    summary = summary_of(study, session)
+    summary = summary_of(study, session) | _prompt_facts(session)
     if kept is not None:
         summary["kept"] = {key: kept[key] for key in kept if key not in NOT_IN_SUMMARY}
     write_json(folder / SUMMARY, summary, advice)
@@ -315,6 +316,18 @@ def summary_of(study: Study, session: Session) -> dict[str, Any]:
         "genmix": journal.meta("genmix"),
         "numpy": np.__version__,
     }
+
+
+def _prompt_facts(session: Session) -> dict[str, Any]:
+    """Return the weights by group, and the prompts that lack answers; nothing without prompts."""
+    queue, selector = session.prompts, session.selector
+    if queue is None:
+        return {}
+    facts = {"prompts": len(queue.prompts), "unanswered": unanswered_prompts(queue)}
+    if not selector.groups:
+        return facts
+    scores = {group: plain_scores(found) for group, found in selector.score_by_group.items()}
+    return facts | {"weights_by_group": selector.weights_by_group, "score_by_group": scores}
 
 
 def _is_suspension(event: dict[str, Any]) -> bool:

@@ -15,11 +15,14 @@ from genmix.core.atomic import sweep, write_text
 from genmix.core.python_objects import missing_in
 from genmix.core.streams import streams_of_version
 from genmix.core.text import listed
+from genmix.data.prompts import group_shares
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
+from genmix.journal.images import IMAGES
 from genmix.journal.integrity import verify
 from genmix.journal.journal import Journal
 from genmix.journal.lock import FolderLock
+from genmix.journal.prompts import prompts_of
 from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
@@ -27,7 +30,7 @@ from genmix.runs.estimate import warnings_on_resume
 from genmix.runs.execution import STUDY, Execution, Options, copy_study, wrap_up
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
-from genmix.runs.session import IMAGES, Session
+from genmix.runs.session import Session
 from genmix.selector.selector import Selector
 from genmix.study.edited_text import text_with_budget
 from genmix.study.study import Study, study_from, with_budget
@@ -76,7 +79,7 @@ def continue_run(folder: Path, options: Options, update: Update | None = None) -
 
 def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) -> Run:
     plan, journal = next_study.plan, next_study.journal
-    parts = prepare.Parts.build(plan.study, plan.base, options.note, start_of(journal))
+    parts = prepare.Parts.build(plan, options.note, start_of(journal))
     if next_study.changes:
         prepare.check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
@@ -146,7 +149,11 @@ def _rewrite_results(journal: Journal, plan: prepare.Plan, options: Options) -> 
 def start_of(journal: JournalReader) -> prepare.Start:
     """Return the settings with which a run began; they are stored when the study first changes."""
     now = prepare.Start.of(study_from(journal.meta("study")))
-    return prepare.Start(journal.meta("arms") or now.arms, journal.meta("shares") or now.shares)
+    return prepare.Start(
+        journal.meta("arms") or now.arms,
+        journal.meta("shares") or now.shares,
+        group_shares(prompts_of(journal)),
+    )
 
 
 # -- the study with which a run continues ------------------------------------------------------------
@@ -169,7 +176,11 @@ class NextStudy:
         """Compare and check; raise InputError if the run cannot continue with this study."""
         base = _study_folder(journal, options)
         now = prepare.Plan(
-            study_from(journal.meta("study")), base, journal.meta("source"), journal.meta("file")
+            study_from(journal.meta("study")),
+            base,
+            journal.meta("source"),
+            journal.meta("file"),
+            prompts_of(journal),
         )
         plan, asked = now, journal.meta(ASKED) or _budget(now)
         if update.study is not None:
@@ -179,7 +190,7 @@ class NextStudy:
         if update.limits or not is_finished(journal):
             _check_objects(plan.study, journal.path.parent)
         if update.limits:
-            plan = _with_limits(plan, update.limits)
+            plan = _with_limits(plan, update.limits).with_prompts(now.prompts or None)
         _note_edited_copy(journal, plan, options)
         old, new = (comparable(p.study.plain(), p.base) for p in (now, plan))
         changes = changes_between(old, new, journal.meta("former arms") or {})
@@ -233,7 +244,7 @@ def _new_plan(
     The paths in a dict are relative to the folder in which the run was started, and those in the copy in the
     run folder to the folder of the study that it is a copy of.
     """
-    plan = prepare.Plan.of(study)
+    plan = prepare.Plan.of(study, prompts=now.prompts or None)
     is_copy = isinstance(study, str | os.PathLike) and (
         Path(study).resolve() == journal.path.with_name(STUDY).resolve()
     )

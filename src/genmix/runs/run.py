@@ -12,6 +12,7 @@ from typing import Any
 
 from genmix.core.atomic import make_folder
 from genmix.core.optional import in_notebook
+from genmix.encoders.references import Note
 from genmix.errors import GenmixError, InputError
 from genmix.journal.journal import Journal
 from genmix.journal.lock import LOCK, FolderLock, holder
@@ -21,7 +22,6 @@ from genmix.runs import prepare, result
 from genmix.runs.estimate import estimate
 from genmix.runs.execution import Callback, Execution, Options, wrap_up
 from genmix.runs.interrupts import Interrupts
-from genmix.runs.references import Note
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
 from genmix.study.study import Study
@@ -135,8 +135,8 @@ def resume(
         as in a study, e.g. ``"1h"``. Limits that are not given stay as they are.
     study : str, path, dict or Study, optional
         A changed study. New arms join with a warm start, removed arms retire, and changed prices,
-        weights, retries, limits and stopping rules apply. The seed, the encoder, the objective, the policy and
-        what the arms generate must stay the same. The paths in a dict are relative to the folder in
+        weights, retries, limits and stopping rules apply. The seed, the encoder, the objective, the policy
+        and what the arms generate must stay the same. The paths in a dict are relative to the folder in
         which the run was started. If the study contains Python objects, pass it with the same objects:
         a journal cannot store them. If its budget is the one that was passed before, the limits that the
         run got since then stay.
@@ -250,7 +250,7 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
             "or choose another folder."
         )
     _check_empty(folder)
-    parts = prepare.Parts.build(plan.study, plan.base, options.note)
+    parts = prepare.Parts.build(plan, options.note)
     prepare.check_supply(plan.study, parts.generators)
     for line in estimate(plan.study, parts.generators).warnings:
         options.note(line)
@@ -262,7 +262,8 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
         make_folder(folder)
         with FolderLock(folder, interrupts.are_received):
             _check_empty(folder)
-            with Journal.create(folder, prepare.metadata(plan, folder, parts.encoder)) as journal:
+            meta = prepare.metadata(plan, folder, parts.encoder)
+            with Journal.create(folder, meta, parts.prompts) as journal:
                 return await Execution(journal, plan.study, parts, options, interrupts).run()
 
     return wrap_up(interrupts.run(parts.closing(begin())), options)

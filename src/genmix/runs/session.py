@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,20 @@ from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
 from genmix.core.description import names_function
 from genmix.core.threads import in_thread
+from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
+from genmix.encoders.references import Note
 from genmix.errors import GenmixError, StorageError
+from genmix.journal.images import IMAGES, sample_of
 from genmix.journal.journal import Journal
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.prompts import PromptQueue, prompt_of_ticket, was_attempted
+from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry, JournalError, JournalStep
 from genmix.objectives import Objective
-from genmix.runs.references import Note
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
 
 SNAPSHOT = "selector.npz"
-IMAGES = "images"
 
 SNAPSHOT_GROWTH = 0.5
 """The number of steps grows by this fraction between snapshots, so that their total cost stays linear."""
@@ -63,6 +65,8 @@ class Session:
         self._unwritten: list[Entry] = []
         self._among: list[str] | None = None
         """The arms to draw from; None for all."""
+        self.prompts = PromptQueue.of(journal)
+        """The prompts to answer; None if the study has none."""
         self.replan: Callable[[], None] = lambda: None
         """Called before every step that may re-solve the mixture."""
         self._libraries = ThreadpoolController()
@@ -100,22 +104,43 @@ class Session:
 
     # -- tickets ---------------------------------------------------------------------------------
 
-    def ask(self, among: Sequence[str] | None = None) -> Entry:
-        """Issue a ticket for one of these arms; ``flush`` or the next step journals it."""
-        if among is not None and set(among) >= set(self.selector.arms):
-            among = None
-        if among != self._among:
-            self.plan(arms=None if among is None else list(among))
-        return self._entry(self.selector.ask(among=self._among)[0])
+    def ask(self, among: Sequence[str] | None = None) -> Entry | None:
+        """Issue a ticket for one of these arms; ``flush`` or the next step journals it.
 
-    def probe(self, arm: str) -> Entry:
-        """Issue a ticket for a suspended arm."""
-        return self._entry(self.selector.ask_from(arm), probe=True)
+        None means that no prompt waits for an answer from these arms.
+        """
+        prompt, arms = self._next_prompt(self.selector.arms if among is None else among)
+        if not arms:
+            return None
+        restricted = None if set(arms) >= set(self.selector.arms) else list(arms)
+        if restricted != self._among:
+            self.plan(arms=restricted)
+        [ticket] = self.selector.ask(among=self._among, group=self._group(prompt))
+        return self._entry(ticket, prompt)
 
-    def _entry(self, ticket: Ticket, probe: bool = False) -> Entry:
+    def probe(self, arm: str) -> Entry | None:
+        """Issue a ticket for a suspended arm; None if no prompt waits for an answer from it."""
+        prompt, arms = self._next_prompt([arm])
+        if not arms:
+            return None
+        ticket = self.selector.ask_from(arm, group=self._group(prompt))
+        return self._entry(ticket, prompt, probe=True)
+
+    def _next_prompt(self, arms: Sequence[str]) -> tuple[Prompt | None, Sequence[str]]:
+        if self.prompts is None:
+            return None, arms
+        return self.prompts.next(arms) or (None, ())
+
+    def _group(self, prompt: Prompt | None) -> str | None:
+        return None if prompt is None else prompt.group
+
+    def _entry(self, ticket: Ticket, prompt: Prompt | None, probe: bool = False) -> Entry:
         place = self._places.get(ticket.arm, 0)
         seed = seed_of(self._seed, ticket.arm, place)
-        entry = Entry(ticket.id, ticket.arm, place, seed, ticket.weight, ticket.propensity, probe)
+        numbers = (ticket.weight, ticket.propensity)
+        entry = Entry(ticket.id, ticket.arm, place, seed, *numbers, probe, prompt)
+        if self.prompts is not None and prompt is not None:
+            self.prompts.take(prompt)
         self._unwritten.append(entry)
         self._places[ticket.arm] = place + 1
         return entry
@@ -173,6 +198,9 @@ class Session:
         self.selector.fail(entry.id)
         self.journal.ended(entry.id, outcome, step)
         self._step = step
+        if self.prompts is not None and entry.prompt is not None:
+            is_refused = outcome == "failed" and was_attempted(self.journal, entry.id)
+            self.prompts.give_back(entry.prompt, entry.arm if is_refused else None)
 
     def plan(self, **change: Any) -> None:
         """Change how the budget is spent.
@@ -245,9 +273,17 @@ class Session:
     def open_tickets(self) -> list[tuple[Entry, Sample | None]]:
         """Return the open tickets from earlier sessions, with their samples if already generated."""
         return [
-            (entry, None if row is None else _sample_of(row, self._folder))
+            (self._with_prompt(entry), None if row is None else sample_of(row, self._folder))
             for entry, row in self.journal.open_tickets()
         ]
+
+    def _with_prompt(self, entry: Entry) -> Entry:
+        return entry if self.prompts is None else replace(entry, prompt=self._prompt_of(entry.id))
+
+    def _prompt_of(self, ticket: int | None) -> Prompt | None:
+        if self.prompts is None or ticket is None:
+            return None
+        return self.prompts.prompts[self._prompt_ids[ticket]]
 
     def open_failures(self) -> list[dict[str, Any]]:
         """Return the failed attempts to generate the samples of tickets in flight."""
@@ -263,6 +299,7 @@ class Session:
         If given, ``observe`` is called after every told batch, as in the run; all steps are then replayed.
         """
         self._places = self.journal.ticket_counts()
+        self._prompt_ids = prompt_of_ticket(self.journal)
         fresh, objective = self.selector.state_dict(), self.selector.objective
         if observe is None and self._load_snapshot():
             try:
@@ -293,9 +330,11 @@ class Session:
 
     def _replay_step(self, step: JournalStep) -> None:
         if step.kind == "ask":
-            _check_ticket(self.selector.ask(among=self._among)[0], step)
+            group = self._group(self._prompt_of(step.ticket))
+            _check_ticket(self.selector.ask(among=self._among, group=group)[0], step)
         elif step.kind == "probe":
-            _check_ticket(self.selector.ask_from(step.arm), step)
+            group = self._group(self._prompt_of(step.ticket))
+            _check_ticket(self.selector.ask_from(step.arm, group=group), step)
         elif step.kind in ("retire", "revive", "join"):
             retires = step.kind == "retire"
             with self.threads():
@@ -392,28 +431,3 @@ def read_snapshot(journal: JournalReader, objective: Objective | None = None) ->
     if run != journal.meta("run") or not isinstance(step, int) or step > journal.last_step():
         raise StorageError("it does not belong to this journal")
     return Snapshot(selector, step, 0 < dimension <= SMALL_DIMENSION, among)
-
-
-def read_image(folder: Path, name: str) -> bytes:
-    """Return the bytes of one of a run's images; any folders in ``name`` are ignored."""
-    path = folder / IMAGES / Path(name).name
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"could not read {path} ({error.strerror or error}); restore it from a backup."
-        ) from error
-
-
-def _sample_of(row: dict[str, Any], folder: Path) -> Sample:
-    return Sample(
-        text=row["text"],
-        image=None if row["image"] is None else read_image(folder, row["image"]),
-        vector=None if row["embedding"] is None else embedding_of(row),
-        prompt=row["prompt"],
-        source=row["source"],
-        quality=row["quality"],
-        cost=row["cost"],
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-    )

@@ -27,6 +27,7 @@ WITHOUT_VECTORS = ("openai", "transformers", "diffusers")
 def check_consistency(study: Study, problems: Problems) -> None:
     """Check everything that can be checked before anything is built."""
     _check_budget(study, problems)
+    _check_prompts(study, problems)
     _check_references(study, problems)
     _check_objective(study, problems)
     _check_policy(study, problems)
@@ -37,6 +38,8 @@ def check_consistency(study: Study, problems: Problems) -> None:
 
 def _check_budget(study: Study, problems: Problems) -> None:
     samples, arms, each = study.budget.samples, len(study.arms), study.warm_start
+    if study.budget.is_empty and study.prompts is None:
+        problems.add(("budget",), "budget: no limit is set; set samples, cost or time.")
     if samples is None:
         return
     if samples < arms * each:
@@ -50,6 +53,25 @@ def _check_budget(study: Study, problems: Problems) -> None:
             ("stop_when", "over"),
             f"stop_when.over is {study.stop_when.over}, but the budget is {counted(samples, 'sample')}; "
             "lower stop_when.over.",
+        )
+
+
+def _check_prompts(study: Study, problems: Problems) -> None:
+    """Check that the arms can answer the prompts of the study."""
+    if study.prompts is None:
+        return
+    for label, arm in study.arms.items():
+        if getattr(arm, "kind", "") == "recorded":
+            problems.add(
+                ("arms", label),
+                f"arm {label!r}: a recorded arm cannot answer prompts; remove it, or remove 'prompts:' from "
+                "the study.",
+            )
+    if study.prompts.groups and study.encoder is None:
+        problems.add(
+            ("prompts", "groups"),
+            "groups are formed from embeddings of the prompts; add an 'encoder', or name a column with "
+            "'group:'.",
         )
 
 

@@ -21,10 +21,12 @@ from pydantic import (
 
 import genmix as gx
 from genmix.core.python_objects import OR_OBJECT, missing_in
+from genmix.data.prompts import columns_in
 from genmix.encoders import encoder_kinds
 from genmix.encoders.base import EncoderSettings
 from genmix.generators import arm_kinds
 from genmix.generators.base import ArmSettings
+from genmix.generators.prompts import HAS_PROMPTS
 from genmix.study.components import (
     OBJECTIVES,
     POLICIES,
@@ -129,11 +131,9 @@ class Budget(Section):
         description="Time after which no new samples are started: seconds, or e.g. 90s or 30m.",
     )
 
-    @model_validator(mode="after")
-    def _has_a_limit(self) -> Budget:
-        if self.samples is None and self.cost is None and self.time is None:
-            raise ValueError("no limit is set; set samples, cost or time")
-        return self
+    @property
+    def is_empty(self) -> bool:
+        return self.samples is None and self.cost is None and self.time is None
 
 
 class Retries(Section):
@@ -213,6 +213,41 @@ class Keep(Section):
         return self
 
 
+class Prompts(Section):
+    """The prompts that the arms answer, from a table with one row per prompt."""
+
+    file: str = Field(
+        min_length=1,
+        description="A .jsonl, .csv, .parquet or .txt file, or the folder of a Hugging Face data set.",
+    )
+    column: str | None = Field(
+        None, description="The column with the prompts; by default, prompt or text."
+    )
+    template: str | None = Field(
+        None, description="Text with names of columns in braces, in place of a column."
+    )
+    group: str | None = Field(
+        None, description="The column with the groups; each gets a mixture of its own."
+    )
+    groups: int | None = Field(
+        None, ge=2, description="Number of groups to form by similarity, in place of a column."
+    )
+    order: Literal["shuffle", "file"] = Field(
+        "shuffle", description="Whether prompts are asked in random order or in that of the file."
+    )
+    repeat: int = Field(1, ge=1, description="Number of answers per prompt.")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Prompts:
+        if self.column is not None and self.template is not None:
+            raise ValueError("use only one of column and template")
+        if self.group is not None and self.groups is not None:
+            raise ValueError("use only one of group and groups")
+        if self.template is not None and not columns_in(self.template):
+            raise ValueError("the template names no column; write one in braces, e.g. {product}")
+        return self
+
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -230,6 +265,9 @@ class Study(Section):
     seed: int = Field(0, ge=0, description="Seed for all random numbers.")
     arms: dict[Label, Arm] = Field(
         min_length=1, description="The generators: a mapping from labels to settings."
+    )
+    prompts: Prompts | None = Field(
+        None, description="Prompts that all arms answer: file, column or template, group, repeat."
     )
     encoder: Encoder | None = Field(None, description="The model that turns samples into vectors.")
     objective: tuple[Objective, ...] = Field(description="What to optimize.")
@@ -377,7 +415,10 @@ class BudgetSection(Section):
 def _validate(given: Any, problems: Problems, default_name: str, *objects: Written) -> Study | None:
     data = plain_data(given, problems, *objects)
     find_secrets(data, problems)
-    study = _section_from(Study, {"name": default_name, **data}, problems)
+    optional: dict[str, Any] = (
+        {"budget": {}} if data.get("prompts") else {}
+    )  # the prompts limit the run
+    study = _section_from(Study, {"name": default_name, **optional, **data}, problems)
     if study is not None and not problems and not missing_in(study):
         check_consistency(study, problems)
     return None if study is None else with_draws(study)
@@ -392,7 +433,7 @@ def _section_from(model: type[S], data: dict[str, Any], problems: Problems) -> S
 
     data = with_numbers(model, expansion.data, report)
     try:
-        return model.model_validate(data)
+        return model.model_validate(data, context={HAS_PROMPTS: bool(data.get("prompts"))})
     except ValidationError as error:
         add_errors(problems, error, model, data, expansion.origin)
         return None

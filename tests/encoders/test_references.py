@@ -16,8 +16,8 @@ from genmix.encoders import CachedEncoder
 from genmix.encoders.embed_items import BATCH
 from genmix.encoders.pixels import PixelsSettings
 from genmix.encoders.precomputed import PrecomputedEncoder
+from genmix.encoders.references import MAX_NOTES, read_reference
 from genmix.errors import InputError
-from genmix.runs.references import MAX_NOTES, read_reference
 from tests.encoders.test_cache import Lengths
 from tests.encoders.test_encoders import one_sentence
 from tests.support import tiny_encoders as tiny

@@ -1,0 +1,72 @@
+"""Group prompts by the similarity of their embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genmix.core.streams import private_stream
+from genmix.data.prompts import Prompt
+from genmix.data.samples import Sample
+
+ATTEMPTS = 8
+"""Number of random starts, of which the best counts."""
+MAX_STEPS = 100
+
+
+class TextEncoder(Protocol):
+    """What is needed of an encoder."""
+
+    def encode(self, samples: Sequence[Sample], /) -> Any: ...
+
+
+def grouped(
+    prompts: Sequence[Prompt], encoder: TextEncoder, groups: int, seed: int
+) -> list[Prompt]:
+    """Return the prompts with groups found by k-means, named ``group 1`` and so on, largest first.
+
+    There are fewer groups if there are fewer different prompts.
+    """
+    rows = np.asarray(encoder.encode([Sample(text=p.text) for p in prompts]), dtype=np.float64)
+    labels = cluster(rows, groups, seed)
+    sizes = np.bincount(labels)
+    names = {
+        int(label): f"group {n}" for n, label in enumerate(np.argsort(-sizes, kind="stable"), 1)
+    }
+    return [p._replace(group=names[int(label)]) for p, label in zip(prompts, labels, strict=True)]
+
+
+def cluster(rows: NDArray[Any], groups: int, seed: int) -> NDArray[Any]:
+    """Return the cluster of each row, from 0; the best of several runs of k-means."""
+    groups = min(groups, len(np.unique(rows, axis=0)))
+    rng = private_stream(seed, "prompt groups")
+    runs = [_k_means(rows, groups, rng) for _ in range(ATTEMPTS)]
+    labels, _ = min(runs, key=lambda run: run[1])
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def _k_means(
+    rows: NDArray[Any], groups: int, rng: np.random.Generator
+) -> tuple[NDArray[Any], float]:
+    """Return the clusters of one run, which starts with k-means++, and the sum of squared distances."""
+    centers = rows[[rng.integers(len(rows))]]
+    while len(centers) < groups:
+        nearest = squared_distances(rows, centers).min(axis=1)
+        chosen = rng.choice(len(rows), p=nearest / nearest.sum())
+        centers = np.concatenate([centers, rows[[chosen]]])
+    labels = squared_distances(rows, centers).argmin(axis=1)
+    for _ in range(MAX_STEPS):
+        used = np.unique(labels)
+        centers = np.stack([rows[labels == label].mean(axis=0) for label in used])
+        new = squared_distances(rows, centers).argmin(axis=1)
+        if np.array_equal(used[new], labels):
+            break
+        labels = new
+    return labels, float(squared_distances(rows, centers).min(axis=1).sum())
+
+
+def squared_distances(rows: NDArray[Any], centers: NDArray[Any]) -> NDArray[Any]:
+    return np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
