@@ -1,4 +1,4 @@
-"""``gx.keep``: known answers, groups, interrupts, and what it refuses."""
+"""``gx.keep``: known answers, groups, and what it refuses."""
 
 from __future__ import annotations
 
@@ -180,54 +180,6 @@ def test_one_count_applies_to_every_group() -> None:
     assert np.bincount(labels[spread.indices]).max() <= 3
 
 
-# -- interrupts --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["vendi", "vendi_infinity", "frechet", "kd_unbiased", "sum"])
-def test_an_interrupt_at_any_step_returns_a_set_with_its_bound(name: str) -> None:
-    make, losses = JUDGES[name]
-    case, k = make_case(name, 7, 8)
-    best = losses(case, case.subsets(k)).min()
-    steps = [0]
-
-    def keep(stop: int) -> gx.Kept:
-        steps[0] = 0
-
-        def progress(now: Any) -> None:
-            steps[0] += 1
-            assert now.step == steps[0]
-            assert now.loss_bound <= best + 1e-9
-            if steps[0] == stop:
-                raise KeyboardInterrupt
-
-        return gx.keep(
-            case.X,
-            k,
-            make(case.reference),
-            quality=case.quality,
-            cost=case.cost,
-            progress=progress,
-        )
-
-    assert not keep(0).interrupted
-    total = steps[0]
-    for stop in {*range(1, min(total, 12)), total}:
-        found = keep(stop)
-        assert found.interrupted
-        assert "interrupted" in str(found)
-        assert len(set(found.indices)) == k
-        assert np.isfinite(found.loss_bound)
-        assert found.loss_bound <= best + 1e-9
-
-
-def test_other_errors_of_the_progress_function_are_raised() -> None:
-    def fail(_: Any) -> None:
-        raise RuntimeError("mine")
-
-    with pytest.raises(RuntimeError, match="mine"):
-        gx.keep(X, 5, gx.Vendi(), progress=fail)
-
-
 # -- objectives from elsewhere -----------------------------------------------------------------------
 
 
@@ -288,7 +240,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no counts": ({"groups": LABELS}, "groups has no counts; pass at_least= or at_most= as well."),
     "few labels": (
         {"groups": ["a"], "at_least": 1},
-        "groups has 1 labels, but there are 24 samples; pass one per sample.",
+        "groups has 1 label, but there are 24 samples; pass one per sample.",
     ),
     "unknown group": (
         {"groups": LABELS, "at_most": {"c": 3}},

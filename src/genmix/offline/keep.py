@@ -271,11 +271,7 @@ def _subsets(size: int, k: int, groups: Any, at_least: Any, at_most: Any) -> Sub
         return Subsets(size, k)
     if at_least is None and at_most is None:
         raise InputError("groups has no counts; pass at_least= or at_most= as well.")
-    labels = list(to_numpy(groups).tolist() if hasattr(groups, "tolist") else groups)
-    if len(labels) != size:
-        raise InputError(
-            f"groups has {len(labels)} labels, but there are {counted(size, 'sample')}; pass one per sample."
-        )
+    labels = _labels(groups, size)
     names = list(dict.fromkeys(labels))
     order = {name: index for index, name in enumerate(names)}
     members = np.array([order[label] for label in labels], dtype=np.int64)
@@ -284,6 +280,25 @@ def _subsets(size: int, k: int, groups: Any, at_least: Any, at_most: Any) -> Sub
     high = np.minimum(_counts(at_most, names, "at_most", sizes), sizes)
     _check_counts(k, names, sizes, low, high)
     return Subsets(size, k, Groups(members, low, high))
+
+
+def _labels(groups: Any, size: int) -> list[Any]:
+    try:
+        labels = list(to_numpy(groups).tolist() if hasattr(groups, "tolist") else groups)
+        unnamed = next((j for j, label in enumerate(labels) if label != label), None)
+        set(labels)
+    except TypeError:
+        raise InputError(
+            "groups is not a sequence of labels; pass one text or number per sample."
+        ) from None
+    if len(labels) != size:
+        raise InputError(
+            f"groups has {counted(len(labels), 'label')}, but there are {counted(size, 'sample')}; pass one "
+            "per sample."
+        )
+    if unnamed is not None:
+        raise InputError(f"groups, sample {unnamed}: the label is NaN; name the sample's group.")
+    return labels
 
 
 def _counts(given: Any, names: list[Any], what: str, default: Indices) -> Indices:
