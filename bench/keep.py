@@ -1,12 +1,15 @@
 """Keep the best k of N samples: time to a gap, on the CPU or on a CUDA device.
 
 The samples are clustered, with a few large clusters and many small ones, as generated data is. Opponents run
-at the sizes that they can do: greedy selection by the score, and farthest-point selection.
+at the sizes that they can do: greedy selection by the score, farthest-point selection, and the facility
+location of ``apricot-select``, if it is installed. That one stores all N × N similarities.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +19,7 @@ import genmix as gx
 from bench.clouds import Rows
 from bench.opponents import greedy_vendi
 from bench.table import Claim, Report, Row, Size, Table
+from genmix.paper import keep_rivals
 
 TITLE = "keep the best k of N samples"
 
@@ -68,9 +72,10 @@ def run(size: Size = "full", device: str | None = None) -> Report:
             Claim("gap of the logarithm of the score", found.gap, at.gap, at_least=False),
         ],
         [
-            f"a random set of the same size scores {_random_score(rows, at.k):.6g}",
+            f"a random set of the same size scores {_score(rows[: at.k]):.6g}",
             f"memory: two copies of the samples, {2 * 8 * at.n * at.d / 2**30:.3g} GiB, and a few matrices "
             f"of {at.d} × {at.d}",
+            *_missing(),
         ],
     )
 
@@ -88,8 +93,8 @@ def clustered(n: int, d: int, seed: int = 0) -> Rows:
     return rows
 
 
-def _random_score(rows: Rows, k: int) -> float:
-    return float(gx.score({"random": rows[:k]}, gx.Vendi()).pooled["vendi"])
+def _score(rows: Rows) -> float:
+    return float(gx.score({"rows": rows}, gx.Vendi()).pooled["vendi"])
 
 
 def _moved(rows: Rows, device: str) -> Any:
@@ -101,14 +106,29 @@ def _moved(rows: Rows, device: str) -> Any:
 def _opponents(at: Parameters) -> Table:
     n, d, k = at.small
     rows = clustered(n, d, seed=1)
+    ways: dict[str, Callable[[], Any]] = {
+        "keep": lambda: gx.keep(rows, k, gx.Vendi()).indices,
+        "lazy greedy": lambda: greedy_vendi.lazy_greedy(rows, k),
+        "farthest point": lambda: greedy_vendi.farthest_point(rows, k),
+    }
+    if _has_apricot():
+        apricot = keep_rivals.apricot_facility_location
+        apricot(rows[:20], 5, "lazy")  # importing it takes longer than using it
+        ways["apricot, facility location"] = lambda: apricot(rows, k, "lazy")
     found = []
-    for who, choose in (
-        ("keep", lambda: gx.keep(rows, k, gx.Vendi()).indices),
-        ("lazy greedy", lambda: greedy_vendi.lazy_greedy(rows, k)),
-        ("farthest point", lambda: greedy_vendi.farthest_point(rows, k)),
-    ):
+    for who, choose in ways.items():
         begin = perf_counter()
         chosen = choose()
         taken = perf_counter() - begin
-        found.append(Row(who, taken, _random_score(rows[chosen], k)))
+        found.append(Row(who, taken, _score(rows[chosen])))
     return Table(f"{k} of {n} samples, {d} dimensions", "s", found, reached="Vendi")
+
+
+def _has_apricot() -> bool:
+    return find_spec("apricot") is not None
+
+
+def _missing() -> list[str]:
+    if _has_apricot():
+        return ["the time of apricot includes its compilation, which it repeats in every call"]
+    return ["apricot's facility location is left out; pip install apricot-select to include it"]

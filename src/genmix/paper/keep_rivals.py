@@ -127,8 +127,8 @@ def covered_similarity(rows: Rows, chosen: Chosen) -> float:
     return float(np.maximum((rows @ rows[chosen].T).max(axis=1), 0).sum())
 
 
-def apricot_facility_location(rows: Rows, k: int) -> Chosen:
+def apricot_facility_location(rows: Rows, k: int, optimizer: str = "naive") -> Chosen:
     """Choose samples with apricot's facility location; negative similarities count as 0, as above."""
     apricot: Any = import_module("apricot")
-    selection = apricot.FacilityLocationSelection(k, metric="precomputed", optimizer="naive")
+    selection = apricot.FacilityLocationSelection(k, metric="precomputed", optimizer=optimizer)
     return np.sort(np.asarray(selection.fit(np.maximum(rows @ rows.T, 0)).ranking))
