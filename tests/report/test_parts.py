@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.core.text import visible
 from genmix.objectives.pool import Pool
 from genmix.offline.mixture import best_mixture
 from genmix.report import facts as report_facts
@@ -23,10 +24,10 @@ from genmix.report.gallery import gallery, source_name, thumbnail
 from genmix.report.page import render_page
 from genmix.report.run_pool import is_heavy
 from genmix.report.sampling import SampleSubset, project, stratified
-from genmix.report.sanitize import visible, without_secrets
 from genmix.report.sentences import score_sentences
 from genmix.report.svg import sanitized_svg
 from genmix.report.templating import environment
+from genmix.study.secrets import without_secrets
 from tests.support.report_runs import feature_run
 
 # -- choosing ----------------------------------------------------------------------------------------

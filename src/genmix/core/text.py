@@ -106,3 +106,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def visible(text: str) -> str:
+    """Replace control characters with �, including those that reorder text."""
+    return "".join(c if c.isprintable() or c in JOINERS or c in "\n\t" else "\ufffd" for c in text)

@@ -15,7 +15,7 @@ from genmix.errors import InputError, StorageError
 from genmix.journal.lock import Holder, holder, locked_at
 from genmix.journal.reader import Row
 from genmix.monitoring.finding import read_inside
-from genmix.report.sanitize import without_secrets
+from genmix.study.secrets import without_secrets
 
 LOG = "resume.log"
 """The file in the run folder that receives the output of a resumed run."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from genmix.journal.lock import Holder, locked_at
 from genmix.monitoring.monitor import MAX_TEXT, RunMonitor
-from genmix.report.sanitize import without_secrets
+from genmix.study.secrets import without_secrets
 
 ACTIVE = ("starting", "running", "stopping", "ending")
 RESUMABLE = ("interrupted", "trouble", "unfinished")

@@ -31,13 +31,13 @@ from genmix.report.failure_causes import Cause, main_cause
 from genmix.report.frontier import PRICES, Frontier, cost_frontier
 from genmix.report.run_pool import load_pool
 from genmix.report.sampling import SampleSubset, draw_subset
-from genmix.report.sanitize import without_secrets
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.planning import old_samples
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
 from genmix.selector.limits import Limits
+from genmix.study.secrets import without_secrets
 
 MAX_INNOVATION_DIMENSION = 1000
 """In higher dimensions, innovation is computed in the span of this many samples."""
@@ -127,6 +127,8 @@ class Facts:
         exhausted = {e["arm"] for e in self._events if e["detail"].get("why") == EXHAUSTED}
         self.exhausted = [arm for arm in self.labels if arm in exhausted]
         self._summary = _summary(folder)
+        self.weights_by_group: dict[str, Any] = self._summary.get("weights_by_group", {})
+        self.unanswered: list[dict[str, Any]] = self._summary.get("unanswered", [])
         self.weights = self._final_weights()
 
     def _end(self) -> tuple[str, str | None]:
@@ -165,17 +167,14 @@ class Facts:
     @cached_property
     def scoring(self) -> Scoring | None:
         """The scoring of arms and mixtures; None until there is an arm to score."""
-        if not self.pool or not self.weights:
-            return None
+        if not self.pool or not self.weights or self.weights_by_group:
+            return None  # if every group has its own mixture, that of all samples says little
         scoring = Scoring(self.pool, self.weights, self.limits, self.spent)
         return scoring if scoring.usable else None
 
     @property
     def spent(self) -> dict[str, tuple[int, float]]:
-        """The number of told samples with a cost, and the sum of their costs, by arm.
-
-        Samples from before a change of the arm's price do not count.
-        """
+        """The number of told samples and their cost, by arm, without those at an earlier price."""
         costs: dict[str, list[float]] = {}
         for _, arm, _, cost in self.told:
             costs.setdefault(arm, []).append(math.nan if cost is None else cost)

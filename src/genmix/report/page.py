@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from genmix import __version__
 from genmix.charts.axes import short_name
-from genmix.core.text import duration, listed, number, shortened
+from genmix.core.text import duration, listed, number, shortened, visible
 from genmix.errors import GenmixError
 from genmix.report import sentences
 from genmix.report.advice import advise
@@ -30,17 +30,18 @@ from genmix.report.figures import (
     marked_budget,
 )
 from genmix.report.gallery import gallery, real_samples, source_name
+from genmix.report.groups import group_section
 from genmix.report.kept import kept_section
-from genmix.report.sanitize import visible, without_secrets
 from genmix.report.scoring import Term
 from genmix.report.svg import inline_svg
 from genmix.report.templating import render_template
+from genmix.study.secrets import without_secrets
 
 MAX_TIP = 240
 MAX_SUBTITLE = 200
 MAX_FAILURES = 20
 MAX_STUDY = 40_000
-STEPS = 5 + len(FIGURES)
+STEPS = 6 + len(FIGURES)
 """Number of times that progress is reported."""
 
 MAX_OPEN_SHELVES = 8
@@ -89,6 +90,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         figures=[each for each in figures if each.svg],
         missing=_missing(figures),
         kept=kept,
+        groups=step(group_section(facts)),
         columns=_columns(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
@@ -233,6 +235,8 @@ MISSING = {
     "frontier": "",
 }
 
+BY_GROUP = "Every group of prompts has its own mixture; see below."
+
 
 class Figure(NamedTuple):
     """A chart on the page; ``svg`` is empty if there is nothing to draw."""
@@ -250,7 +254,8 @@ def _figure(facts: Facts, name: str) -> Figure:
     except GenmixError as error:  # e.g. Altair is not installed; the text is still useful
         return Figure(name, title, "", str(error))
     if chart is None:
-        return Figure(name, title, "", MISSING[name])
+        is_grouped = bool(facts.weights_by_group) and name in ("scores", "cost")
+        return Figure(name, title, "", BY_GROUP if is_grouped else MISSING[name])
     return Figure(name, title, Markup(inline_svg(chart, name, f"{title}: {caption}")), caption)
 
 
@@ -295,8 +300,9 @@ Column = tuple[str, Callable[[Arm], str]]
 
 def _columns(facts: Facts) -> list[Column]:
     """Return the titles and cells of the columns after those for samples and weight."""
-    columns = [_score_column(term) for term in facts.terms]
-    if facts.terms:
+    terms = [] if facts.weights_by_group else facts.terms  # its arms answer different prompts
+    columns = [_score_column(term) for term in terms]
+    if terms:
         columns.append(("Loss increase without it", _loss_increase))
     if any(arm.quality is not None for arm in facts.arms):
         columns.append(("Quality", lambda arm: number(arm.quality)))

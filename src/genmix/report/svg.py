@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genmix.charts.rendering import render_chart
-from genmix.report.sanitize import visible
+from genmix.core.text import visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 TAGS = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath"}

@@ -8,8 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from genmix.core.text import interval_text, percent, shortened
-from genmix.report.sanitize import visible
+from genmix.core.text import interval_text, percent, shortened, visible
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 from genmix.core.python_objects import PythonObject
 from genmix.study.problems import KeyPath, Problems, subject
 
+HIDDEN = "(hidden: this line looks like a secret)"
 ADVICE = "put it in an environment variable and set api_key_env to the variable's name"
 SECRET_KEY = re.compile(
     r"(.*_)?(api_?key|apikey|secret|secret_key|password|passwd|passphrase|credentials?|authorization)"
@@ -93,3 +94,11 @@ def _check_option(option: Any, value: Any, problems: Problems, path: KeyPath) ->
     """Check a command-line option and the argument after it, e.g. ``--api-key`` and a key."""
     if isinstance(option, str) and isinstance(value, str) and OPTION.fullmatch(option):
         _check_value(f"{option}={value}", problems, path)
+
+
+def without_secrets(text: str) -> str:
+    """Hide every line that looks like a secret."""
+    bad = set(lines_with_secrets(text))
+    return "\n".join(
+        HIDDEN if number in bad else line for number, line in enumerate(text.split("\n"), 1)
+    )
