@@ -51,10 +51,13 @@ from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.offline.predict_keep import KeepPrediction, predict_keep
 from genmix.offline.scores import ScoreTable, score
 from genmix.policies import (
+    DAKUCB,
+    PAKUCB,
     EpsilonGreedy,
     Fixed,
     FrechetUCB,
     MixtureBonus,
+    MixtureDAKUCB,
     MixtureGreedy,
     MixtureOGD,
     MixtureOracle,
@@ -64,6 +67,7 @@ from genmix.policies import (
     OneArmOracle,
     OneArmUCB,
     Policy,
+    SuccessiveHalving,
     Uniform,
 )
 from genmix.selector.selector import Selector
@@ -76,7 +80,9 @@ from genmix.solvers.solve import Solution, solve
 __version__ = "0.2.0"
 
 __all__ = [
+    "DAKUCB",
     "EG",
+    "PAKUCB",
     "RKE",
     "Comparison",
     "Cosine",
@@ -100,6 +106,7 @@ __all__ = [
     "KernelDistance",
     "Mixture",
     "MixtureBonus",
+    "MixtureDAKUCB",
     "MixtureGreedy",
     "MixtureOGD",
     "MixtureOracle",
@@ -122,6 +129,7 @@ __all__ = [
     "Selector",
     "Solution",
     "StorageError",
+    "SuccessiveHalving",
     "Ticket",
     "Uncertainty",
     "Uniform",

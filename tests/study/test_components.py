@@ -177,7 +177,8 @@ def test_every_objective_kernel_and_policy_has_a_name() -> None:
     assert set(KERNELS) == {"cosine", "gaussian", "polynomial"}
     assert set(POLICIES) == {
         "mixture-greedy", "mixture-bonus", "mixture-ucb", "mixture-ucbv", "mixture-ogd",
-        "one-arm-greedy", "epsilon-greedy", "one-arm-ucb",
+        "one-arm-greedy", "epsilon-greedy", "one-arm-ucb", "successive-halving",
+        "pak-ucb", "dak-ucb", "mixture-dak-ucb",
         "frechet-ucb", "one-arm-oracle", "mixture-oracle", "uniform", "fixed",
     }  # fmt: skip
 

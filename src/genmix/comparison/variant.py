@@ -24,6 +24,10 @@ LABELS = {
     "EpsilonGreedy": "ε-greedy",
     "OneArmUCB": "One-arm UCB",
     "FrechetUCB": "FD-UCB",
+    "PAKUCB": "PAK-UCB",
+    "DAKUCB": "DAK-UCB",
+    "MixtureDAKUCB": "Mixture-DAK-UCB",
+    "SuccessiveHalving": "Successive halving",
     "Uniform": "Uniform",
 }
 """Names of the policies in figures and tables."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import array_api_compat
 import numpy as np
@@ -166,9 +166,27 @@ class Rows:
     def array(self) -> Array:
         return self._store[: self.count, :]
 
-    def fork(self) -> Rows:
+    def fork(self) -> Self:
         """Return a second view of the same rows. Afterward, append to only one of the two."""
         return copy.copy(self)
+
+
+class SharedRows(Rows):
+    """Rows to which every fork can append: the first one keeps the memory, the others move to their own."""
+
+    def __init__(self, sample: Array, dimension: int) -> None:
+        super().__init__(sample, dimension)
+        self._written = [0]
+        """The number of rows of the memory that have been written, by any fork."""
+
+    def append(self, block: Array) -> None:
+        store = self._store
+        if self._written[0] > self.count:
+            self._store = store[: self.count, :]  # full, so the rows move
+        super().append(block)
+        if self._store is not store:
+            self._written = [0]
+        self._written[0] = self.count
 
 
 def symmetric(matrix: Array) -> Array:

@@ -35,6 +35,8 @@ class Decision(NamedTuple):
     """The best mixture according to the policy, if it is not the weights."""
     targets: Vector | None = None
     """The weights to draw from, if the draws explore."""
+    notes: Vector | None = None
+    """Numbers that the policy needs at its next decision."""
 
 
 class Statistics(Protocol):
@@ -66,6 +68,8 @@ class Situation:
     """The Hessian of the last solve, for a warm start."""
     targets: Vector | None = None
     """The targets of the last decision, for a warm start."""
+    notes: Vector | None = None
+    """The notes of the last decision; None if there is none for these arms."""
     deviations: Vector | None = None
     """Standard deviation, within each arm, of its samples' contributions to the gradient.
 
@@ -118,6 +122,9 @@ class Policy(Description):
 
     needs_deviations: ClassVar[bool] = False
     """Whether the selector measures how much the samples of each arm vary."""
+
+    needs_prompts: ClassVar[bool] = False
+    """Whether the policy chooses an arm for every prompt, so that ``ask`` needs its embedding."""
 
     solves_in_region: ClassVar[bool] = False
     """Whether the weights and targets stay in ``situation.region``, as those of ``situation.solve`` do."""

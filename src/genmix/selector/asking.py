@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from genmix.core.arrays import Array
 from genmix.errors import InputError
+from genmix.policies import Prompt, PromptPolicy
 from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_start, restricted
 from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups
 from genmix.selector.learner import Learner
+from genmix.selector.prompts import check_dimensions, prompts_of
 from genmix.selector.readings import Readings
 from genmix.selector.tickets import Ticket
+from genmix.solvers.simplex import on_simplex
 
 
 class Asking(Readings):
@@ -30,6 +34,8 @@ class Asking(Readings):
         *,
         among: Collection[str] | None = None,
         group: str | Sequence[str] | None = None,
+        prompt: Array = None,
+        reference: Array = None,
     ) -> list[Ticket]:
         """Issue tickets, each for one sample to generate.
 
@@ -45,6 +51,11 @@ class Asking(Readings):
             The group of the prompts: one for all tickets, or one per ticket. Without it, a selector with
             groups draws the groups at random by their shares. If the shares are learned, new groups can
             appear.
+        prompt : array of shape (d,) or (n, d), optional
+            Embedding of the prompt: one for all tickets, or one row per ticket. Policies that choose by the
+            prompt need it, e.g. ``DAKUCB``; all others ignore it.
+        reference : array of shape (d,) or (n, d), optional
+            Embedding of a good answer to the prompt, for policies that compare with one.
 
         Returns
         -------
@@ -64,10 +75,13 @@ class Asking(Readings):
             raise InputError(f"ask({n!r}): pass a whole number of at least 1.")
         if among is not None and not set(among) & set(self.arms):
             raise InputError(f"among contains no active arm; the arms are {', '.join(self.arms)}.")
+        prompts = self._checked_prompts(int(n), prompt, reference)
         groups = self._groups_of(int(n), group)
-        return [self._draw_ticket(among, each) for each in groups]
+        return [self._draw_ticket(among, *each) for each in zip(groups, prompts, strict=True)]
 
-    def ask_from(self, label: str, *, group: str | None = None) -> Ticket:
+    def ask_from(
+        self, label: str, *, group: str | None = None, prompt: Array = None, reference: Array = None
+    ) -> Ticket:
         """Issue a ticket for one arm, for example to test whether a retired arm works again.
 
         Parameters
@@ -76,6 +90,8 @@ class Asking(Readings):
             Label of an active or retired arm.
         group : str, optional
             The group of the prompt, as for :meth:`ask`.
+        prompt, reference : array of shape (d,), optional
+            As for :meth:`ask`.
 
         Returns
         -------
@@ -89,16 +105,24 @@ class Asking(Readings):
         'b'
         """
         self._known_arm(label)
+        [given] = self._checked_prompts(1, prompt, reference)
         [name] = self._groups_of(1, group)
         targets = self.targets if name is None else self._shares_of_arms(name)
         record = self._learner.arms[self._learner.key_of(label, name)]
-        return self._issue(record, label, name, targets.get(label, 0.0), 1.0)
+        return self._issue(record, label, name, targets.get(label, 0.0), 1.0, given)
 
     def _known_arm(self, label: str) -> None:
         if label not in self._learner.known_arms:
             raise InputError(f"unknown arm {label!r}; the arms are {', '.join(self.arms)}.")
 
-    # -- groups ----------------------------------------------------------------------------------
+    # -- prompts and groups ----------------------------------------------------------------------
+
+    def _checked_prompts(self, n: int, prompt: Array, reference: Array) -> list[Prompt | None]:
+        """Return one prompt per ticket, or None per ticket if the policy does not choose by the prompt."""
+        learner = self._learner
+        found = prompts_of(n, prompt, reference, learner.policy)
+        check_dimensions(found, self._prompts.values(), learner.memory, learner.described)
+        return found
 
     def _groups_of(self, n: int, group: str | Sequence[str] | None) -> Sequence[str | None]:
         """Return one group per ticket, or None per ticket without groups; count those that arrive."""
@@ -123,15 +147,32 @@ class Asking(Readings):
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def _draw_ticket(self, among: Collection[str] | None, group: str | None) -> Ticket:
+    def _draw_ticket(
+        self, among: Collection[str] | None, group: str | None, prompt: Prompt | None
+    ) -> Ticket:
         learner = self._learner
         if isinstance(learner, CellLearner):
             assert group is not None
             cell, propensity = learner.draw(group, among, self._draw, self._rng)
             arm = learner.places[cell.label][1]
             return self._issue(cell, arm, group, self._shares_of_arms(group)[arm], propensity)
+        if prompt is not None and learner.alpha is not None:
+            drawn, weight = self._draw_for(learner, among, prompt)
+            return self._issue(drawn, drawn.label, group, weight, weight, prompt)
         drawn, propensity = self._draw_arm(learner, among)
-        return self._issue(drawn, drawn.label, group, self.targets[drawn.label], propensity)
+        weight = self.targets[drawn.label]
+        return self._issue(drawn, drawn.label, group, weight, propensity, prompt)
+
+    def _draw_for(
+        self, learner: Learner, among: Collection[str] | None, prompt: Prompt
+    ) -> tuple[ArmRecord, float]:
+        """Draw an arm from the weights that the policy chooses for a prompt."""
+        assert isinstance(learner.policy, PromptPolicy)
+        assert learner.memory is not None
+        arms = [arm for arm in learner.active if among is None or arm.label in among]
+        weights = learner.policy.choose(learner.memory, [arm.index for arm in arms], prompt)
+        chosen, weight = draw_iid(on_simplex(weights, len(arms)), self._rng)
+        return arms[chosen], weight
 
     def _draw_arm(self, learner: Learner, among: Collection[str] | None) -> tuple[ArmRecord, float]:
         arms, weights = restricted(learner.active, learner.targets, among)
@@ -144,10 +185,18 @@ class Asking(Readings):
         return arms[drawn[0]], drawn[1]
 
     def _issue(
-        self, record: ArmRecord, arm: str, group: str | None, weight: float, propensity: float
+        self,
+        record: ArmRecord,
+        arm: str,
+        group: str | None,
+        weight: float,
+        propensity: float,
+        prompt: Prompt | None = None,
     ) -> Ticket:
         ticket = Ticket(self._next_id, arm, weight, propensity, group)
         self._next_id += 1
         self._learner.arms[record.label] = replace(record, in_flight=record.in_flight + 1)
         self._in_flight[ticket.id] = ticket
+        if prompt is not None:
+            self._prompts[ticket.id] = prompt
         return ticket

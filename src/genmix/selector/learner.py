@@ -18,7 +18,7 @@ from genmix.core.streams import current_version, streams_of_version
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective, Tally
 from genmix.objectives.validation import check_number, check_objective
-from genmix.policies import Policy, Situation, Statistics
+from genmix.policies import Pair, Policy, PromptMemory, PromptPolicy, Situation, Statistics
 from genmix.selector.arms import ArmRecord
 from genmix.selector.deviations import deviations, measured
 from genmix.selector.learner_state import PreviousSolution, load_learner, saved_learner
@@ -83,6 +83,10 @@ class Learner:
         self.solved_at = 0
         self.spread: dict[str, tuple[int, float]] = {}
         """Number and sum of squares of the measured deviations of each arm's samples from their mean."""
+        self.memory: PromptMemory | None = None
+        """The pairs of prompt and output, for a policy that chooses by the prompt."""
+        if isinstance(policy, PromptPolicy):
+            self.memory = policy.memory(len(self.arms))
         self._lookahead: tuple[Tally, Tally, int] | None = None
         """The statistics, a fork with pending samples added, and the number of samples added."""
         self._forget_solution()
@@ -95,6 +99,8 @@ class Learner:
         """The policy's mixture, if it differs from the weights."""
         self._targets: Vector | None = None
         """The weights used to draw arms, if they differ from the policy's weights."""
+        self.notes: Vector | None = None
+        """Numbers that the policy needs at its next decision."""
         self.region: Region | None = None
         """Where the weights had to be; None for the whole simplex."""
         self._price: float | None = None
@@ -278,8 +284,10 @@ class Learner:
         self.described.check_total(self.total + 1)
         return sample
 
-    def append(self, sample: PendingSample) -> None:
+    def append(self, sample: PendingSample, pair: Pair | None = None) -> None:
         self.pending.append(sample)
+        if self.memory is not None and pair is not None:
+            self.memory = self.memory.with_pair(sample.arm, pair)
         if sample.cost is not None:
             record = next(arm for arm in self.arms.values() if arm.index == sample.arm)
             label = self.arm_of(record.label)
@@ -304,6 +312,8 @@ class Learner:
             self.arms[label] = replace(self.arms[label], active=True, failed=0)
         else:
             self.arms[label] = ArmRecord(len(self.arms), label)
+            if self.memory is not None:
+                self.memory = self.memory.with_arm()
             if self.tally is not None:
                 self.tally = self.tally.fork()
                 self.tally.grow()
@@ -385,6 +395,7 @@ class Learner:
             solver=self.solver,
             curvature=self.curvature,
             targets=self._targets,
+            notes=self.notes,
             deviations=deviations(self.spread, self.active_labels)
             if self.policy.needs_deviations
             else None,
@@ -407,7 +418,7 @@ class Learner:
         has_row = self._has_budget_row(region)  # its price is computed with the gap
         self._gap = decision.gap if is_known else UNKNOWN_GAP
         self._gap_is_due = not is_known or has_row
-        self.curvature = decision.curvature
+        self.curvature, self.notes = decision.curvature, decision.notes
         self.solved_at, self.previous = situation.total, None
         if self.policy.needs_deviations:
             self.spread = measured(self.spread, added, situation, self.targets)

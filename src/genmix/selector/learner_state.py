@@ -12,6 +12,7 @@ import numpy as np
 from genmix.core.arrays import Vector, empty_at, like, place
 from genmix.core.description import from_plain, to_plain
 from genmix.objectives import Objective
+from genmix.policies import PromptMemory, PromptPolicy
 from genmix.selector.arms import ArmRecord
 from genmix.selector.limits import loaded_region, loaded_spent, saved_region
 from genmix.selector.pending import pack, unpack
@@ -31,8 +32,14 @@ class PreviousSolution:
 def saved_learner(learner: Learner) -> dict[str, Any]:
     """Return the complete state of a learner as numpy arrays and JSON values."""
     arms = learner.arms.values()
-    previous = {} if learner.previous is None else {"previous": to_plain(asdict(learner.previous))}
-    return previous | {
+    optional: dict[str, Any] = {}
+    if learner.previous is not None:
+        optional["previous"] = to_plain(asdict(learner.previous))
+    if learner.notes is not None:
+        optional["notes"] = learner.notes.copy()
+    if learner.memory is not None:
+        optional["memory"] = learner.memory.state_dict()
+    return optional | {
         "arms": [arm.label for arm in arms],
         "active": [arm.active for arm in arms],
         "told": [arm.told for arm in arms],
@@ -80,6 +87,9 @@ def load_learner(learner: Learner, saved: Mapping[str, Any], resolved: Objective
     learner.alpha, learner.curvature = _floats(saved["weights"]), _floats(saved["curvature"])
     learner._mixture = _floats(saved.get("mixture"))  # missing from older states
     learner._targets = _floats(saved.get("targets"))
+    learner.notes = _floats(saved.get("notes"))
+    if learner.notes is not None and not np.isfinite(learner.notes).all():
+        raise ValueError("the notes of the policy are not finite")
     learner._gap = from_plain(saved["gap"])
     learner.spread = {
         k: (int(n), float(total)) for k, (n, total) in saved.get("spread", {}).items()
@@ -87,6 +97,9 @@ def load_learner(learner: Learner, saved: Mapping[str, Any], resolved: Objective
     learner.spent = loaded_spent(saved.get("spent", {}))
     learner.region = loaded_region(saved.get("region"), len(learner.active))
     learner._price = from_plain(saved.get("price"))
+    if isinstance(learner.policy, PromptPolicy):
+        told = [arm.told for arm in learner.arms.values()]
+        learner.memory = PromptMemory.from_state_dict(learner.policy, saved["memory"], told)
     if saved["place"] is None:
         return
     learner.template = like(np.empty((0, saved["dimension"])), empty_at(saved["place"]))

@@ -9,6 +9,7 @@ import numpy as np
 from genmix.core.arrays import Vector
 from genmix.objectives import Objective, Scores, score_context
 from genmix.objectives.pool import Pool
+from genmix.policies import Prompt
 from genmix.selector.arms import ArmRecord
 from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups
@@ -22,6 +23,8 @@ class Readings:
 
     _learner: Learner
     _in_flight: dict[int, Ticket]
+    _prompts: dict[int, Prompt]
+    """The prompts of the tickets in flight, for policies that choose by the prompt."""
     _encoder: str | None
     _groups: Groups | None
     _pooled: tuple[int, Scores] | None

@@ -16,14 +16,16 @@ from genmix.core.description import from_plain, to_plain
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import labels
-from genmix.policies import MixtureUCBV, Policy
+from genmix.policies import MixtureUCBV, Pair, Policy
 from genmix.selector import saved_state
 from genmix.selector.asking import Asking
 from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups, group_stream, pooling_of
 from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
+from genmix.selector.pending import PendingSample
 from genmix.selector.planning import Planning
+from genmix.selector.prompts import loaded_prompts, pair_of, saved_prompts
 from genmix.selector.saved_state import Savable
 from genmix.selector.tickets import Ticket, find_ticket, saved_ticket
 from genmix.solvers.newton import Newton
@@ -146,7 +148,7 @@ class Selector(Asking, Planning, Savable):
             raise InputError(f'draw is {draw!r}; pass "iid" or "tracking".')
         self._draw, self._encoder = draw or self._learner.policy.draw, encoder
         self._rng, self._group_rng = saved_state.generator_from_seed(seed), group_stream(seed)
-        self._in_flight, self._next_id = {}, 0
+        self._in_flight, self._prompts, self._next_id = {}, {}, 0
         self._pooled = None
 
     def __repr__(self) -> str:
@@ -209,7 +211,7 @@ class Selector(Asking, Planning, Savable):
         ticket, embedding, quality, cost
             As for :meth:`tell`.
         """
-        self._learner.validated(self._find(ticket), embedding, quality, cost)
+        self._validated(self._find(ticket), embedding, quality, cost)
 
     def tell_all(
         self, samples: Iterable[tuple[Ticket | int, Array, float | None, float | None]]
@@ -233,9 +235,9 @@ class Selector(Asking, Planning, Savable):
         with self._all_or_nothing():
             for ticket, embedding, quality, cost in samples:
                 issued = self._find(ticket)
-                sample = self._learner.validated(issued, embedding, quality, cost)
+                sample, pair = self._validated(issued, embedding, quality, cost)
                 self._close(issued, told=1)
-                self._learner.append(sample)
+                self._learner.append(sample, pair)
             self._learner.update()
 
     def fail(self, ticket: Ticket | int) -> None:
@@ -341,11 +343,21 @@ class Selector(Asking, Planning, Savable):
             self._learner.roll_back(learner)
             raise
 
+    def _validated(
+        self, ticket: Ticket, embedding: Array, quality: float | None, cost: float | None
+    ) -> tuple[PendingSample, Pair | None]:
+        learner = self._learner
+        sample = learner.validated(ticket, embedding, quality, cost)
+        where = f"arm {ticket.arm!r}, ticket {ticket.id}"
+        prompt = self._prompts.get(ticket.id)
+        return sample, pair_of(sample, prompt, learner.policy, learner.described, where)
+
     def _find(self, ticket: Ticket | int) -> Ticket:
         return find_ticket(ticket, self._in_flight, self._next_id)
 
     def _close(self, ticket: Ticket, told: int = 0, failed: int = 0) -> None:
         del self._in_flight[ticket.id]
+        self._prompts.pop(ticket.id, None)
         key = self._learner.key_of(ticket.arm, ticket.group)
         arm = self._learner.arms[key]
         self._learner.arms[key] = replace(
@@ -370,6 +382,7 @@ class Selector(Asking, Planning, Savable):
         return (
             self._learner.state_dict()
             | self._saved_groups()
+            | saved_prompts(self._prompts)
             | {
                 "version": saved_state.STATE_VERSION,
                 "draw": self._draw,
@@ -413,5 +426,6 @@ class Selector(Asking, Planning, Savable):
         selector._learner.load_state_dict(saved, resolved)
         selector._rng = saved_state.generator_from_state(saved["rng"])
         selector._in_flight = {fields["id"]: Ticket(**fields) for fields in saved["in_flight"]}
+        selector._prompts = loaded_prompts(saved, selector._learner.policy)
         selector._next_id = saved["next_id"]
         return selector

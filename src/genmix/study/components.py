@@ -76,8 +76,9 @@ def _public(base: type) -> list[Any]:
 
 
 def hyphenated(name: str) -> str:
-    """Convert a name such as ``MixtureUCB`` or ``mixture_ucb`` to ``mixture-ucb``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
+    """Convert a name such as ``MixtureUCB`` or ``mixture_ucb`` to ``mixture-ucb``, and DAKUCB to dak-ucb."""
+    parts = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=AK)(?=UCB)", "-", name)
+    return parts.lower().replace("_", "-")
 
 
 SHORT_NAMES = {"fd": "frechet-distance", "kd": "kernel-distance"}

@@ -142,7 +142,13 @@ def _check_policy(study: Study, problems: Problems) -> None:
         problems.add(("policy", policy.kind), words)
     if not unknown:
         try:
-            make_policy(study).check(labels, labels, trial_objective(study))
+            made = make_policy(study)
+            if made.needs_prompts:
+                raise InputError(
+                    "it chooses an arm for the embedding of every prompt, which a study does not tell it; "
+                    "use it with Selector.ask(prompt=…), or use mixture-ucbv with groups of prompts."
+                )
+            made.check(labels, labels, trial_objective(study))
         except InputError as error:
             problems.add(("policy",), f"{policy.kind}: {error}")
 
