@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from genmix.charts.axes import direction, short_name
 from genmix.comparison.statistics import Exponent, Interval
 from genmix.comparison.variant import has_fixed_weights
-from genmix.core.text import aligned
+from genmix.core.text import aligned, counted, number
 
 if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
@@ -26,6 +26,7 @@ HEADINGS = (
     "within 1%",
     "within 5%",
 )
+TIME_AXIS = "samples drawn (log scale)"
 VERDICTS = {True: "better", False: "worse", None: "no significant difference"}
 
 
@@ -44,7 +45,7 @@ def heading(found: Comparison) -> list[str]:
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
     return [
         f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
-        f"{found.repeats} paired repeats of {plan.options.rounds} samples, "
+        f"{counted(found.repeats, 'paired repeat')} of {counted(plan.options.rounds, 'sample')}, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unknown'}",
         *([best_line(found)] if plan.options.population else []),
     ]
@@ -60,7 +61,7 @@ def best_line(found: Comparison) -> str:
     best = found.plan.best
     weights = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
     return (
-        f"best mixture {found.best_score:.5g} ({weights}), gap {best.gap:.0e}; best arm "
+        f"best mixture {found.best_score:.5g} ({weights}), gap {number(best.gap, 1)}; best arm "
         f"{found.plan.best_arm}"
     )
 
@@ -118,12 +119,12 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
     from genmix import charts
 
     def panel(title: str, what: str, y: str, **more: Any) -> Any:
-        return charts.Panel(title, found.band_rows(what), y, **more)
+        return charts.Panel(title, found.band_rows(what), y, x=TIME_AXIS, **more)
 
     pooled = panel("All samples so far", "pooled", score_axis(found), log_y=is_distance(found))
     made = {"pooled": charts.curves([pooled])}
     if rows := _share_rows(found):
-        made["shares"] = charts.shares(rows, log_x=True)  # like the other charts
+        made["shares"] = charts.shares(rows, TIME_AXIS, log_x=True)  # like the other charts
     explored = panel("Smallest share of any arm", "least_share", "min n_i(t)/t")
     if not found.plan.options.population:
         return made | {"exploration": charts.curves([explored])}
@@ -136,8 +137,9 @@ def comparison_charts(found: Comparison) -> dict[str, Any]:
 
 
 def score_axis(found: Comparison) -> str:
-    """Return the name of the score, and which direction is better."""
-    return f"{short_name(found.score_name)} {direction(found.maximise)}".replace("  ", " ")
+    """Return the name of the score, which direction is better, and whether the axis is logarithmic."""
+    name = f"{short_name(found.score_name)} {direction(found.maximise)}".replace("  ", " ")
+    return f"{name} (log scale)" if is_distance(found) else name
 
 
 def is_distance(found: Comparison) -> bool:

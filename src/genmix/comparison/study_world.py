@@ -75,26 +75,32 @@ def _options(study: Study) -> dict[str, Any]:
 
 
 def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
-    """Read the samples of a run, which become the whole population."""
+    """Read the samples of a run, which become the whole population, for all arms that have samples."""
     with JournalReader.open(folder) as journal, journal.snapshot():
         verify(journal)
         study = study_from(journal.meta("study"))
-        rows: dict[str, list[Any]] = {label: [] for label in study.arms}
-        extras: dict[str, list[tuple[float | None, float | None]]] = {a: [] for a in study.arms}
-        for row in journal.told_rows():
-            if row["arm"] not in rows:
-                continue  # the study no longer contains it
-            rows[row["arm"]].append(embedding_of(row))
-            extras[row["arm"]].append((row["quality"], row["cost"]))
+        rows: dict[str, list[Any]] = {}
+        extras: dict[str, list[tuple[float | None, float | None]]] = {}
+        for row in journal.told_rows():  # also of arms that the study no longer contains
+            rows.setdefault(row["arm"], []).append(embedding_of(row))
+            extras.setdefault(row["arm"], []).append((row["quality"], row["cost"]))
         encoder_name = journal.meta("encoder")
         if objective is None:
             objective = _objective_of_run(journal, study)
-    empty = next((label for label, found in rows.items() if not found), None)
-    if empty is not None:
-        raise InputError(f"{folder} has no samples of arm {empty!r}; compare on another run.")
-    pools = {label: np.array(found, dtype=float) for label, found in rows.items()}
-    world = _world(study.name, pools, encoder_name, extras)
+    _check_choice(list(rows), folder)
+    order = sorted(rows, key=[*study.arms, *rows].index)
+    pools = {label: np.array(rows[label], dtype=float) for label in order}
+    world = _world(study.name, pools, encoder_name, {label: extras[label] for label in order})
     return StudyWorld(world, objective, _options(study))
+
+
+def _check_choice(arms: Sequence[str], where: object) -> None:
+    """Refuse a world in which every policy does the same."""
+    if len(arms) < 2:
+        found = f"samples of only one arm, {arms[0]!r}" if arms else "no samples"
+        raise InputError(
+            f"{where} has {found}, but policies choose between arms; compare on at least two."
+        )
 
 
 def _objective_of_run(journal: JournalReader, study: Study) -> Objective:
@@ -140,6 +146,7 @@ def _of_study(study: Study, folder: Path, objective: Objective | None) -> StudyW
             f"arm {live[0]!r} is not recorded, so every policy would generate its own samples; run the "
             "study once with 'policy: uniform', and compare on its run folder."
         )
+    _check_choice(list(study.arms), "the study")
     encoder = make_encoder(study, folder)
     generators = make_generators(study, folder)
     try:
