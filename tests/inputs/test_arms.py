@@ -214,7 +214,7 @@ def test_the_arms_of_a_run() -> None:
     stored = np.concatenate([np.load("a.npz")["features"], np.load("b.npy")])
     for label, arm in found.items():
         mine = [row for row in told if row["model_name"] == label]
-        assert arm.sample_ids == [str(row["sample_id"]) for row in mine]
+        assert arm.sample_ids == [row["sample_id"] for row in mine]
         assert list(arm.cost) == [row["cost"] for row in mine]
         rows = [int(row["source"].split("#")[1]) + 60 * (label == "b") for row in mine]
         assert np.array_equal(arm.features, stored[rows])

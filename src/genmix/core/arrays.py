@@ -104,9 +104,13 @@ def _numpy_array(value: object, what: str) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{what} is a masked array; leave the masked samples out.")
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} is not an array; pass rows of equal length.") from error
+    if array.dtype == object and array.ndim == 0:
+        kind = type(value).__name__
+        raise InputError(f"{what} is a {kind}; pass one array of shape (samples, dimensions).")
+    return array
 
 
 def to_numpy(array: Array) -> Any:

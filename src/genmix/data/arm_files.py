@@ -14,14 +14,14 @@ from genmix.core.numpy_files import NumpyArchive, is_archive
 from genmix.core.text import printable, quotable
 from genmix.data.features import EMBEDDING, Statistics, embedding_column, read_file
 from genmix.data.image_folder import image_files
-from genmix.data.loaded_arm import LoadedArm
+from genmix.data.loaded_arm import LoadedArm, same_kind
 from genmix.data.png import SUFFIXES
 from genmix.data.samples import FieldError, checked_field
 from genmix.data.tables import MODEL, PARQUET, TEXT, is_table, parquet_schema, read_rows
 from genmix.data.text_files import is_outside
 from genmix.errors import InputError
 
-IMAGE = "image_path"
+IMAGE, PROMPT = "image_path", "prompt"
 EXTRAS = (MODEL, "quality", "cost", "sample_id")
 """Columns of a table, and arrays of an ``.npz`` file, that describe the samples."""
 
@@ -114,12 +114,12 @@ def _read_table(path: Path, key: str | None) -> Loaded:
     content, column = _content_of(path, key)
     text = column if content == "texts" else TEXT
     places, rows = [], []
-    for place, row in read_rows(path, {*EXTRAS, text, IMAGE}):
+    for place, row in read_rows(path, {*EXTRAS, text, IMAGE, PROMPT}):
         places.append(place)
         rows.append(row)
     if not rows:
         raise InputError(f"{path} contains no samples; write one row per sample.")
-    columns = {name: [row.get(name) for row in rows] for name in (*EXTRAS, text, IMAGE)}
+    columns = {name: [row.get(name) for row in rows] for name in (*EXTRAS, text, IMAGE, PROMPT)}
     if content == "texts":
         check = zip(columns[text], places, strict=True)
         found: dict[str, Any] = {"texts": [_text(value, text, place) for value, place in check]}
@@ -204,13 +204,15 @@ def _arm(
     **content: Any,
 ) -> Loaded:
     numbers = {name: _numbers(path, name, extras.get(name), places) for name in ("quality", "cost")}
-    ids, models = extras.get("sample_id"), extras.get(MODEL)
+    prompts, models = extras.get(PROMPT), extras.get(MODEL)
+    has_prompts = prompts is not None and all(isinstance(each, str) for each in prompts)
     whole = LoadedArm(
         path.stem,
         str(path),
         **content,
         **numbers,
-        sample_ids=None if ids is None or None in ids else list(map(str, ids)),
+        prompts=prompts if has_prompts else None,
+        sample_ids=same_kind(extras.get("sample_id")),
         encoder=encoder,
     )
     return whole, _models(path, models)

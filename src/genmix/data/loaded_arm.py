@@ -17,7 +17,8 @@ from genmix.errors import InputError
 Item = tuple[str, Callable[[], Sample]]
 """The location of a sample, for messages, and a function that reads it."""
 
-COLUMNS = ("features", "texts", "images", "quality", "cost", "sample_ids")
+COLUMNS = ("features", "prompts", "texts", "images", "quality", "cost", "sample_ids")
+LARGEST_ID = 2**63
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +37,16 @@ class LoadedArm:
         The file or folder that the samples were read from, for messages.
     features : array of shape (n, d), optional
         The embeddings. None for texts and images that have not been embedded yet.
+    prompts : list of str, optional
+        The prompts that the samples answer.
     texts : list of str, optional
         The texts.
     images : list of Path, optional
         The image files.
     quality, cost : array of shape (n,), optional
         The quality and the cost of every sample. None if the source does not have it for each of them.
-    sample_ids : list of str, optional
-        Identifiers from the source: ``sample_id`` in a run or a table.
+    sample_ids : list of int or list of str, optional
+        Identifiers as the source has them: ``sample_id`` in a run or a table.
     encoder : str, optional
         The name of the encoder that computed ``features``, if it is known.
     generator : str, optional
@@ -54,11 +57,12 @@ class LoadedArm:
     label: str
     source: str
     features: Array | None = None
+    prompts: Sequence[str] | None = None
     texts: Sequence[str] | None = None
     images: Sequence[Path] | None = None
     quality: Any = None
     cost: Any = None
-    sample_ids: Sequence[str] | None = None
+    sample_ids: Sequence[int] | Sequence[str] | None = None
     encoder: str | None = None
     generator: str | None = None
 
@@ -95,10 +99,20 @@ class LoadedArm:
         """Return the samples of both; a column that one of them lacks is dropped."""
         mine, theirs = self._columns(), other._columns()
         both = {name: _joined(mine[name], theirs[name]) for name in COLUMNS}
+        both["sample_ids"] = same_kind(both["sample_ids"])
         return replace(self, **both, encoder=self.encoder or other.encoder)
 
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in COLUMNS}
+
+
+def same_kind(ids: Sequence[Any] | None) -> list[int] | list[str] | None:
+    """Return identifiers as whole numbers if all are, else as texts; None if one is missing."""
+    if ids is None or None in ids:
+        return None
+    if all(type(each) is int and abs(each) < LARGEST_ID for each in ids):
+        return list(ids)
+    return list(map(str, ids))
 
 
 def _joined(first: Any, second: Any) -> Any:

@@ -32,6 +32,10 @@ class Samples(_Quiet):
     def dimension(self) -> int:
         return int(self.points.shape[1])
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Let numpy, and everything that accepts embeddings, use the points."""
+        return np.array(to_numpy(self.points), dtype=dtype, copy=copy)
+
     def __str__(self) -> str:
         return f"{self.points.shape[0]} reference samples of dimension {self.dimension}"
 
@@ -145,7 +149,8 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
     -------
     Samples or Moments
         ``points`` of shape ``(n, d)``, or ``mean`` ``(d,)`` and ``covariance`` ``(d, d)``.
-        Every objective that needs a reference accepts either, or the path itself.
+        Every objective that needs a reference accepts either, or the path itself. Samples can also be
+        used like an array of embeddings, e.g. in :func:`genmix.keep`.
 
     Raises
     ------

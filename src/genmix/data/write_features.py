@@ -97,8 +97,8 @@ def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
 
 def sample_columns(whole: LoadedArm, labels: Sequence[str], folder: Path) -> dict[str, list[Any]]:
     """Return what is known of the samples, except for their embeddings, for a table in a folder."""
-    known: dict[str, Any] = {"sample_id": whole.sample_ids, MODEL: labels, "text": whole.texts}
-    known |= {"image_path": _image_paths(whole.images, folder)}
+    known: dict[str, Any] = {"sample_id": whole.sample_ids, MODEL: labels, "prompt": whole.prompts}
+    known |= {"text": whole.texts, "image_path": _image_paths(whole.images, folder)}
     known |= {"quality": whole.quality, "cost": whole.cost}
     return {
         name: np.asarray(value).tolist() if name in ("quality", "cost") else list(value)

@@ -76,11 +76,12 @@ def _arm(
         arm if name is None else f"{name}/{arm}",
         str(folder),
         features,
+        prompts=_complete([row["prompt"] for row in rows]),
         texts=_complete([row["text"] for row in rows]),
         images=None if images is None else [folder / IMAGES / Path(name).name for name in images],
         quality=_numbers([row["quality"] for row in rows]),
         cost=_numbers([row["cost"] for row in rows]),
-        sample_ids=[str(row["id"]) for row in rows],
+        sample_ids=[row["id"] for row in rows],
         encoder=encoder,
         generator=generator,
     )

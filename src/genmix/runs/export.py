@@ -306,7 +306,7 @@ def _write_features(data: DataSet, target: Path) -> Path:
         np.stack([embedding_of(row) for row in found]),
         quality=None if None in quality else np.array(quality),
         cost=None if None in cost else np.array(cost),
-        sample_ids=[str(row["id"]) for row in found],
+        sample_ids=[row["id"] for row in found],
         encoder=encoder_name(journal),
     )
     return write_table(target, whole, [row["arm"] for row in found])
