@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 import genmix as gx
 from genmix.journal.reader import JournalReader
+from genmix.runs.check import check_study
 from genmix.runs.estimate import estimate
 from genmix.runs.prepare import Parts, Plan
 from tests.runs.test_budget_plans import arm, check_cost, plan_events, study
+from tests.support.endpoint import Endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +141,7 @@ def test_a_free_arm_that_runs_out_is_not_counted_twice(tmp_path: Path, cost: flo
     assert sum(run.counts.values()) == 80
     check_cost(run, cost)
     prepared = Plan.of(plan)
-    found = estimate(prepared.study, Parts.build(prepared.study, prepared.base, print).generators)
+    found = estimate(prepared.study, Parts.build(prepared, print).generators)
     assert found.cost is not None
     assert (found.cost.cheapest, found.cost.dearest) == (pytest.approx(5.0), 80.0)
     assert found.lines[0].startswith("80 samples cost 5 (30 from mine) to 80 (all from big)")
@@ -158,3 +161,50 @@ def test_bounds_that_the_budget_does_not_cover_are_named(tmp_path: Path) -> None
     assert run.summary["price_of_money"] is None
     assert sum(run.counts.values()) == 60
     check_cost(run, 15.0)
+
+
+def test_a_budget_that_covers_no_sample_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(gx.InputError) as refused:
+        gx.run(study(20, 0.05), tmp_path / "run")
+    assert str(refused.value).startswith(
+        "the cost budget of 0.05 covers no sample, because one from the cheapest arm can cost up to 0.1;"
+    )
+    [problem] = check_study(study(20, 0.05)).problems
+    assert "covers no sample" in problem
+
+
+def test_a_new_token_price_scales_the_mean_cost(tmp_path: Path) -> None:
+    """The upper bound is several times the mean, so it would starve the arm whose price has fallen."""
+    with Endpoint() as endpoint:
+
+        def priced_tokens(samples: int, cost: float, big: float) -> dict[str, Any]:
+            arms = {
+                name: {
+                    "kind": "openai",
+                    "base_url": endpoint.url,
+                    "model": name,
+                    "prompt": name,
+                    "max_tokens": 60,
+                    "price": {"input": 0.0, "output": price},
+                }
+                for name, price in (("big", big), ("small", 0.001))
+            }
+            more = {"encoder": {"kind": "callable", "function": embed}}
+            return study(samples, cost, arms=arms, weights={"at_least": {"big": 0.4}}, **more)
+
+        run = gx.run(priced_tokens(60, 40.0, 1.0), tmp_path / "run")
+        mean = np.mean([row["cost"] for row in run.samples() if row["model_name"] == "big"])
+        limit = run.summary["cost"] + 60 * mean / 4
+        later = gx.resume(run, study=priced_tokens(120, limit, 0.5))
+        [new] = [e["new_prices"] for e in plan_events(run.folder) if "new_prices" in e]
+        assert new["big"][0] == pytest.approx(mean / 2)
+        assert later.counts["big"] - run_counts(run, 60)["big"] >= 15
+        check_cost(later, limit)
+
+
+def embed(texts: list[str]) -> Any:
+    return np.array([[1.0 + text.count(c) for c in "abcdefgh"] for text in texts])
+
+
+def run_counts(run: gx.Run, first: int) -> Counter[str]:
+    return Counter(row["model_name"] for row in list(run.samples())[:first])

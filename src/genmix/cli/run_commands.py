@@ -296,7 +296,7 @@ def _exit_now(view: LineView, folder: Path) -> None:
 
 def stop_message(folder: Path | None) -> str:
     """Return the message for a run that was stopped by a second Ctrl-C."""
-    from genmix.cli.summary import resume_command
+    from genmix.journal.continuing import resume_command
     from genmix.journal.schema import JOURNAL
 
     if folder is None or not (folder / JOURNAL).exists():
@@ -308,7 +308,8 @@ def stop_message(folder: Path | None) -> str:
 
 
 def finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
-    from genmix.cli.summary import closing_line, print_summary, resume_command
+    from genmix.cli.summary import closing_line, print_summary
+    from genmix.journal.continuing import resume_command
 
     status = summary["status"]
     if as_json:

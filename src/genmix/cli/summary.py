@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
 from genmix.core.text import counted, duration, number, printable
+from genmix.journal.continuing import resume_command
 
 
 def print_summary(summary: dict[str, Any], folder: Path) -> None:
@@ -96,7 +96,3 @@ def closing_line(summary: dict[str, Any], folder: Path) -> str:
         return f"Stopped. {saved} Continue with: {resume_command(folder)}"
     report = folder / "report.html"
     return f"{saved} Report: {report}" if report.exists() else saved
-
-
-def resume_command(folder: Path) -> str:
-    return f"genmix resume {shlex.quote(str(folder))}"

@@ -86,6 +86,12 @@ class Generator(Protocol):
         """Return an upper bound on the cost of one sample, or None if it is unknown."""
         return None
 
+    def expected_cost(
+        self, input_tokens: float | None, output_tokens: float | None
+    ) -> float | None:
+        """Return the cost of a sample with these token counts, or an upper bound; None if it is unknown."""
+        return self.most_cost()
+
     def available(self) -> int | None:
         """Return the number of available samples, or None if it is unlimited."""
         return None

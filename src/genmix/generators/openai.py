@@ -51,7 +51,7 @@ class Price(BaseModel):
     input: float = Field(ge=0, allow_inf_nan=False, description="Price of 1000 prompt tokens.")
     output: float = Field(ge=0, allow_inf_nan=False, description="Price of 1000 generated tokens.")
 
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
+    def cost(self, input_tokens: float, output_tokens: float) -> float:
         return (input_tokens * self.input + output_tokens * self.output) / 1000
 
 
@@ -363,6 +363,14 @@ class OpenAIGenerator(Generator):
             return None
         longest = max(map(self._most_input_tokens, range(max(len(self._prompts), 1))))
         return settings.price.cost(longest, settings.max_tokens)
+
+    def expected_cost(
+        self, input_tokens: float | None, output_tokens: float | None
+    ) -> float | None:
+        price = self._settings.price
+        if price is None or input_tokens is None or output_tokens is None:
+            return self.most_cost()
+        return price.cost(input_tokens, output_tokens)
 
     def _most_input_tokens(self, index: int) -> int:
         """Return an upper bound on the number of tokens in a prompt; each token is at least one byte long."""

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,8 +35,6 @@ TICKETS_PER_QUERY = 500
 MAX_TEXT = 4000
 """Maximum number of characters of a text or prompt that ``samples_of`` returns."""
 
-MTIME_RESOLUTION = 50_000_000
-"""Nanoseconds; two writes this close together may leave the same modification time."""
 
 Row = dict[str, Any]
 
@@ -326,6 +323,15 @@ class JournalReader:
         )
         return inputs, outputs
 
+    def mean_tokens(self, arm: str) -> tuple[float | None, float | None]:
+        """Return the mean numbers of input and output tokens of an arm's samples, if they are known."""
+        [found] = self.query(
+            "SELECT avg(input_tokens), avg(output_tokens) FROM samples JOIN tickets ON ticket = id"
+            " WHERE arm = ? AND outcome = 'told'",
+            arm,
+        )
+        return tuple(found)
+
     # -- failures, events, timeline --------------------------------------------------------------
 
     def failures(self) -> list[Row]:
@@ -411,28 +417,6 @@ class JournalReader:
             return json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
             raise corrupt(self.path, "a value is not valid JSON") from error
-
-
-def journal_version(folder: Path) -> tuple[int, ...]:
-    """Return a value that changes whenever the journal is written; if it is unchanged, nothing is new.
-
-    The value for a file that was written a moment ago is never reused, because the next write may
-    leave the same modification time.
-    """
-    found = []
-    for name in (JOURNAL, f"{JOURNAL}-wal"):
-        try:
-            status = os.stat(folder / name, follow_symlinks=False)
-        except FileNotFoundError:
-            status = None
-        if status is None or status.st_size == 0:  # readers create an empty log
-            found += [0, 0]
-            continue
-        found += [status.st_mtime_ns, status.st_size]
-        now = time.time_ns()
-        if abs(now - status.st_mtime_ns) < MTIME_RESOLUTION:
-            found.append(now)
-    return tuple(found)
 
 
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from genmix.errors import GenmixError
-from genmix.journal.reader import JournalReader, Row, journal_version
+from genmix.journal.reader import JournalReader, Row
 from genmix.journal.schema import JournalError, Limit, SlowJournalError
+from genmix.journal.version import journal_version
 from genmix.monitoring.checked import (
     MAX_ARMS,
     checked,

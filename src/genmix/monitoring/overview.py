@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from genmix.core.python_objects import contains_names
 from genmix.core.text import quotable
 from genmix.errors import GenmixError, StorageError
+from genmix.journal.continuing import resume_command
 from genmix.journal.lock import holder
 from genmix.monitoring.checked import is_number
 from genmix.monitoring.facts import (
@@ -98,15 +97,8 @@ def _details(run: RunMonitor) -> Entry:
 
 
 def _resume_call(run: RunMonitor, limits: Collection[str] = ()) -> str:
-    """Return the command that continues a run, with new totals for ``limits``.
-
-    A run of Python objects continues only in Python, because its journal contains only their names.
-    """
-    if contains_names(run.study):
-        totals = "".join(f", {key}=TOTAL" for key in limits)
-        return f"gx.resume({str(run.folder)!r}, study=study{totals})"
-    totals = "".join(f" --{key} TOTAL" for key in limits)
-    return f"genmix resume {shlex.quote(str(run.folder))}{totals}"
+    """Return how to continue a run with new totals for ``limits``."""
+    return resume_command(run.folder, run.study, **dict.fromkeys(limits, "TOTAL"))
 
 
 def _current_summary(run: RunMonitor) -> Entry | None:

@@ -184,19 +184,28 @@ def left_out(journal: JournalReader, before_change: bool = False) -> set[str]:
     return earlier if before_change else found
 
 
-def old_samples(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, float] | None]:
-    """Return the arms whose price has changed, with the number and the cost of their samples before that.
+@dataclass(frozen=True)
+class NewPrice:
+    """A price that has changed during the run."""
 
-    They are None if the change has not been planned yet.
-    """
-    found = dict[str, tuple[int, float] | None]()
+    mean: float
+    """The expected cost of a sample at the new price."""
+    told: int
+    """The number of samples at the old price."""
+    spent: float
+    """Their cost."""
+
+
+def new_prices(events: Iterable[Mapping[str, Any]]) -> dict[str, NewPrice | None]:
+    """Return the arms whose price has changed; None for changes that have not been planned yet."""
+    found = dict[str, NewPrice | None]()
     for event in events:
         kind, detail = event["kind"], event["detail"]
         setting = str(detail.get("key")).removeprefix(f"arms.{event['arm']}.").split(".")[0]
         if kind == "changed" and setting in ("price", "cost"):
             found[event["arm"]] = None
-        for arm, (_, told, cost) in detail.get("new_prices", {}).items() if kind == "plan" else ():
-            found[arm] = told, cost
+        if kind == "plan":
+            found |= {arm: NewPrice(*each) for arm, each in detail.get("new_prices", {}).items()}
     return found
 
 
@@ -224,8 +233,7 @@ class Planner:
     """Suspended arms that the plan no longer waits for."""
     left_out: set[str] = field(default_factory=set)
     """Arms that were retired because the budget did not cover their warm start."""
-    _old: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """The number and the cost of the samples of arms that had another price then."""
+    _new_prices: dict[str, NewPrice] = field(default_factory=dict)
     _prices_sent: dict[str, float] = field(default_factory=dict)
     _can_plan: bool = True
     """Whether the policy can respect a mean cost."""
@@ -252,15 +260,18 @@ class Planner:
             self.session.plan(mean_cost=selector.mean_cost, prices=self._prices_sent)
 
     def _apply_new_prices(self) -> None:
-        found, new = old_samples(self.session.journal.events()), {}
-        for arm, old in found.items():
-            if old is None and self._most.get(arm) is not None:
-                old = self.session.selector.counts[arm], self.money.spent.get(arm, 0.0)
-                new[arm] = self._most[arm], *old
-            if old is not None:
-                self._old[arm] = old
-        if new:
-            self.session.plan(new_prices=new)
+        session, found = self.session, dict[str, NewPrice]()
+        for arm, new in new_prices(session.journal.events()).items():
+            if new is not None:
+                self._new_prices[arm] = new
+            elif self._most.get(arm) is not None:
+                tokens = session.journal.mean_tokens(arm)
+                mean = self.arms[arm].generator.expected_cost(*tokens) or 0.0
+                spent = self.money.spent.get(arm, 0.0)
+                found[arm] = NewPrice(mean, session.selector.counts[arm], spent)
+        if found:
+            session.plan(new_prices={arm: [n.mean, n.told, n.spent] for arm, n in found.items()})
+            self._new_prices |= found
 
     def choose(self, idle_since: float | None) -> Choice:
         """Return the arms to draw from next.
@@ -392,10 +403,13 @@ class Planner:
     def _price(self, label: str) -> Price:
         most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
         told = self.session.selector.counts[label]
-        if label in self._old:
-            told, spent = told - self._old[label][0], (spent or 0.0) - self._old[label][1]
+        new = self._new_prices.get(label)
+        if new is not None:
+            told, spent = told - new.told, (spent or 0.0) - new.spent
         available = self.arms[label].generator.available()
         supply = math.inf if available is None else available - self.session.issued(label)
         if told and most is None:
             return Price(0.0, 0.0, supply)  # its samples report no cost
-        return Price(most, spent / told if told and spent is not None else most, supply)
+        if told and spent is not None:
+            return Price(most, spent / told, supply)
+        return Price(most, most if new is None else new.mean, supply)

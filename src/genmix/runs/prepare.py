@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import uuid
@@ -17,7 +18,7 @@ from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
 from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
-from genmix.core.text import counted
+from genmix.core.text import counted, number
 from genmix.core.user_functions import source_digest
 from genmix.data.prompt_groups import grouped
 from genmix.data.prompts import Prompt, group_shares, read_prompts
@@ -31,6 +32,7 @@ from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
 from genmix.objectives.vendi import EXACT_LIMIT
+from genmix.runs.budget import ROUNDING
 from genmix.selector.selector import Selector
 from genmix.study.components import make_objective, make_policy, trial_objective
 from genmix.study.edited_text import text_with
@@ -285,6 +287,8 @@ def check_supply(
     ``told`` counts the samples that a run already has, by arm, including arms that were removed.
     """
     told, budget = told or {}, study.budget.samples
+    if not told:
+        _check_cost_covers_a_sample(study, generators)
     supply = {label: generator.available() for label, generator in generators.items()}
     if budget is None:
         _check_budget_ends(study, generators)
@@ -306,6 +310,18 @@ def check_supply(
                 f"arm {label!r} has {counted(count, 'sample')}, but the budget may need {most:,} from it; "
                 "lower budget.samples, add samples, or set 'exhausted: retire' to continue without it."
             )
+
+
+def _check_cost_covers_a_sample(study: Study, generators: Mapping[str, Generator]) -> None:
+    """Refuse a cost budget that covers no sample at all."""
+    costs = [generator.most_cost() for generator in generators.values()]
+    cheapest = min((math.inf if cost is None else cost for cost in costs), default=0.0)
+    limit = study.budget.cost
+    if limit is not None and None not in costs and cheapest > limit * (1 + ROUNDING):
+        raise InputError(
+            f"the cost budget of {number(limit)} covers no sample, because one from the cheapest arm can "
+            f"cost up to {number(cheapest)}; raise budget.cost to at least that, or lower max_tokens."
+        )
 
 
 def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> None:

@@ -14,6 +14,7 @@ from genmix.core.atomic import make_folder
 from genmix.core.optional import in_notebook
 from genmix.encoders.references import Note
 from genmix.errors import GenmixError, InputError
+from genmix.journal.continuing import resume_command
 from genmix.journal.journal import Journal
 from genmix.journal.lock import LOCK, FolderLock, holder
 from genmix.journal.reader import JournalReader
@@ -230,7 +231,7 @@ def free_folder(name: str, note: Note) -> Path:
     if folder != first:
         advice = ""
         if (first / JOURNAL).exists() and not is_finished(first):
-            advice = f", which `genmix resume {first}` continues"
+            advice = f", which `{resume_command(first)}` continues"
         note(f"{first} already contains a run{advice}; this run is saved in {folder}")
     return folder
 
@@ -246,7 +247,7 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
     """Start a new run in ``folder``. Nothing is written there if the study cannot start."""
     if (folder / JOURNAL).exists():
         raise InputError(
-            f"{folder} already contains a run; continue it with `genmix resume {folder}`, "
+            f"{folder} already contains a run; continue it with `{resume_command(folder)}`, "
             "or choose another folder."
         )
     _check_empty(folder)
