@@ -1,8 +1,8 @@
 """Kernel ridge regression to which samples are added one by one.
 
 With ``K + λI = LLᵀ`` and targets Y, the prediction at x is ``(L⁻¹k_x)·(L⁻¹Y)``, and what remains unknown
-there is ``k(x, x) − ‖L⁻¹k_x‖²``. A new sample adds one row to ``L⁻¹`` and one to ``L⁻¹Y``. So adding a sample and
-predicting take O(n²) each, where a new fit takes O(n³).
+there is ``k(x, x) − ‖L⁻¹k_x‖²``. A new sample adds one row to ``L⁻¹`` and one to ``L⁻¹Y``. So adding a sample
+and predicting take O(n²) each, where a new fit takes O(n³).
 """
 
 from __future__ import annotations
