@@ -73,8 +73,8 @@ def run(size: Size = "full", device: str | None = None) -> Report:
         ],
         [
             f"a random set of the same size scores {_score(rows[: at.k]):.6g}",
-            f"memory: two copies of the samples, {2 * 8 * at.n * at.d / 2**30:.3g} GiB, and a few matrices "
-            f"of {at.d} × {at.d}",
+            f"memory beside the samples: about three copies, {3 * 8 * at.n * at.d / 2**30:.3g} GiB, and a "
+            f"few matrices of {at.d} × {at.d}",
             *_missing(),
         ],
     )
