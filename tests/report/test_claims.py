@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.core.text import number
 from genmix.data.png import as_png
 from genmix.report import run_chart
 from genmix.report.advice import advise
@@ -149,7 +150,7 @@ def test_the_gap_holds_for_samples_after_the_last_solve(tmp_path: Path) -> None:
 def test_the_terminal_and_the_report_show_the_same_gap(tmp_path: Path) -> None:
     run = feature_run(tmp_path, samples=140, policy="mixture-ucb")
     found = convergence_sentence(Facts(run.folder))
-    assert f"at most {run.summary['gap']:.1e} above the minimum" in found
+    assert f"at most {number(run.summary['gap'], 2)} above the minimum" in found
     assert "shown at the end" not in found
 
 
@@ -160,9 +161,8 @@ def test_a_gap_that_does_not_hold_for_all_samples_is_explained(facts: Facts) -> 
     found._summary = found._summary | {"gap": 1e-9}
     assert found.gap is not None
     assert found.gap > 1e-3
-    assert (
-        "(The 1.0e-09 shown at the end of the run is from when the weights were last computed,"
-        in (convergence_sentence(found))
+    assert "(The 1e−09 shown at the end of the run is from when the weights were last " in (
+        convergence_sentence(found)
     )
 
 
@@ -193,7 +193,7 @@ def test_no_card_is_empty(tmp_path: Path) -> None:
     figures = re.findall(r"<figure.*?</figure>", page, re.DOTALL)
     assert len(figures) == 4
     assert all("<svg" in figure for figure in figures)
-    assert "Not drawn: “Score against cost”. The cost of at least one arm is unknown" in page
+    assert "Not drawn: “Score against cost” and “Best mixture for each cost”. The costs" in page
     assert "<h2>Samples</h2>" not in page
     assert "(empty)" not in page
 

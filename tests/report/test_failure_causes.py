@@ -83,8 +83,8 @@ def test_the_cause_is_in_the_advice(facts: Facts) -> None:
     first = advise(failing(facts, "flat", count=100))[0]
     assert first.text == (
         "flat failed in 900 of 1,000 attempts and was suspended 1×, mostly because there were too many "
-        "requests at a time (429). Set longer waits (first_wait and longest_wait in retries); "
-        "otherwise, drop the arm. Last failure: 429"
+        "requests at a time (429). Set longer waits (first_wait and longest_wait in retries). "
+        "Last failure: 429"
     )
 
 

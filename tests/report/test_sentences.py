@@ -281,8 +281,7 @@ def test_an_arm_that_failed_comes_first(facts: Facts) -> None:
     first = advise(found)[0]
     assert first.kind == "failed"
     assert first.text == (
-        "tall failed in 9 of 10 attempts and was suspended 2×. Fix it; otherwise, drop the arm. "
-        "Last failure: 401: no."
+        "tall failed in 9 of 10 attempts and was suspended 2×. Fix it. Last failure: 401: no."
     )
     flaky = {"failures": 40, "last_failure": "503", "count": 100}
     assert "failed" not in kinds(changed(facts, "tall", **flaky))  # all were repeated

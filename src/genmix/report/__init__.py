@@ -49,7 +49,7 @@ def write_report(
 def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     """Return one chart from a report as an Altair chart."""
     from genmix.report.facts import Facts
-    from genmix.report.figures import FIGURES
+    from genmix.report.figures import FIGURES, why_missing
 
     if name not in CHARTS:
         raise InputError(f"there is no chart named {name!r}; use one of {', '.join(CHARTS)}.")
@@ -57,9 +57,9 @@ def run_chart(run: str | os.PathLike[str], name: str) -> Any:
     facts = Facts(folder)
     with facts.limited_threads():
         chart = FIGURES[name](facts)
+        reason = why_missing(facts, name) if chart is None else ""
     if chart is None:
-        from genmix.report.page import MISSING
-
-        reason = MISSING[name][0].lower() + MISSING[name][1:]
-        raise InputError(f"could not draw the chart {name!r} for {folder}: {reason}")
+        raise InputError(
+            f"could not draw the chart {name!r} for {folder}: {reason[0].lower()}{reason[1:]}"
+        )
     return chart

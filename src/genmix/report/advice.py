@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from genmix.core.python_objects import contains_names
 from genmix.core.text import counted, listed
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
+from genmix.journal.continuing import resume_command
 from genmix.report.convergence import SIMILAR_SCORE, Convergence, assess_convergence
 from genmix.report.facts import Arm, Facts
 from genmix.report.failure_causes import OTHER
@@ -29,12 +28,19 @@ class Advice:
     text: str
 
 
-def advise(facts: Facts) -> list[Advice]:
-    """Return at least one piece of advice, most urgent first."""
+def advise(facts: Facts, kept: int | None = None) -> list[Advice]:
+    """Return at least one piece of advice, most urgent first.
+
+    ``kept`` is the number of samples that the study keeps; None if it keeps all.
+    """
     convergence, is_done = assess_convergence(facts), facts.status == "finished"
     is_short = fell_short(facts) or ran_out(facts)
     is_complete = is_done and not is_short
-    failing = [arm for arm in facts.arms if _is_failing(arm, is_complete)]
+    failing = [
+        arm
+        for arm in facts.arms
+        if arm.label in facts.study["arms"] and _is_failing(arm, is_complete)
+    ]
     needs_more = is_done and (convergence.verdict == "no" or is_short)
     sufficient = _sufficient_arm(facts)
     advice = [*(_fix(facts, arm) for arm in failing), *_unfinished(facts)]
@@ -43,14 +49,17 @@ def advise(facts: Facts) -> list[Advice]:
     advice += _unnecessary_arms(facts, {arm.label for arm in failing}, bool(sufficient))
     advice += sufficient
     if is_done and not needs_more:
-        advice.append(
-            Advice(
-                "use",
-                "Use the results: samples.jsonl is the data set, and weights.json has the weights for "
-                "drawing more samples.",
-            )
-        )
+        advice.append(_use(facts, kept))
     return advice
+
+
+def _use(facts: Facts, kept: int | None) -> Advice:
+    which = "" if kept is None else f" (only the kept samples, {kept:,} of {facts.samples:,})"
+    return Advice(
+        "use",
+        f"Use the results: samples.jsonl is the data set{which}, and weights.json has the weights for "
+        "drawing more samples.",
+    )
 
 
 def _is_failing(arm: Arm, is_complete: bool) -> bool:
@@ -74,9 +83,16 @@ def _fix(facts: Facts, arm: Arm) -> Advice:
     else:
         settings = facts.study["arms"].get(arm.label, {})
         fix = cause.advise(settings, facts.study.get("retries", {}))
-        what = f"{fix}; otherwise, drop the arm"
+        what = f"{fix}; otherwise, drop the arm" if _can_drop(facts, arm) else fix
     last = f" Last failure: {arm.last_failure}" if arm.last_failure else ""
     return Advice("failed", f"{text}. {what}.{last}")
+
+
+def _can_drop(facts: Facts, arm: Arm) -> bool:
+    """Return whether the mixture does without the arm, or would do as well without it."""
+    if len(facts.study["arms"]) < 2 or arm.maybe_needed:
+        return False
+    return arm.weight is None or _is_spare(facts, arm)
 
 
 def _unfinished(facts: Facts) -> list[Advice]:
@@ -88,15 +104,7 @@ def _unfinished(facts: Facts) -> list[Advice]:
 
 
 def _resume(facts: Facts, **limits: str) -> str:
-    """Return the command that continues the run, or a call if its study contains Python objects."""
-    # "." would be meaningless in another working directory.
-    folder = str(facts.folder if facts.folder.name else facts.folder.resolve())
-    if contains_names(facts.study):
-        time = {key: repr(value) if key == "time" else value for key, value in limits.items()}
-        passed = ", ".join(["study=study", *(f"{key}={value}" for key, value in time.items())])
-        return f"gx.resume({folder!r}, {passed})"
-    options = [f"--{key} {value}" for key, value in limits.items()]
-    return " ".join(["genmix resume", shlex.quote(folder), *options])
+    return resume_command(facts.folder, facts.study, **limits)
 
 
 def _missing_samples(facts: Facts) -> list[Advice]:

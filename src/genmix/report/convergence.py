@@ -121,9 +121,11 @@ def convergence_sentence(facts: Facts) -> str:
     text = f"{start[found.verdict]}: {found.reason}."
     if facts.gap is not None and facts.policy not in NOT_LEARNING:
         within = "" if facts.price_of_money is None else " within the budget"
+        if facts.has_weight_limits:
+            within = " within the limits"
         which = "the samples of the remaining arms" if facts.has_retired_arms else "these samples"
         text += (
-            f" Its loss is at most {facts.gap:.1e} above the minimum over all mixtures of {which}"
+            f" Its loss is at most {number(facts.gap, 2)} above the minimum over all mixtures of {which}"
             f"{within}."
         )
         text += _other_gap(facts.gap, facts.summary_gap)
@@ -132,11 +134,11 @@ def convergence_sentence(facts: Facts) -> str:
 
 def _other_gap(gap: float, at_solve: float | None) -> str:
     """Explain why the gap differs from the one that the terminal shows, if it does."""
-    if at_solve is None or f"{at_solve:.1e}" == f"{gap:.1e}":
+    if at_solve is None or number(at_solve, 2) == number(gap, 2):
         return ""
     return (
-        f" (The {at_solve:.1e} shown at the end of the run is from when the weights were last computed, "
-        "before the last samples arrived.)"
+        f" (The {number(at_solve, 2)} shown at the end of the run is from when the weights were last "
+        "computed, before the last samples arrived.)"
     )
 
 
@@ -149,6 +151,6 @@ def _pooled_lag(facts: Facts) -> str:
     if gain is None or gain <= SIMILAR_SCORE:
         return ""
     return (
-        f" All samples together score {number(facts.pooled_scores[term.name])}, because they include the "
-        "warm start and samples drawn before the weights converged."
+        f" All samples together score {number(facts.pooled_scores[term.name])}: they include samples that "
+        "were drawn with other weights."
     )

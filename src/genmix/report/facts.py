@@ -7,40 +7,33 @@ import math
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from genmix.charts.objective_titles import kernel_title, objective_title
-from genmix.diagnosis.innovation import innovation_gaps
 from genmix.diagnosis.uncertainty import Uncertainty
-from genmix.errors import InputError
 from genmix.journal.integrity import verify
 from genmix.journal.lock import holder
 from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.study_changes import arms_in_order
 from genmix.kernels.kernels import Cosine
-from genmix.objectives import Batch, Sum
+from genmix.objectives import Sum
 from genmix.objectives.pool import Pool
 from genmix.report.baselines import BaselineComparison, compare_with_baseline
 from genmix.report.failure_causes import Cause, main_cause
 from genmix.report.frontier import PRICES, Frontier, cost_frontier
 from genmix.report.run_pool import load_pool
-from genmix.report.sampling import SampleSubset, draw_subset
+from genmix.report.sampling import SampleSubset, draw_subset, innovation_of, innovation_sample
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
 from genmix.runs.loop import EXHAUSTED
-from genmix.runs.planning import old_samples
+from genmix.runs.planning import new_prices
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.session import SMALL_DIMENSION
 from genmix.selector.limits import Limits
 from genmix.study.secrets import without_secrets
-
-MAX_INNOVATION_DIMENSION = 1000
-"""In higher dimensions, innovation is computed in the span of this many samples."""
 
 WINDOW = 0.2
 """The fraction of samples at the end of the run over which a converged mixture must be stable."""
@@ -113,6 +106,7 @@ class Facts:
             self._cost_by_arm = journal.cost_by_arm()
             self._events, self._failures = journal.events(), journal.failures()
             self._version, self.study_folder = journal.meta("genmix"), journal.study_folder()
+            first_arms = journal.meta("arms") or ()
             first = journal.samples_of([ticket for ticket, *_ in self.told[:1]])
             self.dimension = next((len(embedding_of(row)) for row in first), 0)
         self.is_running = holder(folder) is not None
@@ -120,7 +114,8 @@ class Facts:
         self.policy: str = next(iter(self.study["policy"]))
         self.samples, self.failures = len(self.told), len(self._failures)
         self.counts = Counter(arm for _, arm, _, _ in self.told)
-        self.labels = list(dict.fromkeys([*self.study["arms"], *self.counts]))
+        arms = [*self.study["arms"], *self.counts]
+        self.labels = arms_in_order(first_arms, self._events, arms)
         starts = (e["at"] for e in self._events if e["kind"] == "start")
         self.started_at: float | None = next(starts, None)
         self.status, self.reason = self._end()
@@ -138,13 +133,9 @@ class Facts:
         return last["kind"], without_secrets(str(last["detail"].get("why")))
 
     @property
-    def changes(self) -> list[str]:
-        """What was changed during the run, and when."""
-        changed = [e for e in self._events if e["kind"] == "changed"]
-        times = [datetime.fromtimestamp(e["at"], UTC).strftime("%B %d, %H:%M UTC") for e in changed]
-        words = [without_secrets(str(e["detail"].get("why"))) for e in changed]
-        subjects = ["" if e["arm"] is None else f"{e['arm']}: " for e in changed]
-        return [f"{t}, {s}{w}" for t, s, w in zip(times, subjects, words, strict=True)]
+    def changes(self) -> list[dict[str, Any]]:
+        """The events that changed the study during the run."""
+        return [event for event in self._events if event["kind"] == "changed"]
 
     def _final_weights(self) -> dict[str, float] | None:
         """Return the weights in the last row of the timeline; None during the warm start."""
@@ -178,8 +169,8 @@ class Facts:
         costs: dict[str, list[float]] = {}
         for _, arm, _, cost in self.told:
             costs.setdefault(arm, []).append(math.nan if cost is None else cost)
-        for arm, old in old_samples(self._events).items():
-            costs[arm] = costs.get(arm, [])[old[0] if old else 0 :]
+        for arm, new in new_prices(self._events).items():
+            costs[arm] = costs.get(arm, [])[new.told if new else 0 :]
         known = {arm: [c for c in each if not math.isnan(c)] for arm, each in costs.items()}
         return {arm: (len(each), math.fsum(each)) for arm, each in known.items() if each}
 
@@ -194,6 +185,10 @@ class Facts:
             planned[-1]["mean_cost"] if planned else None,
             {arm: price for plan in planned for arm, price in plan.get("prices", {}).items()},
         )
+
+    @property
+    def has_weight_limits(self) -> bool:
+        return bool(self.limits.at_least or self.limits.at_most)
 
     @property
     def objective(self) -> str:
@@ -220,8 +215,10 @@ class Facts:
 
     @cached_property
     def uniform(self) -> MixtureScore | None:
-        """Equal shares of the arms in the final mixture."""
-        return self.scoring.measure(self._uniform_weights) if self.scoring else None
+        """Equal shares of the arms in the final mixture; None if it has only one."""
+        if self.scoring is None or len(self.weights or ()) < 2:
+            return None
+        return self.scoring.measure(self._uniform_weights)
 
     @property
     def _uniform_weights(self) -> dict[str, float]:
@@ -306,16 +303,19 @@ class Facts:
         measured = self.scoring.measure(start["weights"]) if self.scoring else None
         return EarlierMixture(start["samples"], change, measured.scores if measured else {})
 
+    @property
+    def mean_costs(self) -> dict[str, float]:
+        """The mean cost per sample of each scored arm with a known cost, including failures."""
+        known = (
+            [arm for arm in self.scoring.usable if arm in self._cost_by_arm] if self.scoring else []
+        )
+        return {arm: self._cost_by_arm[arm] / self.counts[arm] for arm in known if self.counts[arm]}
+
     @cached_property
     def frontier(self) -> Frontier | None:
         if self.scoring is None:
             return None
-        arms = self.scoring.usable
-        costs = [
-            self._cost_by_arm[arm] / self.counts[arm]
-            for arm in arms
-            if arm in self._cost_by_arm and self.counts[arm]
-        ]
+        arms, costs = self.scoring.usable, list(self.mean_costs.values())
         if len(costs) < max(len(arms), 2):
             return None
         prices = PRICES[::3] if self.scoring.is_heavy else PRICES
@@ -363,6 +363,7 @@ class Facts:
         told = {ticket for ticket, *_ in self.told}
         given_up = Counter(row["arm"] for row in self._failures if row["ticket"] not in told)
         left_out = self.scoring.left_out if self.scoring else {}
+        innovation = innovation_of(self.subset, self.labels)
         return tuple(
             Arm(
                 label=arm,
@@ -377,7 +378,7 @@ class Facts:
                 failures=failed[arm],
                 last_failure=last.get(arm),
                 suspensions=suspended[arm],
-                innovation=self._innovation.get(arm),
+                innovation=innovation.get(arm),
                 maybe_needed=self.scoring is not None and arm in self.scoring.maybe_needed,
                 given_up=given_up[arm],
                 cause=main_cause([row for row in self._failures if row["arm"] == arm]),
@@ -396,28 +397,6 @@ class Facts:
         """Whether there are samples from arms that are no longer in the mixture."""
         return any(arm.count and arm.label not in (self.weights or ()) for arm in self.arms)
 
-    @cached_property
-    def _innovation_sample(self) -> NDArray[np.int64]:
-        """The samples that innovation uses, as indices into the subset."""
-        is_large = self.subset.embeddings.shape[1] > MAX_INNOVATION_DIMENSION
-        size = MAX_INNOVATION_DIMENSION if is_large else len(self.subset.rows)
-        return self.subset.stratified(size)
-
-    @cached_property
-    def _innovation(self) -> dict[str, float]:
-        """``λ_max(S_i − Σ S_j)`` for every arm with samples."""
-        rows, arms = self.subset.embeddings, self.subset.arms
-        if rows.shape[1] > MAX_INNOVATION_DIMENSION:
-            rows, arms = rows[self._innovation_sample], arms[self._innovation_sample]
-            rows = rows @ np.linalg.qr(rows.T)[0]  # preserves lengths and angles
-        labels = [arm for arm in self.labels if (arms == arm).any()]
-        if len(labels) < 2:
-            return {}
-        try:
-            return innovation_gaps({arm: Batch(rows[arms == arm]) for arm in labels})
-        except InputError:  # a zero vector has no direction
-            return {}
-
     # -- notes -----------------------------------------------------------------------------------
 
     @cached_property
@@ -434,8 +413,8 @@ class Facts:
                 "The loss increase without an arm was computed only for the "
                 f"{self.scoring.max_solves} arms with the largest weights."
             )
-        if len(self._innovation_sample) < len(self.subset.rows):
-            notes.append(f"Innovation uses {len(self._innovation_sample):,} samples.")
+        if (used := len(innovation_sample(self.subset))) < len(self.subset.rows):
+            notes.append(f"Innovation uses {used:,} samples.")
         return [*self.problems, *notes]
 
     @property

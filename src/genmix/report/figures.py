@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.charts.axes import direction, short_name
+from genmix.core.text import counted, listed
 from genmix.report.facts import Facts
 from genmix.report.sampling import MAX_POINTS, project
 from genmix.report.scoring import Term, Values
@@ -105,12 +106,16 @@ def scores_chart(facts: Facts) -> Any:
 
     if facts.mixture is None:
         return None
+    is_mixed = len(facts.weights or ()) > 1
     mixture, uniform = (_distinct(name, facts.labels) for name in ("mixture", "equal shares"))
     bars = [(arm, "arm", facts.single_scores[arm]) for arm in leading_arms(facts)]
     bars = [bar for bar in bars if bar[2]]
     if facts.uniform is not None:
         bars.append((uniform, "even", facts.uniform.scores))
-    bars.append((mixture, "mixture", facts.mixture.scores))
+    if is_mixed:  # otherwise, it is the same as its only arm
+        bars.append((mixture, "mixture", facts.mixture.scores))
+    if len(bars) < 2:
+        return None
     rows = [
         {"label": label, "kind": kind, "mean": scores.get(term.name), "panel": _title(facts, term)}
         for term in facts.terms
@@ -224,6 +229,43 @@ FIGURES: dict[str, Callable[[Facts], Any]] = {
     "frontier": frontier_chart,
 }
 """Each function returns an Altair chart, or None if there is nothing to draw."""
+
+BY_GROUP = "Every group of prompts has its own mixture; see below."
+NO_MIXTURE = "There is no mixture to score yet."
+
+
+def why_missing(facts: Facts, name: str) -> str:
+    """Say why a chart cannot be drawn, in a sentence."""
+    if name in ("scores", "cost", "frontier") and facts.weights_by_group:
+        return BY_GROUP
+    if name in ("cost", "frontier"):
+        return _why_no_costs(facts)
+    if name == "scores" and facts.mixture is not None:
+        return "There is only one arm, so there is nothing to compare."
+    return {
+        "scores": NO_MIXTURE,
+        "weights": "The run did not record the weights often enough.",
+        "pooled": "The run did not record the scores often enough.",
+        "map": "There are too few samples for a map.",
+    }[name]
+
+
+def _why_no_costs(facts: Facts) -> str:
+    if facts.scoring is None:
+        return NO_MIXTURE
+    arms = facts.scoring.usable
+    unknown = [arm for arm in arms if arm not in facts.mean_costs]
+    if len(unknown) == len(arms):
+        return "The costs of the arms are unknown."
+    if len(arms) == 1:
+        return "The mixture has only one arm."
+    if unknown:
+        few = len(unknown) <= MAX_ARMS
+        return f"The cost of {listed(unknown) if few else counted(len(unknown), 'arm')} is unknown."
+    if facts.frontier is None:
+        return "All arms of the mixture cost the same."
+    return "The cheapest mixture is also the best one."
+
 
 TITLES = {
     "scores": "Single arms and mixtures",

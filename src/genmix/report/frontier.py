@@ -12,10 +12,11 @@ from genmix.errors import InputError
 from genmix.objectives import Cost, Objective, Sum
 from genmix.objectives.pool import Pool
 from genmix.selector.limits import Limits
+from genmix.solvers.knapsack import fill
 from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 from genmix.solvers.newton import Newton
 from genmix.solvers.region import Region
-from genmix.solvers.weight_limits import region_of
+from genmix.solvers.weight_limits import bounds_of, region_of
 
 PRICES = tuple(np.geomspace(1e-3, 30, 14).tolist())
 """Cost weights, in units of the range of the loss divided by the range of the cost."""
@@ -63,30 +64,34 @@ def cost_frontier(
 ) -> Frontier | None:
     """Compute the frontier of these arms; return None if all cost the same.
 
-    ``budget`` is the mean cost that the study allows, and ``limits`` contain its bounds on the weights.
+    ``budget`` is the mean cost that the study allows, and ``limits`` contain its bounds on the weights,
+    which all mixtures but single arms satisfy.
     """
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:
         return None
     base, name, maximise = _without_cost(pool, [pool.arms.index(arm) for arm in arms])
     singles = np.array([base.reported(vertex) for vertex in np.eye(len(arms))])
+    bounds = limits or Limits()
 
     def point(alpha: Vector) -> Point:
         shares = dict(zip(arms, alpha.tolist(), strict=True))
         return Point(float(cost @ alpha), base.score(alpha), shares)
 
     def best(mean_cost: float) -> Point | None:
-        bounds = limits or Limits()
         try:
             region = region_of(arms, bounds.at_least, bounds.at_most, cost, mean_cost)
         except InputError:  # the cheapest mixture costs more
             return None
         return point(_within(base, region))
 
+    region = region_of(arms, bounds.at_least, bounds.at_most)
+    cheapest = fill(cost, bounds_of(arms, bounds.at_least, bounds.at_most), ties=singles)
+    found = [*_solved(base, cost, singles, prices, region), cheapest]
     return Frontier(
         name,
         maximise,
-        _pareto([point(alpha) for alpha in _solved(base, cost, singles, prices)], maximise),
+        _pareto([point(alpha) for alpha in found], maximise),
         {arm: point(np.eye(len(arms))[i]) for i, arm in enumerate(arms)},
         None if weights is None else point(np.array([weights.get(arm, 0.0) for arm in arms])),
         None if budget is None else best(budget),
@@ -100,19 +105,20 @@ def _within(base: Loss, region: Region | None) -> Vector:
     return Newton(tolerance=1e-8).solve(base, region.center, region=region).weights
 
 
-def _solved(base: Loss, cost: Vector, singles: Vector, prices: Sequence[float]) -> list[Vector]:
+def _solved(
+    base: Loss, cost: Vector, singles: Vector, prices: Sequence[float], region: Region | None
+) -> list[Vector]:
+    """Return the best mixture in the region for each price of cost, from the cheapest price."""
     solver, even = Newton(tolerance=1e-6), np.full(len(cost), 1 / len(cost))
-    alpha = solver.solve(base, even).weights
+    alpha = solver.solve(base, even, region=region).weights
     gain = float(np.max(singles[np.isfinite(singles)])) - base.reported(alpha)
     unit = max(gain, 1e-12) / float(np.ptp(cost))
     found = [alpha]
     for price in prices:
         start = np.maximum(found[-1], 1e-3)
         loss = SumLoss([(1.0, base), (price * unit, LinearLoss(cost))])
-        found.append(solver.solve(loss, start / start.sum()).weights)
-    cheapest = np.zeros(len(cost))
-    cheapest[min(range(len(cost)), key=lambda i: (cost[i], singles[i]))] = 1.0
-    return [*found, cheapest]
+        found.append(solver.solve(loss, start / start.sum(), region=region).weights)
+    return found
 
 
 def _without_cost(pool: Pool, indices: list[int]) -> tuple[Loss, str, bool]:

@@ -1,4 +1,4 @@
-"""The gallery: the most typical and the most unusual samples from every arm."""
+"""The gallery: the most typical and the most unusual samples from every arm or group of prompts."""
 
 from __future__ import annotations
 
@@ -50,44 +50,73 @@ class ShownSample:
     source: str | None = None
     prompt: str | None = None
     times: int = 1
-    """The number of times that the arm generated exactly this text."""
+    """The number of times that its shelf contains exactly this text."""
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """The samples of one arm."""
+    """The samples of one arm, or of one group of prompts."""
 
-    arm: str
+    name: str
     typical: list[ShownSample]
     unusual: list[ShownSample]
 
 
-def gallery(subset: SampleSubset, arms: Sequence[str], folder: Path, unit: bool) -> list[Shelf]:
-    """Build one shelf per arm that has samples; with ``unit``, compare only the directions of embeddings."""
-    many = 4 if len(arms) <= 20 else 2 if len(arms) <= 60 else 1
+def gallery(
+    subset: SampleSubset,
+    names: Sequence[str],
+    folder: Path,
+    unit: bool,
+    groups: Sequence[str | None] | None = None,
+) -> list[Shelf]:
+    """Build one shelf for each named arm that has samples, or for each named group of prompts.
+
+    With ``unit``, compare only the directions of embeddings. ``groups`` contains the group of every sample.
+    """
+    many = 4 if len(names) <= 20 else 2 if len(names) <= 60 else 1
     embeddings = _unit(subset.embeddings) if unit else subset.embeddings
-    shelves = (_shelf(subset, embeddings, arm, many, folder) for arm in arms)
+    owners = subset.arms if groups is None else np.array(groups, dtype=object)
+    shelves = (
+        _shelf(subset, embeddings, name, np.flatnonzero(owners == name), many, folder)
+        for name in names
+    )
     return [shelf for shelf in shelves if shelf is not None]
 
 
 def _shelf(
-    subset: SampleSubset, embeddings: NDArray[np.float64], arm: str, many: int, folder: Path
+    subset: SampleSubset,
+    embeddings: NDArray[np.float64],
+    name: str,
+    indices: NDArray[np.int64],
+    many: int,
+    folder: Path,
 ) -> Shelf | None:
-    indices = np.flatnonzero(subset.arms == arm)
     if not any(_has_content(subset.rows[i]) for i in indices):
         return None
     mine = embeddings[indices]
     distances = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
-    rows = [subset.rows[i] for i in indices[np.argsort(distances, kind="stable")]]
+    order = indices[np.argsort(distances, kind="stable")]
+    rows = [subset.rows[i] for i in order]
+    arms = {subset.rows[i]["ticket"]: str(subset.arms[i]) for i in order}
     times = Counter(map(_content, rows))
     typical = _distinct(rows, many, ())
     unusual = _distinct(rows[::-1], many, map(_content, typical))
     shown = (
-        [replace(show(row, arm, folder), times=times[_content(row)]) for row in each]
+        [
+            replace(show(row, arms[row["ticket"]], folder), times=times[_content(row)])
+            for row in each
+        ]
         for each in (typical, unusual)
     )
-    return Shelf(arm, *shown)
+    return Shelf(name, *shown)
+
+
+def common_prompt(subset: SampleSubset) -> str | None:
+    """Return the prompt of all samples; None if there are several, or none."""
+    found = {row["prompt"] for row in subset.rows}
+    prompt = next(iter(found)) if len(found) == 1 else None
+    return None if prompt is None else shortened(prompt, MAX_PROMPT)
 
 
 def _distinct(rows: list[Row], many: int, excluded: Iterable[Any]) -> list[Row]:

@@ -91,6 +91,16 @@ def group_section(facts: Facts) -> GroupSection | None:
     return GroupSection(facts.labels, title, lines, lacking, _note(len(weights)))
 
 
+def groups_of_samples(facts: Facts) -> list[str | None] | None:
+    """Return the group of every sample that the report examines; None if the prompts have no groups."""
+    if not facts.weights_by_group:
+        return None
+    with JournalReader.open(facts.folder) as journal:
+        groups = {prompt.id: prompt.group for prompt in prompts_of(journal)}
+        ids = prompt_of_ticket(journal)
+    return [groups[ids[row["ticket"]]] for row in facts.subset.rows]
+
+
 def _weights(
     journal: JournalReader, facts: Facts
 ) -> tuple[dict[str, dict[str, float]], Objective | None]:

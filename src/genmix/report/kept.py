@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.charts.axes import short_name
-from genmix.core.text import listed, number, percent
+from genmix.core.text import counted, listed, number, percent
 from genmix.journal.kept import choose_kept, current_kept, keep_rules
 from genmix.journal.reader import JournalReader
 from genmix.kernels.distances import squared_distances
@@ -23,6 +24,9 @@ MAX_COMPARED = 3000
 
 UNUSUAL, PAIRS = 8, 4
 """Number of unusual samples and of pairs to show."""
+
+MAX_CARDS = 2
+"""Maximum number of scores on cards."""
 
 SAME = 1e-10
 """A squared distance up to this is due to rounding errors."""
@@ -57,6 +61,14 @@ class ArmShare(NamedTuple):
     """Its share of the kept samples."""
 
 
+class Card(NamedTuple):
+    """A score of the kept samples, with a title and a note."""
+
+    title: str
+    value: str
+    note: str
+
+
 class Pair(NamedTuple):
     """A dropped sample and the kept sample that is closest to it."""
 
@@ -76,6 +88,9 @@ class KeptSection:
     pairs: list[Pair]
     note: str = ""
     """What the numbers in the table mean."""
+    count: int | None = None
+    """The number of kept samples; None if all are kept."""
+    cards: tuple[Card, ...] = ()
 
 
 def kept_section(facts: Facts) -> KeptSection | None:
@@ -102,6 +117,8 @@ def kept_section(facts: Facts) -> KeptSection | None:
         examples.pairs(),
         f"Precision and density: in {found['compared_with']}. Random sets have the size of the kept set; "
         "after ±, how much they vary (one standard deviation).",
+        found["count"],
+        tuple(_cards(found)),
     )
 
 
@@ -123,13 +140,23 @@ def _lead(found: dict[str, Any]) -> str:
     scores = [
         f"{short_name(name)} {number(found['scores'][name]['value'])}, compared with "
         f"{number(found['all_scores'][name]['value'])} for all samples and "
-        f"{number(found['random_scores'][name]['mean'])} for {count:,} random ones"
+        f"{number(found['random_scores'][name]['mean'])} for "
+        f"{'a random one' if count == 1 else f'{count:,} random ones'}"
         for name in names
     ]
+    which = "the one that scores best" if count == 1 else "those that score best together"
     return (
-        f"The run keeps {count:,} of its {found['samples']:,} samples, those that score best together: "
+        f"The run keeps {count:,} of its {counted(found['samples'], 'sample')}, {which}: "
         f"{'; '.join(scores)}."
     )
+
+
+def _cards(found: dict[str, Any]) -> Iterator[Card]:
+    for name, score in list(found["scores"].items())[:MAX_CARDS]:
+        arrow = "↑" if score["maximise"] else "↓"
+        title = f"{short_name(name)} {arrow} of the {counted(found['count'], 'kept sample')}"
+        every = number(found["all_scores"][name]["value"])
+        yield Card(title, number(score["value"]), f"all {found['samples']:,} samples: {every}")
 
 
 def _cost_sentences(facts: Facts, found: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from genmix import __version__
 from genmix.charts.axes import short_name
-from genmix.core.text import duration, listed, number, shortened, visible
+from genmix.core.text import duration, listed, number, percent, shortened, visible
 from genmix.errors import GenmixError
 from genmix.report import sentences
 from genmix.report.advice import advise
@@ -28,10 +28,11 @@ from genmix.report.figures import (
     leading_arms,
     map_indices,
     marked_budget,
+    why_missing,
 )
-from genmix.report.gallery import gallery, real_samples, source_name
-from genmix.report.groups import group_section
-from genmix.report.kept import kept_section
+from genmix.report.gallery import Shelf, common_prompt, gallery, real_samples, source_name
+from genmix.report.groups import MAX_GROUPS, group_section, groups_of_samples
+from genmix.report.kept import KeptSection, kept_section
 from genmix.report.scoring import Term
 from genmix.report.svg import inline_svg
 from genmix.report.templating import render_template
@@ -45,7 +46,7 @@ STEPS = 6 + len(FIGURES)
 """Number of times that progress is reported."""
 
 MAX_OPEN_SHELVES = 8
-"""If there are more arms than this, their samples are collapsed."""
+"""If there are more shelves of samples than this, they are collapsed."""
 
 Progress = Callable[[int, int], None]
 """A callback that receives the number of finished steps and their total."""
@@ -75,6 +76,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         subtitle=_subtitle(facts),
         mixture=step(sentences.mixture_sentence(facts)),
         sentences=[
+            *sentences.limit_sentences(facts),
             *sentences.score_sentences(facts),
             sentences.cost_sentence(facts),
             *sentences.money_sentences(facts),
@@ -85,19 +87,22 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         status=sentences.status_sentence(facts),
         mood=_mood(facts),
         shares=_shares(facts, colors),
-        tiles=step(_tiles(facts)),
-        advice=step(advise(facts)),
+        tiles=step(_tiles(facts, kept)),
+        advice=step(advise(facts, None if kept is None else kept.count)),
         figures=[each for each in figures if each.svg],
         missing=_missing(figures),
         kept=kept,
         groups=step(group_section(facts)),
         columns=_columns(facts),
+        legend=_legend(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
-        shelves=step(gallery(facts.subset, facts.labels, facts.folder, facts.compares_directions)),
+        shelves=step(_shelves(facts)),
+        prompt=common_prompt(facts.subset),
         real=real_samples(facts.study, facts.study_folder),
         max_open=MAX_OPEN_SHELVES,
         failures=_failing_arms(facts),
+        changes=sentences.change_sentences(facts),
         study=_study(facts),
         map_data=_map_data(facts),
     )
@@ -161,12 +166,13 @@ class Tile(NamedTuple):
     mood: str = ""
 
 
-def _tiles(facts: Facts) -> list[Tile]:
+def _tiles(facts: Facts, kept: KeptSection | None) -> list[Tile]:
     tiles = []
     for term in facts.terms[:2] if facts.mixture is not None else ():
         value = number(facts.mixture.scores.get(term.name))  # type: ignore[union-attr]
         tiles.append(Tile(f"{term.label} of the mixture", value, "on all samples"))
         tiles += _baseline_tiles(facts, term)
+    tiles += [Tile(*card) for card in kept.cards] if kept else []
     tiles.append(Tile("Samples", f"{facts.samples:,}", duration(facts.seconds)))
     if facts.cost is not None:
         each = facts.cost / facts.samples if facts.samples else 0.0
@@ -214,28 +220,17 @@ def _mood(facts: Facts) -> str:
 # -- charts ------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "scores": "Scores on all samples of this run. Equal shares give {which} the same weight. Small "
-    "sets score worse than large ones, so a single arm looks slightly worse than it is.",
+    "scores": "Scores on all samples of this run.{uniform} Small sets score worse than large ones, so a "
+    "single arm looks slightly worse than it is.",
     "weights": "The mixture over time. The weights are equal until the warm start is complete.",
-    "pooled": "The score of all samples so far. Dash-dotted lines show the final scores of single arms; the "
-    "dotted line shows the final score of equal shares.",
+    "pooled": "The score of all samples so far.{levels}",
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
     "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
     "cost": "The line shows the best mixtures; from right to left, the cost has more and more weight. "
-    "Single dots show the arms alone and the final mixture of this run.{budget}",
-    "frontier": "The best mixture for each mean cost per sample, from the cheapest arm on the left to the "
-    "best mixture at any cost on the right.{budget}",
+    "Single dots show the arms alone and the final mixture of this run.{limits}{budget}",
+    "frontier": "The best mixture for each mean cost per sample, from the cheapest one on the left to the "
+    "best one at any cost on the right.{limits}{budget}",
 }
-MISSING = {
-    "scores": "There is no mixture to score yet.",
-    "weights": "The run did not record the weights often enough.",
-    "pooled": "The run did not record the scores often enough.",
-    "map": "There are too few samples for a map.",
-    "cost": "The cost of at least one arm is unknown, or all arms cost the same.",
-    "frontier": "",
-}
-
-BY_GROUP = "Every group of prompts has its own mixture; see below."
 
 
 class Figure(NamedTuple):
@@ -254,8 +249,7 @@ def _figure(facts: Facts, name: str) -> Figure:
     except GenmixError as error:  # e.g. Altair is not installed; the text is still useful
         return Figure(name, title, "", str(error))
     if chart is None:
-        is_grouped = bool(facts.weights_by_group) and name in ("scores", "cost")
-        return Figure(name, title, "", BY_GROUP if is_grouped else MISSING[name])
+        return Figure(name, title, "", why_missing(facts, name))
     return Figure(name, title, Markup(inline_svg(chart, name, f"{title}: {caption}")), caption)
 
 
@@ -263,20 +257,35 @@ def _missing(figures: list[Figure]) -> list[str]:
     """Say which charts are not on the page, in one sentence per reason."""
     titles: dict[str, list[str]] = {}
     for each in figures:
-        if not each.svg and each.caption:
+        if not each.svg:
             titles.setdefault(each.caption, []).append(f"“{each.title}”")
     return [f"Not drawn: {listed(names)}. {reason}" for reason, names in titles.items()]
 
 
 def _caption(facts: Facts, name: str) -> str:
-    which = "the remaining arms" if facts.has_retired_arms else "all arms"
+    text = CAPTIONS[name]
     count = len(map_indices(facts))
     shown = f"{count:,}" if count == facts.samples else f"{count:,} out of {facts.samples:,}"
-    limit = marked_budget(facts) if "{budget}" in CAPTIONS[name] else None
+    limit = marked_budget(facts) if "{budget}" in text else None
     budget = (
         "" if limit is None else f" The vertical line is the budget, {number(limit)} per sample."
     )
-    return CAPTIONS[name].format(which=which, shown=shown, budget=budget)
+    limits = " These mixtures satisfy the limits on the weights." if facts.has_weight_limits else ""
+    return text.format(shown=shown, budget=budget, limits=limits, **_level_words(facts))
+
+
+def _level_words(facts: Facts) -> dict[str, str]:
+    """Describe the scores that charts compare with: single arms, and equal shares if there are several."""
+    if facts.scoring is None:
+        return {"uniform": "", "levels": ""}
+    levels = " Dash-dotted lines show the final scores of single arms"
+    if facts.uniform is None:
+        return {"uniform": "", "levels": f"{levels}."}
+    which = "the remaining arms" if facts.has_retired_arms else "all arms"
+    return {
+        "uniform": f" Equal shares give {which} the same weight.",
+        "levels": f"{levels}; the dotted line shows the final score of equal shares.",
+    }
 
 
 def _map_data(facts: Facts) -> dict[str, Any] | None:
@@ -302,7 +311,7 @@ def _columns(facts: Facts) -> list[Column]:
     """Return the titles and cells of the columns after those for samples and weight."""
     terms = [] if facts.weights_by_group else facts.terms  # its arms answer different prompts
     columns = [_score_column(term) for term in terms]
-    if terms:
+    if terms and len(facts.weights or ()) > 1:
         columns.append(("Loss increase without it", _loss_increase))
     if any(arm.quality is not None for arm in facts.arms):
         columns.append(("Quality", lambda arm: number(arm.quality)))
@@ -315,6 +324,49 @@ def _columns(facts: Facts) -> list[Column]:
     return columns
 
 
+def _legend(facts: Facts) -> list[tuple[str, str]]:
+    """Return the terms of the table's header that need an explanation, each with its meaning."""
+    titles = {title for title, _ in _columns(facts)}
+    found = [
+        ("Weight", "the arm's share of the final mixture; “–” means that it is not in the mixture")
+    ]
+    if facts.intervals:
+        found.append(("Interval", INTERVAL.format(level=percent(facts.intervals.level))))
+    if any(title.endswith(" alone") for title in titles):
+        found.append(
+            ("Alone", "the score of the arm's own samples; small sets score worse than large ones")
+        )
+    if "Loss increase without it" in titles:
+        found.append(("Loss increase", LOSS_INCREASE + _unknown_increase(facts)))
+    if "Innovation" in titles:
+        found.append(("Innovation", INNOVATION))
+    return found
+
+
+INTERVAL = (
+    "beside the weight: what the samples cannot tell. The weight in the best mixture of infinitely many "
+    "samples of these arms is in this range with a probability of about {level} (bootstrap). The gap, by "
+    "contrast, is only about the samples of this run"
+)
+LOSS_INCREASE = (
+    "how much the minimum loss increases without the arm; 0 means that the arm is not needed"
+)
+INNOVATION = (
+    "λ_max(S_i − Σ_j S_j); above 0, the arm has a direction that the other arms together lack"
+)
+
+
+def _unknown_increase(facts: Facts) -> str:
+    """Say why the loss increase of some arms is unknown."""
+    unknown = [arm for arm in facts.arms if arm.leave_one_out is None]
+    if not unknown:
+        return ""
+    reasons = [] if all(arm.weight is not None for arm in unknown) else ["it is not in the mixture"]
+    if any(arm.weight is not None for arm in unknown):
+        reasons.append("no mixture of the other arms was found that satisfies the limits")
+    return f"; “–” means that {listed(reasons, 'or that')}"
+
+
 def _score_column(term: Term) -> Column:
     return f"{term.label} alone", lambda arm: number(arm.single_scores.get(term.name))
 
@@ -322,6 +374,13 @@ def _score_column(term: Term) -> Column:
 def _loss_increase(arm: Arm) -> str:
     increase = number(arm.leave_one_out, 3)
     return f"+{increase}" if arm.leave_one_out else increase
+
+
+def _shelves(facts: Facts) -> list[Shelf]:
+    """Return the samples of each arm, or of each group of prompts if they have groups."""
+    groups = groups_of_samples(facts)
+    names = facts.labels if groups is None else list(facts.weights_by_group)[:MAX_GROUPS]
+    return gallery(facts.subset, names, facts.folder, facts.compares_directions, groups)
 
 
 def _failing_arms(facts: Facts) -> list[Arm]:

@@ -1,6 +1,6 @@
 """The samples that a report examines individually: all samples of a small run, or a subset of a large one.
 
-``project`` maps their embeddings to two dimensions.
+``innovation_of`` compares the directions of the arms, and ``project`` maps embeddings to two dimensions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.streams import private_stream
+from genmix.diagnosis.innovation import innovation_gaps
+from genmix.errors import InputError
 from genmix.journal.reader import JournalReader, embedding_of
+from genmix.objectives import Batch
 
 MAX_SAMPLES = 10_000
 MAX_BYTES = 100_000_000
@@ -22,6 +25,9 @@ MIN_SAMPLES = 500
 MIN_PER_ARM = 20
 MAX_POINTS = 2000
 """Maximum number of samples on the map."""
+
+MAX_INNOVATION_DIMENSION = 1000
+"""In higher dimensions, innovation is computed in the span of this many samples."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,31 @@ def _quotas(labels: NDArray[np.str_], size: int) -> dict[str, int]:
     remaining = max(size - sum(floor.values()), 0)
     others = sum(sizes.values()) - sum(floor.values())
     return {arm: floor[arm] + (n - floor[arm]) * remaining // others for arm, n in sizes.items()}
+
+
+# -- innovation --------------------------------------------------------------------------------------
+
+
+def innovation_sample(subset: SampleSubset) -> NDArray[np.int64]:
+    """Return the samples that innovation uses, as indices into the subset."""
+    is_large = subset.embeddings.shape[1] > MAX_INNOVATION_DIMENSION
+    return subset.stratified(MAX_INNOVATION_DIMENSION if is_large else len(subset.rows))
+
+
+def innovation_of(subset: SampleSubset, arms: Sequence[str]) -> dict[str, float]:
+    """Return ``λ_max(S_i − Σ S_j)`` for every arm with samples; nothing if there is only one."""
+    rows, owners = subset.embeddings, subset.arms
+    if rows.shape[1] > MAX_INNOVATION_DIMENSION:
+        indices = innovation_sample(subset)
+        rows, owners = rows[indices], owners[indices]
+        rows = rows @ np.linalg.qr(rows.T)[0]  # preserves lengths and angles
+    found = {arm: rows[owners == arm] for arm in arms if (owners == arm).any()}
+    if len(found) < 2:
+        return {}
+    try:
+        return innovation_gaps({arm: Batch(mine) for arm, mine in found.items()})
+    except InputError:  # a zero vector has no direction
+        return {}
 
 
 # -- the map -----------------------------------------------------------------------------------------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from genmix.charts.axes import short_name
 from genmix.core.text import counted, duration, listed, number, percent
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
+from genmix.journal.study_changes import change_in_words, limits_in_words
 from genmix.report.baselines import BaselineComparison
 from genmix.report.facts import Facts
 from genmix.report.frontier import RAISE
 from genmix.report.scoring import Term
 from genmix.runs.budget import EARLY
+from genmix.study.secrets import without_secrets
 
 NEGLIGIBLE = 1e-6
 """A change of the loss that is smaller than this fraction of the score does not count."""
@@ -26,6 +29,9 @@ LOOSE = 1.2
 """A bound on the cost of a sample is loose if it is this many times the mean cost."""
 
 MAX_NAMES = 8
+
+AT_LIMIT = 1e-3
+"""A weight this close to a limit has reached it."""
 
 
 def mixture_sentence(facts: Facts) -> str:
@@ -51,6 +57,31 @@ def mixture_sentence(facts: Facts) -> str:
     if used_up:
         text += f" It no longer includes {_names(used_up)}, which ran out of samples."
     return text
+
+
+def limit_sentences(facts: Facts) -> list[str]:
+    """Name the study's limits on the weights, and say which of them the mixture reaches."""
+    least, most = facts.limits.at_least, facts.limits.at_most
+    if not (least or most) or facts.weights is None:
+        return []
+    low = [arm for arm in least if facts.weights.get(arm, 1.0) <= least[arm] + AT_LIMIT]
+    high = [arm for arm in most if facts.weights.get(arm, 0.0) >= most[arm] - AT_LIMIT]
+    reached = list(dict.fromkeys([*low, *high]))
+    limits = len(least) + len(most)
+    which = f"reaches the limit of {_names(reached)}" if reached else "does not reach any of them"
+    if limits == 1:
+        which = "reaches this limit" if reached else "does not reach this limit"
+    return [f"The study asks for {limits_in_words(least, most)}; the mixture {which}."]
+
+
+def change_sentences(facts: Facts) -> list[str]:
+    """Say what was changed during the run, and when."""
+    found = []
+    for event in facts.changes:
+        at = datetime.fromtimestamp(event["at"], UTC).strftime("%B %d, %H:%M UTC")
+        subject = "" if event["arm"] is None else f"{event['arm']}: "
+        found.append(f"{at}, {subject}{without_secrets(change_in_words(event))}")
+    return found
 
 
 def _names(arms: Sequence[str]) -> str:
@@ -122,7 +153,7 @@ def cost_sentence(facts: Facts) -> str:
     if facts.tokens[1]:
         text += f"; {facts.tokens[0]:,} input and {facts.tokens[1]:,} output tokens"
     if facts.failures:
-        text += f"; {facts.failures:,} failed attempts"
+        text += f"; {counted(facts.failures, 'failed attempt')}"
         if not any(arm.given_up for arm in facts.arms):
             text += ", all repeated with success"
     return f"{text}."
@@ -153,7 +184,10 @@ def money_sentences(facts: Facts) -> list[str]:
     if price is None:
         return []
     if price * limit * RAISE < NEGLIGIBLE * abs(frontier.budget.score):
-        return [f"{text}, which does not limit the mixture: more money would not improve it."]
+        within = " within the limits on the weights" if facts.has_weight_limits else ""
+        return [
+            f"{text}, which does not limit the mixture: more money would not improve it{within}."
+        ]
     name = short_name(frontier.name)
     return [
         f"{text}. With {percent(RAISE)} more, the best mixture would have the {name} "
