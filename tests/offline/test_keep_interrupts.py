@@ -85,7 +85,7 @@ def interrupted_at_steps(name: str, most: int) -> None:
 
 @pytest.mark.parametrize("name", ["vendi", "vendi_infinity", "frechet", "kd_unbiased", "sum"])
 def test_an_interrupt_at_any_step_returns_a_set_with_its_bound(name: str) -> None:
-    interrupted_at_steps(name, most=6)
+    interrupted_at_steps(name, most=5)
 
 
 @pytest.mark.long
@@ -131,7 +131,7 @@ def interrupted_at_calls(name: str, monkeypatch: pytest.MonkeyPatch, most: int) 
 def test_an_interrupt_during_any_evaluation_returns_a_set_with_its_bound(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted_at_calls(name, monkeypatch, most=8)
+    interrupted_at_calls(name, monkeypatch, most=5)
 
 
 @pytest.mark.long
