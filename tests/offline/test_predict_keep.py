@@ -138,7 +138,7 @@ def test_the_same_seed_yields_the_same_prediction_for_numpy_and_torch() -> None:
         (None, 5, {}, "pass either k or share"),
         (5, 5, {"share": 0.5}, "pass either k or share"),
         (None, 5, {"share": 2}, "share is 2; pass a number between 0 and 1."),
-        (30, 5, {}, "40 samples are too few to predict the best 30; generate at least 56 samples"),
+        (30, 5, {}, "40 samples are too few to predict the best 30; generate at least 55 samples"),
         (50, 5, {}, "40 samples are too few to predict the best 50"),
         (5, 5, {"min_quality": 0.5}, "a minimum quality was set"),
     ],

@@ -88,6 +88,7 @@ class Precision(BallObjective):
     name = "precision"
     maximise = True
     fidelity = 1.0
+    least, most = 0.0, 1.0
 
     def per_sample(self, hits: Vector) -> Vector:
         return (hits > 0).astype(float)
@@ -131,6 +132,7 @@ class Density(BallObjective):
     name = "density"
     maximise = True
     fidelity = 1.0
+    least = 0.0
 
     def per_sample(self, hits: Vector) -> Vector:
         return hits / self.k

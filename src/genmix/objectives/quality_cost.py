@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,9 @@ class MeanObjective(Objective):
 
     linear = True
     quadratic = True
+    least: ClassVar[float] = -math.inf
+    most: ClassVar[float] = math.inf
+    """The range of ψ."""
 
     def tally(self, arms: int, sample: Array) -> MeanTally:
         return MeanTally(self, arms, sample)
@@ -112,6 +116,7 @@ class Cost(MeanObjective):
 
     name = "cost"
     maximise = False
+    least = 0.0
 
     def check(self, batch: Batch, where: str) -> None:
         if batch.cost is None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from genmix.core.arrays import Array
 from genmix.core.streams import private_stream
-from genmix.core.text import number
+from genmix.core.text import counted, number
 from genmix.errors import InputError, whole
 from genmix.errors import number as checked_number
 from genmix.objectives import Batch, Objective, Sum
@@ -29,6 +29,9 @@ FRACTIONS = (0.4, 0.5, 0.6, 0.75, 0.88)
 
 CHOICE = 1.1
 """Number of candidates per kept sample from which a subset is large enough to be informative."""
+
+ATTEMPTS = 1000
+"""Number of random orders to try for subsets with enough candidates."""
 
 LEAST_SIZES = 3
 """Number of sizes that are needed to see how the score grows."""
@@ -93,7 +96,8 @@ class KeepPrediction:
     def __str__(self) -> str:
         low, high = (self._signed(value) for value in (self.low, self.high))
         return (
-            f"another {self.more:,} samples are worth about {self._signed(self.gain)} {self.name} "
+            f"another {counted(self.more, 'sample')} {'is' if self.more == 1 else 'are'} worth about "
+            f"{self._signed(self.gain)} {self.name} "
             f"({CONFIDENCE:.0%}: {low} to {high})"
         )
 
@@ -180,8 +184,8 @@ def predict_keep(
         raise InputError("pass either k or share to say how many samples to keep.")
     if k is not None:
         k = whole(k, "k", fixed.least_samples)
-    if share is not None:
-        share = checked_number(share, "share", 0.0, 1.0)
+    if share is not None and checked_number(share, "share", 0.0, 1.0) == 0:
+        raise InputError("share is 0; pass a number above 0 and up to 1.")
     rules = Rules(k, share, min_quality)
     return predict(batch, fixed, rules, whole(more, "more", 1), whole(seed, "seed", 0))
 
@@ -227,11 +231,15 @@ class _Search:
     def candidates_per_sample(self) -> float:
         return float(np.mean(self.may_be_kept))
 
+    def is_enough(self, rows: Indices) -> bool:
+        """Return whether a subset has enough candidates for a score."""
+        return int(self.may_be_kept[rows].sum()) >= self.objective.least_samples
+
     @property
     def highest(self) -> float:
-        """The best score that any k samples can have, e.g. k for Vendi."""
+        """The best score that any k samples can have, including samples to come, e.g. k for Vendi."""
         converted = self._converted(np.arange(len(self.batch)))[0]
-        lowest = converted.loss.lowest
+        lowest = converted.loss.limits[0]
         return math.inf if math.isinf(lowest) else self._score(converted, lowest)
 
     def score(self, rows: Indices) -> float:
@@ -250,14 +258,8 @@ class _Search:
 
 
 def _growth(search: _Search, sizes: list[int], rng: np.random.Generator) -> Growth:
-    """Score nested random subsets.
-
-    Every second order is the reverse of the one before. What is not in one subset is then in the other, and
-    most of the luck of the draw cancels.
-    """
-    total = len(search.batch)
-    orders = [rng.permutation(total) for _ in range(ORDERS // 2)]
-    orders = [each for order in orders for each in (order, order[::-1])]
+    """Score nested random subsets."""
+    total, orders = len(search.batch), _orders(search, sizes[0], rng)
     scores = np.array([[search.score(order[:size]) for size in sizes] for order in orders])
     last = search.score(np.arange(total))
     if search.rules.samples is not None:  # the best k of a subset are available in every larger one
@@ -271,24 +273,50 @@ def _growth(search: _Search, sizes: list[int], rng: np.random.Generator) -> Grow
     return Growth(np.array(sizes, dtype=float), scores, total, last, kind)
 
 
+def _orders(search: _Search, size: int, rng: np.random.Generator) -> list[Indices]:
+    """Draw random orders whose first ``size`` samples have enough candidates.
+
+    Every second order is the reverse of the one before. What is not in one subset is then in the other, and
+    most of the luck of the draw cancels.
+    """
+    found: list[Indices] = []
+    for _ in range(ATTEMPTS):
+        order = rng.permutation(len(search.batch))
+        both = [order, order[::-1]]
+        found += both if all(search.is_enough(each[:size]) for each in both) else []
+        if len(found) == ORDERS:
+            return found
+    candidates = int(search.may_be_kept.sum())
+    raise InputError(
+        f"only {candidates} of {counted(len(search.batch), 'sample')} may be kept, which is too few for a "
+        "prediction; generate more samples, or lower the minimum quality."
+    )
+
+
 def _sizes(search: _Search) -> list[int]:
     """Return the sizes of the subsets that leave a choice of which samples to keep."""
-    total, rules = len(search.batch), search.rules
-    rate, least = search.candidates_per_sample, search.objective.least_samples
+    rules, rate, least = search.rules, search.candidates_per_sample, search.objective.least_samples
 
     def leaves_choice(size: int) -> bool:
         count = rules.count(size)
         return count >= least and (rules.samples is None or rate * size >= CHOICE * count)
 
-    sizes = sorted({round(fraction * total) for fraction in FRACTIONS})
-    found = [size for size in sizes if size < total and leaves_choice(size)]
-    if len(found) < LEAST_SIZES:
-        needed = int(np.ceil(CHOICE * rules.count(total) / rate / FRACTIONS[-LEAST_SIZES])) + 1
-        raise InputError(
-            f"{total} samples are too few to predict the best {rules.count(total)}; generate at least "
-            f"{max(needed, total + 1)} samples, or keep fewer."
-        )
-    return found
+    def sizes(total: int) -> list[int]:
+        found = sorted({round(fraction * total) for fraction in FRACTIONS})
+        return [size for size in found if size < total and leaves_choice(size)]
+
+    total = len(search.batch)
+    found = sizes(total)
+    if len(found) >= LEAST_SIZES:
+        return found
+    needed = total + 1
+    while len(sizes(needed)) < LEAST_SIZES:
+        needed += max(1, needed // 100)
+    remedy = "keep fewer" if rules.samples is not None else "keep a larger share"
+    raise InputError(
+        f"{counted(total, 'sample')} {'is' if total == 1 else 'are'} too few to predict the best "
+        f"{rules.count(total):,}; generate at least {needed:,} samples, or {remedy}."
+    )
 
 
 def prediction_sentences(kept: dict[str, Any]) -> list[str]:

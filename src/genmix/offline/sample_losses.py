@@ -107,6 +107,8 @@ def _mean(objective: MeanObjective, batch: Batch, subsets: Subsets) -> Converted
     sign = -1.0 if objective.maximise else 1.0
     measured = np.asarray(objective.measure(batch.embeddings[:0, :])(batch), dtype=float)
     loss = LinearSamples(sign * measured)
+    ends = sorted([sign * objective.least, sign * objective.most])
+    loss.limits = ends[0], ends[1]
     loss.lowest = subsets.minimum(loss.slopes)
     loss.highest = -subsets.minimum(-loss.slopes)
     return Converted(loss, lambda value: sign * value)

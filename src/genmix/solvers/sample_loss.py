@@ -65,6 +65,11 @@ class SampleLoss(ABC):
     directions: int = 1
     """Number of directions in which the samples vary noticeably."""
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Numbers that are known to be below and above the loss of any k samples, also of other ones."""
+        return self.lowest, self.highest
+
     @abstractmethod
     def moment(self, weights: Vector, rows: Indices | None = None) -> Moment:
         """Return the moment of some rows, or of all of them, with one weight per row."""
@@ -97,7 +102,9 @@ class SampleLoss(ABC):
 
 
 class LinearSamples(SampleLoss):
-    """The loss ``slopes·w``."""
+    """The loss ``slopes·w``; ``limits`` are those of any slope."""
+
+    limits = (-math.inf, math.inf)
 
     def __init__(self, slopes: Vector) -> None:
         self.slopes, self.size = slopes, len(slopes)
@@ -160,6 +167,12 @@ class SumSamples(SampleLoss):
         self.directions = max(term.directions for _, term in terms)
         lowest = [c * (term.lowest if c > 0 else term.highest) for c, term in terms if c != 0]
         self.lowest = -math.inf if any(math.isinf(low) for low in lowest) else sum(lowest)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        terms = [(c, term.limits) for c, term in self.terms if c != 0]
+        low = sum(c * (limits[0] if c > 0 else limits[1]) for c, limits in terms)
+        return low, math.inf
 
     def moment(self, weights: Vector, rows: Indices | None = None) -> Moment:
         return [term.moment(weights, rows) for _, term in self.terms]

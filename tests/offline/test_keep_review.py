@@ -1,0 +1,89 @@
+"""``gx.keep`` and ``gx.predict_keep``: claims that must be true in unusual cases too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.offline import predict_keep as predict_module
+
+# -- predictions -------------------------------------------------------------------------------------
+
+
+def scarce(good: int, seed: int) -> Any:
+    """Quality of 100 samples, of which only a few may be kept."""
+    quality = np.zeros(100)
+    quality[np.random.default_rng(seed).permutation(100)[:good]] = 1
+    return quality
+
+
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_every_subset_has_candidates(unbiased: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, real = rng.standard_normal((100, 3)), rng.standard_normal((30, 3))
+    objective = gx.KernelDistance(real, unbiased=unbiased)
+    for seed in range(4):
+        options: Any = {"share": 0.3, "min_quality": 0.5, "quality": scarce(5, seed)}
+        found = gx.predict_keep(X, None, objective, 25, seed=seed, **options)
+        assert np.isfinite([found.gain, found.low, found.high]).all()
+
+
+def test_too_few_candidates_are_refused() -> None:
+    X, real = np.random.default_rng(0).standard_normal((2, 100, 3))
+    options: Any = {"share": 0.3, "min_quality": 0.5, "quality": scarce(3, 0)}
+    with pytest.raises(gx.InputError, match="only 3 of 100 samples may be kept, which is too few"):
+        gx.predict_keep(X, None, gx.KernelDistance(real, unbiased=True), 25, **options)
+
+
+def test_the_orders_stay_the_same_if_every_sample_is_a_candidate() -> None:
+    search: Any = type("Search", (), {"batch": range(50), "is_enough": lambda self, rows: True})()
+    found = predict_module._orders(search, 20, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    for order, reverse in (found[:2], found[2:]):
+        assert order.tolist() == reverse[::-1].tolist() == rng.permutation(50).tolist()
+
+
+@pytest.mark.parametrize(
+    "objective", [gx.Quality(), gx.Cost(), gx.Quality() + 0.5 * gx.Cost(), -0.5 * gx.Cost()]
+)
+def test_better_samples_than_those_so_far_are_possible(objective: gx.Objective) -> None:
+    """The best quality in hand is no limit; the real gain is that of twice as many samples."""
+    rng = np.random.default_rng(0)
+    X, quality = rng.standard_normal((400, 2)), rng.standard_normal(400)
+
+    def numbers(n: int) -> Any:
+        return {"quality": quality[:n], "cost": np.abs(quality[:n])}
+
+    found = gx.predict_keep(X[:200], 20, objective, 200, **numbers(200))
+    now, then = (gx.keep(X[:n], 20, objective, **numbers(n)).loss for n in (200, 400))
+    assert 0 <= found.low <= now - then <= found.high
+    assert 0 < found.gain < found.high
+
+
+def test_a_limit_that_holds_for_all_samples_is_not_exceeded() -> None:
+    rng = np.random.default_rng(0)
+    X, real = rng.standard_normal((2, 200, 2))
+    cheap = gx.predict_keep(X, 20, gx.Cost(), 10**6, cost=rng.random(200))
+    assert cheap.high <= cheap.curve[-1][1]
+    precise = gx.predict_keep(6 * X, 80, gx.Precision(real), 10**6)
+    assert 0 < precise.gain <= precise.high <= 1 - precise.curve[-1][1]
+
+
+def test_what_a_prediction_says() -> None:
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    one = gx.predict_keep(X, 5, gx.Vendi(), 1)
+    assert str(one).startswith("another 1 sample is worth about ")
+    with pytest.raises(gx.InputError, match=r"^share is 0; pass a number above 0 and up to 1\.$"):
+        gx.predict_keep(X, None, gx.Vendi(), 5, share=0)
+
+
+def test_the_number_of_samples_that_a_share_needs_is_true() -> None:
+    rng = np.random.default_rng(0)
+    objective = gx.FrechetDistance(rng.standard_normal((30, 2)), ddof=1)
+    with pytest.raises(gx.InputError, match="at least 125 samples, or keep a larger share") as one:
+        gx.predict_keep(rng.standard_normal((40, 2)), None, objective, 5, share=0.02)
+    assert "40 samples are too few to predict the best 1;" in str(one.value)
+    gx.predict_keep(rng.standard_normal((125, 2)), None, objective, 5, share=0.02)
