@@ -66,6 +66,8 @@ def linear_axis(
         "labelFlush": False,
         "grid": grid,
     }
+    if high - low < MOST and all(float(value).is_integer() for value in values):
+        axis["tickMinStep"] = 1  # there is no half sample
     scale = {"zero": False, "nice": False, "domain": [low - margin, high + margin]}
     return {"scale": scale, "axis": axis}
 

@@ -1,4 +1,11 @@
 "use strict";
+// Say below a table that it can be scrolled, as long as it does not fit.
+(() => {
+  const boxes = document.querySelectorAll(".scroll");
+  const mark = () => boxes.forEach((box) => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1));
+  window.addEventListener("resize", mark);
+  mark();
+})();
 // Show the sample of a point on the map that is selected by pointer, touch or arrow keys.
 (() => {
   const holder = document.getElementById("map-data");
