@@ -21,6 +21,7 @@ BENCHMARKS = {
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
     "keep": ("bench.keep", "the best k of N samples: time to a gap, against greedy selection"),
     "intervals": ("bench.intervals", "bootstrap intervals against solving every resample"),
+    "prompts": ("bench.prompts", "one round of DAK-UCB against refitting its regressions"),
     "gpu": ("bench.gpu", "solves, kernel sums and runs on a CUDA device"),
 }
 """Modules are given by name, not imported, because each needs different packages."""
