@@ -9,6 +9,9 @@ import pytest
 
 import genmix as gx
 from genmix.offline import predict_keep as predict_module
+from genmix.solvers.sample_loss import LinearSamples
+from genmix.solvers.subset import best_subset
+from genmix.solvers.subsets import Subsets
 
 # -- predictions -------------------------------------------------------------------------------------
 
@@ -87,3 +90,27 @@ def test_the_number_of_samples_that_a_share_needs_is_true() -> None:
         gx.predict_keep(rng.standard_normal((40, 2)), None, objective, 5, share=0.02)
     assert "40 samples are too few to predict the best 1;" in str(one.value)
     gx.predict_keep(rng.standard_normal((125, 2)), None, objective, 5, share=0.02)
+
+
+# -- certificates ------------------------------------------------------------------------------------
+
+
+def waves(x: Any, y: Any) -> Any:
+    return np.cos(3 * np.linalg.norm(x[:, None] - y[None], axis=2))
+
+
+@pytest.mark.parametrize("size", [30, 2100])
+def test_an_indefinite_kernel_has_no_bound(size: int) -> None:
+    X = np.random.default_rng(0).standard_normal((size, 2))
+    for objective in (gx.RKE(kernel=waves), gx.KernelDistance(X[:20], kernel=waves)):
+        with pytest.raises(gx.InputError, match="the kernel is not positive semidefinite"):
+            gx.keep(X, 5, objective)
+
+
+def test_a_loss_below_the_bound_is_an_error_instead_of_a_certificate() -> None:
+    class Concave(LinearSamples):
+        def value(self, at: Any) -> float:
+            return float(at) - 1.0
+
+    with pytest.raises(gx.InputError, match=r"the loss .* of a set is below the bound"):
+        best_subset(Concave(np.arange(9.0)), Subsets(9, 3))

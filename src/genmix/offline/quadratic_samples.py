@@ -92,12 +92,7 @@ class DenseQuadraticSamples(QuadraticSamples):
     ) -> None:
         kernel: Any = np.array(to_numpy(matrix))
         kernel = (kernel + kernel.T) / 2
-        spectrum = np.linalg.eigvalsh(kernel)
-        if spectrum[0] < -1e-7 * abs(spectrum[-1]):
-            raise InputError(
-                "the kernel is not positive semidefinite on these samples, so the loss is not "
-                "convex; use a positive semidefinite kernel."
-            )
+        spectrum = _semidefinite(np.linalg.eigvalsh(kernel))
         self.size = len(kernel)
         self.directions = noticeable(spectrum)
         shift = max(float(spectrum[0]) - 8 * self.size * EPS * float(spectrum[-1]), 0.0)
@@ -134,7 +129,8 @@ class BlockQuadraticSamples(QuadraticSamples):
         self.size = int(points.shape[0])
         self.diagonal = np.asarray(to_numpy(kernel.diagonal(points) ** power))
         some = points[:: max(1, self.size // PROBE), :]
-        self.directions = noticeable(np.linalg.eigvalsh(to_numpy(self.blocks.matrix(some, some))))
+        probed: Any = to_numpy(self.blocks.matrix(some, some))
+        self.directions = noticeable(_semidefinite(np.linalg.eigvalsh((probed + probed.T) / 2)))
         self.work = self.evaluation_work = 2.0 * self.size**2 * int(points.shape[1])
 
     def kernel_product(self, weights: Vector, rows: Indices | None) -> Any:
@@ -176,6 +172,16 @@ class FeatureQuadraticSamples(QuadraticSamples):
 
     def inner(self, one: Moment, other: Moment) -> float:
         return float(namespace(one[1]).sum(one[1] * other[1]))
+
+
+def _semidefinite(spectrum: Vector) -> Vector:
+    """Return the eigenvalues of a kernel matrix if none of them is negative."""
+    if spectrum[0] < -1e-7 * abs(spectrum[-1]):
+        raise InputError(
+            "the kernel is not positive semidefinite on these samples, so the loss is not "
+            "convex; use a positive semidefinite kernel."
+        )
+    return spectrum
 
 
 def weighted_kernel(blocks: Any, x: Array, y: Array, weights: Vector) -> Vector:

@@ -17,6 +17,7 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.core.streams import private_stream
+from genmix.errors import InputError
 from genmix.solvers.sample_loss import Moment, SampleExpansion, SampleLoss, combine
 from genmix.solvers.subsets import Indices, Subsets
 
@@ -31,6 +32,9 @@ RELAXED_SHARE = 0.05
 
 QUICK_STEPS, QUICK_TOLERANCE = 8, 1e-2
 """Number of Frank–Wolfe steps and tolerance of a quick search."""
+
+ROUNDING = 1e-6
+"""A bound that exceeds the loss by a smaller fraction of the values than this is due to rounding errors."""
 
 ROUND_EVERY = 10
 """Number of Frank–Wolfe steps between two roundings."""
@@ -91,6 +95,8 @@ class Search:
         self.best: tuple[float, Indices] = (math.inf, subsets.sample(self.rng))
         self.bound = loss.lowest
         self.steps = 0
+        self._largest = 0.0
+        """The largest value of a plane."""
         self._average: Vector | None = None
 
     @property
@@ -118,6 +124,7 @@ class Search:
         """Improve the bound with a plane, and return the subset that minimizes the plane."""
         vertex = self.subsets.best(here.plane)
         found = float(np.mean(here.plane[vertex]))
+        self._largest = max(self._largest, float(np.max(np.abs(here.plane))))
         if self._average is None:
             self._average = here.plane
         else:
@@ -127,6 +134,15 @@ class Search:
             found = max(found, *bounds)
         self.bound = max(self.bound, found - here.noise)
         return vertex
+
+    def bound_for(self, value: float) -> float:
+        """Return the bound, which is at most the loss of a subset; a larger one is an error."""
+        if self.bound - value > ROUNDING * (abs(value) + self._largest):
+            raise InputError(
+                f"the loss {value:.6g} of a set is below the bound {self.bound:.6g}, so the loss is not "
+                "convex on these samples; use another objective or a positive semidefinite kernel."
+            )
+        return min(self.bound, value)
 
     def report(self, phase: str) -> None:
         self.steps += 1
@@ -166,8 +182,7 @@ def best_subset(
     if interrupted and not math.isfinite(search.bound):
         search.learn(loss.expand(loss.moment(subsets.center)))
     value = loss.value(loss.subset(indices))  # without the drift of many updates
-    bound = min(search.bound, value)
-    return SubsetSolution(indices, value, bound, search.steps, interrupted)
+    return SubsetSolution(indices, value, search.bound_for(value), search.steps, interrupted)
 
 
 def quick_subset(loss: SampleLoss, subsets: Subsets) -> SubsetSolution:
@@ -185,7 +200,7 @@ def quick_subset(loss: SampleLoss, subsets: Subsets) -> SubsetSolution:
         relax(search, QUICK_STEPS)
         block_swaps(search, search.best[1])
     value, indices = search.best
-    return SubsetSolution(indices, value, min(search.bound, value), search.steps, False)
+    return SubsetSolution(indices, value, search.bound_for(value), search.steps, False)
 
 
 def relax(search: Search, most_steps: int = MAX_STEPS) -> None:
