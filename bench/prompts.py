@@ -60,13 +60,17 @@ def run(size: Size = "full") -> Report:
 
 
 def stream(d: int, arms: int, seed: int = 0) -> Iterator[tuple[Array, list[Array], list[float]]]:
-    """Yield prompts of 20 topics, and for each the outputs and qualities of all arms; vectors of length 1."""
+    """Yield prompts of 20 topics, and for each the outputs and qualities of all arms; vectors of length 1.
+
+    Every arm is good at its own share of the topics.
+    """
     rng = np.random.default_rng(seed)
     topics = rng.standard_normal((20, d))
     while True:
-        prompt = topics[rng.integers(20)] + rng.standard_normal(d)
-        outputs = [_unit(rng.standard_normal(d) + arm) for arm in range(arms)]
-        yield _unit(prompt), outputs, rng.random(arms).tolist()
+        topic = int(rng.integers(20))
+        prompt = _unit(topics[topic] + rng.standard_normal(d))
+        outputs = [_unit(rng.standard_normal(d)) for _ in range(arms)]
+        yield prompt, outputs, [float(topic % arms == arm) for arm in range(arms)]
 
 
 def _unit(x: Array) -> Array:
