@@ -21,6 +21,7 @@ from genmix.core.streams import VERSION
 from genmix.errors import InputError, whole
 from genmix.objectives import Objective, Sum
 from genmix.offline.mixture import Mixture, optimal_mixture
+from genmix.policies import Policy
 
 POINTS = 60
 """Approximate number of times at which curves are recorded, evenly spaced in log t."""
@@ -61,8 +62,9 @@ class Plan:
         options: Options,
     ) -> Plan:
         arms, pools = list(world.arms), list(world.arms.values())
-        for variant in variants.values():
+        for label, variant in variants.items():
             if variant.policy is not None:
+                _check_prompts(label, variant.policy, world)
                 variant.policy.check(arms, arms, variant.objective or objective)
         with one_thread():
             fixed = objective.fix_bandwidths(pools)
@@ -146,6 +148,14 @@ class Plan:
     def has_stable_keys(self) -> bool:
         """Whether equal keys imply equal results; the code of custom functions and classes can change."""
         return _is_ours(self.objective) and all(map(_is_ours, self.variants.values()))
+
+
+def _check_prompts(label: str, policy: Policy, world: World) -> None:
+    if policy.needs_prompts:
+        raise InputError(
+            f"{label} chooses an arm for every prompt, but the samples of {world.name!r} have no prompts; "
+            "compare it in a loop of your own, with Selector.ask(prompt=…)."
+        )
 
 
 def _without_corrections(objective: Objective) -> Objective:
