@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.objectives import Batch
 from genmix.offline import predict_keep as predict_module
+from genmix.offline.sample_losses import sample_loss, step_work
 from genmix.solvers.sample_loss import LinearSamples
 from genmix.solvers.subset import best_subset
 from genmix.solvers.subsets import Subsets
@@ -114,3 +116,21 @@ def test_a_loss_below_the_bound_is_an_error_instead_of_a_certificate() -> None:
 
     with pytest.raises(gx.InputError, match=r"the loss .* of a set is below the bound"):
         best_subset(Concave(np.arange(9.0)), Subsets(9, 3))
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        gx.Vendi(),
+        gx.Vendi(order=2, kernel=gx.Gaussian(1.0)),
+        gx.Vendi(kernel=gx.Gaussian(1.0)) + 0.5 * gx.Cost(),
+        gx.RKE(kernel=gx.Gaussian(features=16)),
+        gx.KernelDistance(np.eye(8)),
+        gx.FrechetDistance(np.eye(8)),
+    ],
+)
+def test_the_work_of_a_step_is_known_before_the_loss_is_set_up(objective: gx.Objective) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 8))
+    batch = Batch(X, None, np.ones(200))
+    work = sample_loss(objective.fix_bandwidths([X]), batch, Subsets(200, 20)).loss.work
+    assert step_work(objective, 200, 8) + 5e6 >= work  # 5e6 stands for the time that calls take

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from genmix.objectives import Batch, Objective
 from genmix.offline.keep import keep, rows_of, set_scores
 from genmix.offline.keeping import Baselines, Rules
 from genmix.offline.predict_keep import predict
+from genmix.offline.sample_losses import step_work
 from genmix.solvers.subset import SubsetProgress
 
 KEPT = "kept.json"
@@ -35,6 +36,9 @@ MOST_PREDICTED = 5000
 
 LIVE_TOLERANCE = 0.02
 """Tolerance of the search for the best set so far."""
+
+LIVE_WORK = 1e10
+"""Floating-point operations that one step of this search may take, about two seconds on one core."""
 
 Plain = dict[str, Any]
 
@@ -83,7 +87,8 @@ def choose_kept(journal: JournalReader, objective: Objective, seed: int) -> Plai
     """Choose the samples to keep; the result has ``ids``, or a ``problem`` if that is not possible."""
     rules = keep_rules(journal)
     assert rules is not None
-    found: Plain = {"problem": None, "ids": None}
+    found: Plain = {"problem": None}
+    chosen: list[int] | None = None
     try:
         ids, arms, batch = told_batch(journal)
         objective.check(batch, "the samples")
@@ -94,21 +99,21 @@ def choose_kept(journal: JournalReader, objective: Objective, seed: int) -> Plai
                 batch, objective, count, encoder=journal.meta("encoder"), seed=seed
             )
             selection = baselines.keep(candidates, seed=seed)
-        chosen = selection.kept.indices
+        rows = selection.kept.indices
+        chosen = sorted(ids[i] for i in rows)
         found |= selection.as_dict() | {
-            "ids": [ids[i] for i in chosen],
-            "arms": dict(Counter(arms[i] for i in chosen)),
+            "arms": dict(Counter(arms[i] for i in rows)),
             "candidates": len(candidates),
-            "prediction": _prediction(batch, objective, rules, seed),
         }
     except InputError as error:
         found["problem"] = str(error)
-    return found | _origin(journal) | {"is_final": True}
+    return found | _origin(journal) | {"is_final": True, "ids": chosen}
 
 
-def _prediction(batch: Batch, objective: Objective, rules: Rules, seed: int) -> Plain | None:
+def _prediction(journal: JournalReader, objective: Objective, seed: int) -> Plain | None:
     """Predict what a quarter more samples are worth; None if there are too few samples or very many."""
-    if len(batch) > MOST_PREDICTED:
+    rules, (_, _, batch) = keep_rules(journal), told_batch(journal)
+    if rules is None or len(batch) > MOST_PREDICTED:
         return None
     fixed = objective.fix_bandwidths([batch.embeddings])
     try:
@@ -125,14 +130,21 @@ def write_kept(
 ) -> Plain | None:
     """Choose the samples to keep, unless a complete search has done so, and write ``kept.json``.
 
-    Return None if the study keeps all samples.
+    What more samples are worth is predicted afterwards, so that Ctrl-C costs only the prediction. Return
+    None if the study keeps all samples.
     """
     if keep_rules(journal) is None:
         return None
-    found = current_kept(journal)
+    path, found = journal.path.with_name(KEPT), current_kept(journal)
     if found is None or found.get("interrupted"):
         found = choose_kept(journal, objective, seed)
-        write_json(journal.path.with_name(KEPT), found, advice)
+        write_json(path, found, advice)
+    if found["ids"] is None or found.get("interrupted") or "prediction" in found:
+        return found
+    with suppress(KeyboardInterrupt):  # a resumed run predicts again
+        prediction = {"prediction": _prediction(journal, objective, seed)}
+        found = {**found, **prediction, "ids": found["ids"]}
+        write_json(path, found, advice)
     return found
 
 
@@ -182,6 +194,7 @@ def write_kept_so_far(
 ) -> None:
     """Score the best set of the samples so far, roughly, and write ``kept.json`` without the samples.
 
+    Nothing is written if a single step of the search would take too long.
     ``progress`` ends the search with the best set so far if it raises KeyboardInterrupt.
     """
     with JournalReader.open(folder) as journal, journal.snapshot():
@@ -190,12 +203,10 @@ def write_kept_so_far(
     assert rules is not None
     candidates = rules.candidates(batch)
     count = rules.count(len(batch))
-    if count >= len(candidates):
+    dimension = int(batch.embeddings.shape[1])
+    if count >= len(candidates) or step_work(objective, len(candidates), dimension) > LIVE_WORK:
         return
-    part = Batch(
-        batch.embeddings[candidates],
-        *(v if v is None else v[candidates] for v in (batch.quality, batch.cost)),
-    )
+    part = rows_of(batch, candidates)
     found = keep(
         part.embeddings,
         count,

@@ -99,6 +99,27 @@ def sample_loss(objective: Objective, batch: Batch, subsets: Subsets) -> Convert
     return Converted(TallySamples(objective, batch))
 
 
+def step_work(objective: Objective, size: int, dimension: int) -> float:
+    """Return the approximate number of floating-point operations of one step of a search.
+
+    Setting up the loss takes a similar number.
+    """
+    match objective:
+        case Sum():
+            return sum(step_work(term, size, dimension) for _, term in objective.terms)
+        case FrechetDistance():
+            width = dimension
+        case Vendi() | QualityVendi() | RKE() | KernelDistance():
+            columns = objective.kernel.columns(dimension)
+            if columns is None and isinstance(objective, RKE | KernelDistance):
+                return 2.0 * size**2 * dimension + 2.0 * min(size, DENSE_LIMIT) ** 3
+            width = columns or size
+        case _:
+            return 0.0
+    width = min(width, size)
+    return 2.0 * size * width**2 + 15.0 * width**3
+
+
 def _exp_minus(value: float) -> float:
     return math.exp(-value)
 
