@@ -16,6 +16,8 @@ from genmix.journal.reader import Row
 from genmix.monitoring.facts import (
     arm_names,
     changed_at,
+    cost_of,
+    groups_of,
     inactive_arms,
     kept_of,
     objective_words,
@@ -75,10 +77,11 @@ def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
             if is_active
             else None,
             "seconds": round(seconds, 1),
-            "cost": run.cost,
+            "cost": cost_of(run, summary),
             "scores": scores_of(run, summary),
             "kept": kept_of(run),
             "arms": arms_of(run, is_active, summary),
+            "groups": groups_of(summary),
             "chart": chart_of(run),
             "newest": [row | {"image": row["image"] is not None} for row in run.newest_samples],
             "failure_count": run.failures.total(),
@@ -250,7 +253,7 @@ def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any
             summary = None if is_active else read_summary(run)
             entry |= {
                 "scores": scores_of(run, summary),
-                "cost": run.cost,
+                "cost": cost_of(run, summary),
                 "seconds": round(run.seconds(is_active), 1),
                 "arms": arms_of(run, is_active, None),
                 "chart": chart_of(run),

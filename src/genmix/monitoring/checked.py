@@ -36,6 +36,10 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def is_names(value: Any) -> bool:
+    return is_list(value) and len(value) <= MAX_ARMS and all(map(is_text, value))
+
+
 def is_map(value: Any) -> bool:
     return isinstance(value, dict)
 

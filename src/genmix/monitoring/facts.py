@@ -12,6 +12,7 @@ from typing import Any
 from genmix.charts.objective_titles import objective_title
 from genmix.core.text import quotable
 from genmix.journal.kept import KEPT
+from genmix.journal.study_changes import arms_in_order
 from genmix.monitoring.checked import is_count, is_number
 from genmix.monitoring.finding import read_inside
 from genmix.monitoring.monitor import RunMonitor, TimelinePoint
@@ -22,6 +23,7 @@ from genmix.study.components import hyphenated, objective_classes
 MAX_OBJECTIVE = 2000
 MAX_SUMMARY_BYTES = 5_000_000
 MAX_KEPT_BYTES = 20_000_000
+MAX_GROUPS = 200
 
 
 def objective_text(study: Mapping[str, Any]) -> str:
@@ -66,8 +68,9 @@ def is_maximised(name: str) -> bool:
 
 
 def arm_names(run: RunMonitor) -> list[str]:
-    """Return the arms in the order of the study."""
-    return list(dict.fromkeys([*map(str, run.study.get("arms", {})), *run.counts]))
+    """Return the arms in the order in which they appeared."""
+    arms = [*map(str, run.study.get("arms", {})), *run.counts]
+    return arms_in_order(run.first_arms, run.events, arms)
 
 
 def inactive_arms(run: RunMonitor) -> dict[str, str]:
@@ -95,6 +98,25 @@ def _why_inactive(detail: Mapping[str, Any]) -> str:
     if "pause" in detail:
         return "suspended"
     return "out of samples" if detail.get("why") == EXHAUSTED else "retired"
+
+
+def groups_of(summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the weights of the arms in each group of prompts; the file may contain anything."""
+    found = (summary or {}).get("weights_by_group")
+    rows = found.items() if isinstance(found, dict) else ()
+    return [
+        {"name": group, "weights": {arm: w for arm, w in weights.items() if is_number(w)}}
+        for group, weights in list(rows)[:MAX_GROUPS]
+        if isinstance(weights, dict)
+    ]
+
+
+def cost_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> float | None:
+    """Return the cost of a run; as long as it is not added up, that in a current summary."""
+    if run.cost is not None or summary is None or summary.get("samples") != run.samples:
+        return run.cost
+    found = summary.get("cost")
+    return found if found and is_number(found) else None
 
 
 def read_summary(run: RunMonitor) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from genmix.monitoring.checked import (
     checked_study,
     checked_timeline,
     is_count,
+    is_names,
     is_number,
     is_text,
     is_time,
@@ -102,6 +103,8 @@ class RunMonitor:
 
     def _reset(self) -> None:
         self.study: dict[str, Any] = {}
+        self.first_arms: list[str] = []
+        """The arms with which the run began; empty if its study has not changed."""
         self.counts: Counter[str] = Counter()
         """Number of told samples by arm."""
         self.in_flight: dict[str, int] = {}
@@ -184,6 +187,7 @@ class RunMonitor:
         self.events += new
         if not self.study or any(event["kind"] == "changed" for event in new):
             self.study = checked_study(journal.meta("study"))
+            self.first_arms = checked(journal.meta("arms") or [], is_names, "arms")
         self._read_timeline(journal)
         self._seconds = checked(journal.running_time(), is_number, "seconds")
         self.in_flight = checked_counts(journal.in_flight())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genmix.journal.lock import Holder, locked_at
+from genmix.journal.study_changes import change_in_words
 from genmix.monitoring.monitor import MAX_TEXT, RunMonitor
 from genmix.study.secrets import without_secrets
 
@@ -48,7 +49,7 @@ def run_status(run: RunMonitor, lock_holder: Holder | None) -> RunStatus:
 
 def shown_reason(event: dict[str, Any]) -> str | None:
     """Return the reason for an event, if it says more than the event's kind."""
-    why = event["detail"].get("why")
+    why = change_in_words(event) if event["kind"] == "changed" else event["detail"].get("why")
     return None if why in (None, "", event["kind"]) else safe_message(why)
 
 

@@ -95,7 +95,7 @@ export class Chart {
   axes() {
     const group = svg("g", { class: "axes", "aria-hidden": "true" });
     const bottom = this.height - MARGIN.bottom;
-    for (const tick of ticks(...this.domain.x, Math.max(2, Math.floor(this.width / 110)))) {
+    for (const tick of ticks(...this.domain.x, Math.max(2, Math.floor(this.width / 110)), 1)) {
       const at = this.x(tick);
       group.append(
         svg("line", { class: "tick", x1: at, x2: at, y1: bottom, y2: bottom + 4 }),
@@ -248,8 +248,8 @@ function stretches(known) {
   return found;
 }
 
-function ticks(low, high, wanted) {
-  const raw = (high - low) / wanted;
+function ticks(low, high, wanted, least = 0) {
+  const raw = Math.max((high - low) / wanted, least);
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
   const found = [];

@@ -1,7 +1,7 @@
 // The page that compares several runs.
 
 import { Chart, mixtureBar } from "./chart.js";
-import { byId, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";
+import { byId, count, data, duration, el, keyed, markScrolling, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText, swatch } from "./dom.js";
 
 const REFRESH_INTERVAL = 2000;
 let found = data();
@@ -91,4 +91,5 @@ async function refresh() {
 
 byId("score").addEventListener("change", showChart);
 show();
+markScrolling();
 setTimeout(refresh, REFRESH_INTERVAL);

@@ -53,27 +53,45 @@ export function swatch(color) {
   return node;
 }
 
+/** Say below a table that it can be scrolled, as long as it does not fit. */
+export function markScrolling() {
+  const boxes = document.querySelectorAll(".wide");
+  const mark = (box) => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1);
+  const observer = new ResizeObserver(() => boxes.forEach(mark));
+  boxes.forEach((box) => {
+    observer.observe(box);
+    observer.observe(box.firstElementChild);
+  });
+}
+
 export const pathOf = (name) => name.split("/").map(encodeURIComponent).join("/");
 
 // -- number formats -------------------------------------------------------------------------------
 
 export const count = (value) => value.toLocaleString("en-US");
 
+/** Format a number like the report and the terminal: four digits, e.g. 12.34, 1,234,567 or 4.8e−05. */
 export function number(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-3) return value.toExponential(2);
-  return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
+  if (size >= 1e3 && size < 1e7) return withMinus(Math.round(value).toLocaleString("en-US"));
+  const rounded = Number(value.toPrecision(4));
+  return Math.abs(rounded) >= 1e-4 && size < 1e4 ? withMinus(String(rounded)) : scientific(value.toExponential(3).replace(/\.?0+e/, "e"));
 }
 
 /** Format a score, always with four digits, so that scores in a column are easy to compare. */
 export function score(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size >= 1e6 || (size < 1e-3 && size > 0)) return value.toExponential(3);
-  return value.toLocaleString("en-US", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
+  if (size >= 1e7 || (size < 1e-4 && size > 0)) return scientific(value.toExponential(3));
+  return withMinus(value.toLocaleString("en-US", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 }));
 }
+
+const withMinus = (text) => text.replaceAll("-", "−");
+
+/** Write an exponent with two digits. */
+const scientific = (text) => withMinus(text.replace(/e([+-])(\d)$/, "e$10$2"));
 
 export function percent(value) {
   if (value === null || value === undefined) return "–";

@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import {
-  byId, clock, count, data, duration, el, keyed, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText,
+  byId, clock, count, data, duration, el, keyed, markScrolling, number, pathOf, percent, score as digits, scoreName, setBadge, setHidden, setText,
   swatch,
 } from "./dom.js";
 
@@ -12,6 +12,7 @@ const charts = new Map();
 const ANNOUNCE_INTERVAL = 10_000;
 let announcedAt = 0;
 const EVENTS = { start: "started", retire: "retired", revive: "revived", join: "joined", suspend: "suspended", trouble: "failed" };
+const CARD_WIDTH = 162;  // with the gap
 const POLL_INTERVAL = 2000;
 const POLLS_PER_RETRY = 5;
 let stream = null;
@@ -55,6 +56,15 @@ function showFacts() {
     setHidden(bar, fact.share === null || fact.share === undefined);
     bar.firstChild.style.width = `${100 * Math.min(fact.share ?? 0, 1)}%`;
   });
+  arrangeFacts();
+}
+
+/** Give all rows of cards about the same number, so that none is alone in the last row. */
+function arrangeFacts() {
+  const box = byId("facts");
+  const fit = Math.max(Math.floor((box.clientWidth + 12) / CARD_WIDTH), 2);
+  const rows = Math.ceil(box.children.length / fit);
+  box.style.gridTemplateColumns = `repeat(${Math.ceil(box.children.length / rows)}, minmax(0, 1fr))`;
 }
 
 function showStatus() {
@@ -130,6 +140,21 @@ function showArms() {
   });
 }
 
+function showGroups() {
+  setHidden(byId("groups-part"), !state.groups.length);
+  if (!state.groups.length) return;
+  const head = [el("th", { scope: "col" }, "Group"), ...state.arms.map((arm) => el("th", { scope: "col" }, swatch(arm.color), arm.name))];
+  byId("groups").tHead.replaceChildren(el("tr", {}, ...head));
+  byId("groups").tBodies[0].replaceChildren(...state.groups.map((group) =>
+    el("tr", {}, el("th", { scope: "row", dir: "auto" }, group.name), ...state.arms.map((arm) => heatCell(group.weights[arm.name])))));
+}
+
+function heatCell(weight) {
+  const cell = el("td", { class: "heat" }, percent(weight));
+  cell.style.setProperty("--heat", `${Math.round(50 * (weight ?? 0))}%`);
+  return cell;
+}
+
 function showSamples() {
   const colors = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.color]));
   keyed(byId("newest"), state.newest, (sample) => sample.id, (sample) => {
@@ -182,6 +207,7 @@ function show(changes) {
   showFacts();
   if ("chart" in changes || "arms" in changes || "scores" in changes) showCharts();
   if ("arms" in changes) showArms();
+  if ("arms" in changes || "groups" in changes) showGroups();
   if ("newest" in changes) showSamples();
   if ("failures" in changes) showFailures();
   if ("events" in changes) showEvents();
@@ -256,4 +282,6 @@ byId("report").href = `/report/${path}`;
 byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.status.can_stop_now ? "?now" : ""}`));
 byId("resume").addEventListener("click", () => act(byId("resume"), `/resume/${path}`));
 show(state);
+markScrolling();
+new ResizeObserver(arrangeFacts).observe(byId("facts"));
 connect();
