@@ -41,8 +41,12 @@ def assess_convergence(facts: Facts) -> Convergence:
         return Convergence("unknown", f"{next(iter(facts.weights))} is the only remaining arm")
     if facts.policy in NOT_LEARNING:
         return Convergence("unknown", f"the {facts.policy} policy does not learn weights")
-    if facts.earlier is None or facts.mixture is None:
+    if facts.weights_by_group:
+        return Convergence("unknown", "every group of prompts has its own mixture")
+    if facts.earlier is None:
         return Convergence("unknown", "the run did not record the weights often enough")
+    if facts.mixture is None:
+        return Convergence("unknown", "the mixture cannot be scored")
     stale = _stale_weights(facts)
     if stale is not None:
         return Convergence("no", stale)

@@ -68,10 +68,11 @@ def pooled_chart(facts: Facts) -> Any:
     timeline = thinned([row for row in facts.timeline if row["pooled"]])
     if len(timeline) < 2 or not facts.terms:
         return None
-    labels = leading_arms(facts)
+    labels = [arm for arm in leading_arms(facts) if facts.single_scores[arm]]
     pooled, uniform = _distinct("all samples so far", labels), _distinct("equal shares", labels)
     styles = {pooled: Style(BLUE)}
-    styles |= {arm: Style(ink, DASH_DOT) for arm, ink in arm_inks(labels).items()}
+    inks = arm_inks(leading_arms(facts))
+    styles |= {arm: Style(inks[arm], DASH_DOT) for arm in labels}
     levels: dict[str, Values] = {arm: facts.single_scores[arm] for arm in labels}
     if facts.uniform is not None:
         styles[uniform] = Style(GRAY, DOTS)
