@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm paper paper-quick test coverage test-browser test-drills test-long test-real test-release fuzz \
+.PHONY: help setup setup-real demo demo-llm demo-prompts paper paper-quick test coverage test-browser test-drills test-long test-real test-release fuzz \
 	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
@@ -31,6 +31,9 @@ demo: $(DEMO) ## Learn the best mixture of five digit generators; leaves runs/de
 
 demo-llm: setup-real ## Mix two real language models, served locally (minutes)
 	@$(ONE_THREAD) $(VENV)/bin/python examples/city/demo.py
+
+demo-prompts: setup-real ## Learn which of two real language models each topic needs (minutes)
+	@$(ONE_THREAD) $(VENV)/bin/python examples/topics/demo.py
 
 paper: setup ## Make every figure and table of the paper on the recorded worlds (about 90 minutes)
 	$(RUN) genmix paper --all --out build/paper

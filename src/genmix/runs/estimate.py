@@ -189,7 +189,9 @@ class Estimate:
         if self.cost is not None:
             low, even, high = (number(v) for v in vars(self.cost).values())
             at_most = any(self.costs[arm] == self.most[arm] for arm in self.bounded)
-            text = f"{counted(self.samples or 0, 'sample')} cost {'up to ' if at_most else ''}{low}"
+            verb = "costs" if self.samples == 1 else "cost"
+            price = f"{'up to ' if at_most else ''}{low}" if self.cost.dearest else "nothing"
+            text = f"{counted(self.samples or 0, 'sample')} {verb} {price}"
             if low != high:
                 text += f" ({self._source(first)}) to {high} ({self._source(last)}); {even} in equal shares"
             found.append(f"{text}.")
@@ -209,7 +211,7 @@ class Estimate:
         if self.seconds is None:
             return "The time is unknown without a sample from every arm."
         return (
-            f"Generating them in equal shares takes about {duration(self.seconds)}, plus embedding."
+            f"Generating the samples in equal shares takes about {duration(self.seconds)}, plus embedding."
         )
 
     def as_dict(self) -> dict[str, Any]:
