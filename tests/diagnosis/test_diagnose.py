@@ -436,8 +436,8 @@ def test_the_verdict_names_the_roles() -> None:
         "dull adds nothing.",
         "Innovation: the paper's condition fails, because no direction sets other or twin apart from "
         "all other arms together.",
-        "Interiority: at γ_0 = 0.025 the paper's assumption fails, because the best mixture requires "
-        "no more than that of other, twin or dull.",
+        "Interiority: the paper assumes that every arm needs a weight above γ_0 = 0.025 in the best "
+        "mixture, but on these samples other, twin and dull do not.",
     )
 
 
@@ -453,7 +453,10 @@ def test_the_verdict_says_what_of_the_assumptions_holds() -> None:
     apart = gx.diagnose(named(blocks), gx.Vendi(), gamma=0.5)
     assert any("ε_0 < ν_0/8 holds (ν_0 = 0.3333, ε_0 = 0)" in w for w in apart.verdict)
     # γ_0 = 1/m is more than the smaller arm needs.
-    assert "fails, because the best mixture requires no more than that of arm0" in apart.verdict[-1]
+    assert (
+        "above γ_0 = 0.5 in the best mixture, but on these samples arm0 does not."
+        in apart.verdict[-1]
+    )
 
 
 COPIES = [(400, 32, 3), (200, 8, 2), (40, 60, 3), (9, 4, 2), (1, 3, 2)]
@@ -481,6 +484,7 @@ def test_chance_is_neither_need_nor_innovation(n: int, d: int, m: int, kind: str
     said = "\n".join(found.verdict)
     assert f"ith {n} sample" in said
     assert "it is unclear whether the mixture needs" in said
+    assert ("stricter than the intervals of the weights" in said) == (n >= 10)
     claims = ("The mixture needs", "of its own", "assumption holds beyond chance")
     assert not any(claim in said for claim in claims)
 
