@@ -196,7 +196,8 @@ def test_an_edited_copy_is_noticed_and_can_be_applied(features: Path) -> None:
     assert copy.read_text("utf-8") == edited  # never overwritten
     notes.clear()
     assert gx.resume(run, study=copy, note=notes.append).summary["samples"] == 45
-    assert notes == []
+    assert notes == ["budget.samples is now 45; it was 35"]
+    notes.clear()
     gx.resume(run, note=notes.append)
     assert notes == []
 

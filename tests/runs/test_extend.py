@@ -208,11 +208,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"cost": 29.9},
-        "budget.cost is 29.9, but the run already has cost 30; pass a larger total.",
+        "budget.cost is 29.9, but the run has already cost 30; pass a larger total.",
     ),
     (
         {"time": 1e-9},
-        "budget.time is 0 s, but the run already has taken ",
+        "budget.time is 0 s, but the run has already taken ",
     ),
     (
         {"samples": -1},

@@ -12,7 +12,7 @@ from typing import Any
 
 from genmix.core.masking import mask
 from genmix.core.python_objects import PythonObject
-from genmix.core.text import counted, duration
+from genmix.core.text import counted, duration, number, shortened
 from genmix.data.text_files import resolved
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
@@ -72,6 +72,12 @@ class Change:
         if self.arm is not None and len(self.path) == 2:
             why = "removed from the study" if self.new is None else f"added to the study: {new}"
         return {"key": dotted(self.path), "old": old, "new": new, "why": why}
+
+    @property
+    def sentence(self) -> str:
+        """The change in words, for a terminal."""
+        why = shortened(self.detail()["why"], 300)
+        return f"arm {self.arm}: {why}" if self.arm is not None and len(self.path) == 2 else why
 
 
 def _is_edited_function(old: Any, new: Any) -> bool:
@@ -153,12 +159,12 @@ def check_totals(budget: Budget, journal: JournalReader) -> None:
     samples = sum(journal.told_counts().values()) + waiting
     cost, seconds = math.fsum(journal.costs()), journal.running_time()
     if budget.samples is not None and budget.samples < samples:
-        _refuse_total("samples", str(budget.samples), f"has {counted(samples, 'sample')}")
+        _refuse_total("samples", str(budget.samples), f"already has {counted(samples, 'sample')}")
     if budget.cost is not None and budget.cost * (1 + ROUNDING) < cost:
-        _refuse_total("cost", f"{budget.cost:g}", f"has cost {cost:g}")
+        _refuse_total("cost", number(budget.cost, 6), f"has already cost {number(cost, 6)}")
     if budget.time is not None and budget.time < seconds:
-        _refuse_total("time", duration(budget.time), f"has taken {duration(seconds)}")
+        _refuse_total("time", duration(budget.time), f"has already taken {duration(seconds)}")
 
 
 def _refuse_total(key: str, limit: str, used: str) -> None:
-    raise InputError(f"budget.{key} is {limit}, but the run already {used}; pass a larger total.")
+    raise InputError(f"budget.{key} is {limit}, but the run {used}; pass a larger total.")

@@ -91,6 +91,8 @@ def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) ->
     async def begin() -> Run:
         await prepare.ping_all({arm: parts.generators[arm] for arm in next_study.new_arms})
         next_study.record()
+        for change in next_study.changes:
+            options.note(change.sentence)
         _record_edited_sources(journal, plan, options)
         return await Execution(journal, plan.study, parts, options, interrupts).run()
 
