@@ -97,7 +97,7 @@ def test_the_table_says_what_was_compared() -> None:
         assert words in result.stdout
     assert "genmix: warning: the share of samples within the neighborhoods" in result.stderr
     assert "diversity alone prefers outliers" in result.stderr
-    assert "0.5*precision' --reference FILE" in result.stderr
+    assert "0.5*precision' --reference PATH" in result.stderr
 
 
 def test_samples_that_remain_faithful_do_not_warn() -> None:
@@ -218,13 +218,13 @@ def test_ctrl_c_writes_the_best_set_so_far(monkeypatch: pytest.MonkeyPatch) -> N
         (("--count", "3", "--share", "0.3"), "pass either --count or --share"),
         (("--count", "0"), "--count is 0; pass a whole number of at least 1."),
         (("--share", "1.5"), "--share is 1.5; pass a number above 0 and up to 1."),
-        (("--count", "61"), "61 samples should be kept, but there are only 60 samples"),
+        (("--count", "61"), "--count is 61, but there are only 60 samples"),
         (("--count", "3", "--min-quality", "1"), "not every sample has a quality"),
         (("--count", "3", "--objective", "vendi + quality"), "quality"),
         (("--count", "3", "--objective", "vendi + 0.5*precision"), "precision needs a reference"),
         (("--count", "3", "--objective", "vendi + much*quality"), "'much' is not a number"),
         (("--count", "3", "--objective", "vendi +"), "--objective is ''"),
-        (("--count", "3", "--at-least-per-arm", "4"), "at_least"),
+        (("--count", "3", "--at-least-per-arm", "4"), "--at-least-per-arm 4 requires 4 samples"),
     ],
 )
 def test_refusals(arguments: tuple[str, ...], words: str) -> None:

@@ -158,7 +158,8 @@ def test_what_an_encoder_cannot_embed_is_one_sentence(images: dict[str, Matrix])
 
 
 ENCODERS = [
-    ("dino", "pass sentence-transformers, dinov2, clip"),
+    ("dino", "did you mean 'dinov2'?"),
+    ("nothing like it", "pass sentence-transformers, dinov2, clip"),
     ("absent.py:f", "absent"),
     ("no-module:f", "FILE.py:FUNCTION or MODULE:FUNCTION"),
     ("absent_module:f", "absent_module"),

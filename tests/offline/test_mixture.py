@@ -14,6 +14,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 import genmix as gx
+from genmix.core.text import number
 from genmix.solvers.loss import Expansion, Loss
 from tests.support.conformance import ARMS, OBJECTIVES, Matrix, World, make_world
 
@@ -265,7 +266,7 @@ def test_it_prints_weights_scores_and_the_certificate() -> None:
     assert "bandwidth=" in lines[4]
     assert "encoder clip" in lines[4]
     assert lines[5].startswith("mixture: loss ")
-    assert f"at most {mixture.gap:.1e} above" in lines[5]
+    assert f"at most {number(mixture.gap, 2)} above" in lines[5]
     assert len(lines) == 6
     assert "pool" not in repr(mixture)
 
@@ -497,7 +498,7 @@ def test_a_score_says_what_it_depends_on(score: gx.Score) -> None:
     sigma = score.details["kernel"].bandwidth
     for text in (repr(score), str(score), f"{score}"):
         assert text.startswith(f"vendi {float(score):.6g} ↑ (")
-        assert f"bandwidth={sigma}" in text
+        assert f"bandwidth={sigma:.4g}" in text
         assert "n 20" in text
         assert "encoder clip" in text
         assert "order 1" in text

@@ -368,5 +368,5 @@ def test_the_command_repeats_every_fault_of_the_file(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr == (
         f"genmix: {tmp_path}/study.yaml, line 1: seed is 'x'; use a whole number of at least 0.\n"
-        f"{tmp_path}/study.yaml, line 2: arms is empty; use at least one entry.\n"
+        f"genmix: {tmp_path}/study.yaml, line 2: arms is empty; use at least one entry.\n"
     )

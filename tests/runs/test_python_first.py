@@ -480,7 +480,8 @@ def test_policies_can_be_compared_on_the_run_and_on_a_dict(tmp_path: Path) -> No
     given = gx.compare(run, ["uniform"], 2, workers=1, objective=objective)
     assert found.best_score == given.best_score
     np.save(tmp_path / "a.npy", REAL)
-    recorded = study(arms={"a": {"kind": "recorded", "path": str(tmp_path / "a.npy")}})
+    arm = {"kind": "recorded", "path": str(tmp_path / "a.npy")}
+    recorded = study(arms={"a": arm, "b": arm})
     assert gx.compare(recorded, ["uniform"], 2, workers=1).best_score is not None
 
 

@@ -54,7 +54,8 @@ def plain_errors(
     try:
         yield
     except GenmixError as error:
-        typer.echo(f"genmix: {printable_lines(error)}", err=True)
+        for line in printable_lines(error).split("\n"):
+            typer.echo(f"genmix: {line}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)

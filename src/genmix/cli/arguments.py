@@ -72,9 +72,9 @@ def read_inputs(options: ScoreOptions, neighbors: bool = False) -> Inputs:
     """
     given, has_reference = options.parameters, options.reference is not None
     if neighbors and "k" in given and not has_reference:
-        raise InputError("--k counts neighbors in a reference; pass --reference FILE.")
+        raise InputError("--k counts neighbors in a reference; pass --reference PATH.")
     if options.reference_key is not None and not has_reference:
-        raise InputError("--reference-key needs a reference; also pass --reference FILE.")
+        raise InputError("--reference-key needs a reference; also pass --reference PATH.")
     extra = ("reference", "k") if neighbors else ()
     _check_options(options.objective, [*given, *(["reference"] if has_reference else [])], extra)
     _check_parameters(options.objective, given)  # before anything is embedded
@@ -202,7 +202,7 @@ def _check_options(objective: str, given: Iterable[str], extra: Sequence[str]) -
     accepted = {name: accepted_options(name) for _, name in objective_terms(objective)}
     for name, options in accepted.items():
         if "reference" in options and "reference" not in given:
-            raise InputError(f"{name} needs a reference to compare with; pass --reference FILE.")
+            raise InputError(f"{name} needs a reference to compare with; pass --reference PATH.")
     for name in given:
         if name not in extra and not any(name in options for options in accepted.values()):
             raise InputError(

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from genmix import __version__
 from genmix.core.optional import is_installed, package_of
-from genmix.core.text import listed
+from genmix.core.text import counted, listed
 from genmix.data.text_files import resolved
 from genmix.encoders import encoder_kinds, encoder_plugins
 from genmix.generators import arm_kinds, arm_plugins
@@ -104,7 +104,7 @@ def _threads() -> str:
         pools = importlib.import_module("threadpoolctl").threadpool_info()
         counts = {pool["num_threads"] for pool in pools if pool.get("user_api") == "blas"}
         if counts:
-            return f"{max(counts)} BLAS threads"
+            return counted(max(counts), "BLAS thread")
     return f"OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'unset')}, {os.cpu_count()} cores"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -16,7 +17,7 @@ from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
 from genmix.cli.sample_options import ScoreOptions, takes
 from genmix.cli.tables import print_json, print_table
 from genmix.core.atomic import draft_of, write_json
-from genmix.core.text import number, one_line
+from genmix.core.text import counted, number, one_line
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,16 +81,25 @@ def keep(
     """
     with plain_errors():
         rules = _rules(count, share, min_quality)
-        _check_target(out)
+        _check_target(out, options.inputs)
+        if predict is not None and at_least_per_arm is not None:
+            raise InputError(
+                "--predict does not support --at-least-per-arm; remove one of the two options."
+            )
         given = read_inputs(options, neighbors=True)
         labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
         found = _select(given, rules, labels, at_least_per_arm, seed, options.k)
         rows = _rows_by_arm(given.loaded, found)
         result = found.as_dict() | {"rows": rows}
-        expected = _predict(found, rules, predict, seed)
-        if expected is not None:
-            result["prediction"] = expected.as_dict()
         _write(out, given, rows, result)
+    was_interrupted, expected = found.kept.interrupted, None
+    if predict is not None and not was_interrupted:
+        was_interrupted, expected = _predict(found, rules, predict, seed)
+    if expected is not None:
+        result["prediction"] = expected.as_dict()
+        if Path(out).suffix.lower() == RESULT:
+            with plain_errors():
+                write_json(Path(out), result)
     _warn(found)
     with _results(out):
         if options.as_json:
@@ -98,8 +108,11 @@ def keep(
             _print_selection(found, given.counts, rows)
             if expected is not None:
                 typer.echo(f"prediction: {expected}")
-    if found.kept.interrupted:
-        typer.echo("genmix: interrupted; the best samples so far were kept.", err=True)
+            if out != "-":
+                typer.echo(f"saved in {out}")
+    if was_interrupted:
+        what = "the best samples so far" if found.kept.interrupted else "the samples"
+        typer.echo(f"genmix: interrupted; {what} were kept.", err=True)
         raise typer.Exit(INTERRUPTED)
 
 
@@ -115,24 +128,34 @@ def _rules(count: int | None, share: float | None, min_quality: float | None) ->
     return Rules(count, share, min_quality)
 
 
-def _predict(found: Selection, rules: Rules, more: int | None, seed: int) -> KeepPrediction | None:
-    if more is None or found.kept.interrupted:
-        return None
+def _predict(
+    found: Selection, rules: Rules, more: int, seed: int
+) -> tuple[bool, KeepPrediction | None]:
+    """Return whether the prediction was interrupted, and the prediction if there is one."""
     from genmix.offline.predict_keep import predict
 
-    typer.echo(f"genmix: predicting what {more:,} more samples are worth", err=True)
-    return predict(found.baselines.batch, found.baselines.objective, rules, more, seed)
+    typer.echo(f"genmix: predicting what {counted(more, 'more sample')} would be worth", err=True)
+    try:
+        return False, predict(found.baselines.batch, found.baselines.objective, rules, more, seed)
+    except KeyboardInterrupt:
+        return True, None
+    except InputError as error:
+        typer.echo(f"genmix: there is no prediction: {error}", err=True)
+        return False, None
 
 
-def _check_target(out: str) -> None:
-    """Refuse a file that cannot be written before the samples are read."""
+def _check_target(out: str, inputs: Sequence[str]) -> None:
+    """Refuse a file that cannot be written, or that contains samples, before the samples are read."""
     from genmix.data.write_features import WRITERS
+    from genmix.inputs.arms import split_name
 
     path = Path(out)
     if out != "-" and path.suffix.lower() not in (*LINES, RESULT, *WRITERS):
         raise InputError(f"{out} has no known format; use {FORMATS}.")
     if out != "-" and not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} for {path.name}; create it.")
+    if out != "-" and path.resolve() in [split_name(each)[1].resolve() for each in inputs]:
+        raise InputError(f"--out would replace the input {out}; write to another file.")
 
 
 def _select(
@@ -153,12 +176,8 @@ def _select(
     given.objective.check(batch, "the samples")
     given.objective.check_total(len(batch))
     count, candidates = rules.count(len(batch)), rules.candidates(batch)
-    if count > len(candidates):
-        which = "samples" if rules.min_quality is None else "samples of this quality"
-        raise InputError(
-            f"{count} samples should be kept, but there are only {len(candidates)} {which}; pass a smaller "
-            "--count."
-        )
+    available = Counter(labels[i] for i in candidates)
+    _check_counts(rules, count, given, available, at_least)
     real = neighbor_reference(given.reference, neighbors)
     points = None if real is None else real.points
     typer.echo("genmix: scoring all samples and random sets", err=True)
@@ -167,6 +186,42 @@ def _select(
     )
     with _search_progress() as report:
         return found.keep(candidates, arms=labels, at_least=at_least, seed=seed, progress=report)
+
+
+def _check_counts(
+    rules: Rules, count: int, given: Inputs, available: Counter[str], at_least: int | None
+) -> None:
+    """Refuse numbers that do not fit together, by the names of their options."""
+    asked = f"--count is {count}" if rules.share is None else f"--share keeps {count}"
+    change = "--count" if rules.share is None else "--share"
+    which = "" if rules.min_quality is None else " of this quality"
+    least, most = given.objective.least_samples, available.total()
+    if count > most:
+        raise InputError(
+            f"{asked}, but there {'is' if most == 1 else 'are'} only {counted(most, 'sample')}{which}; pass "
+            f"a smaller {change}."
+        )
+    if count < least:
+        raise InputError(
+            f"{asked}, but the objective needs at least {least} samples; pass a larger {change}."
+        )
+    if at_least is None:
+        return
+    if at_least < 0:
+        raise InputError(f"--at-least-per-arm is {at_least}; pass a whole number of at least 0.")
+    scarce = min(given.counts, key=lambda arm: available[arm])
+    if at_least > available[scarce]:
+        raise InputError(
+            f"--at-least-per-arm is {at_least}, but arm {scarce!r} has "
+            f"{counted(available[scarce], 'sample')}{which}; pass at most {available[scarce]}."
+        )
+    needed = at_least * len(given.counts)
+    if needed > count:
+        raise InputError(
+            f"--at-least-per-arm {at_least} requires {counted(needed, 'sample')} of "
+            f"{counted(len(given.counts), 'arm')}, but {asked}; pass a smaller number per arm or a larger "
+            f"{change}."
+        )
 
 
 @contextmanager
@@ -179,7 +234,7 @@ def _search_progress() -> Iterator[Any]:
 
         def report(now: SubsetProgress) -> None:
             nonlocal shown_at
-            gap = f"gap {now.loss - now.loss_bound:.2g}"
+            gap = f"gap {number(now.loss - now.loss_bound, 2)}"
             line = f"{PHASES[now.phase]}, step {now.step}, {gap} (Ctrl-C keeps the best so far)"
             if status is not None:
                 status.update(line)
@@ -260,7 +315,7 @@ def _warn(found: Selection) -> None:
     from genmix.offline.keeping import ADVICE
 
     has_quality = found.baselines.batch.quality is not None
-    remedy = "quality' or --min-quality" if has_quality else "0.5*precision' --reference FILE"
+    remedy = "quality' or --min-quality" if has_quality else "0.5*precision' --reference PATH"
     for sentence in found.warnings:
         typer.echo(f"genmix: warning: {sentence}", err=True)
     if found.warnings:

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genmix.core.text import counted, duration, shortened
+from genmix.core.text import counted, duration, number, shortened
 from genmix.objectives import Score, Scores
 from genmix.runs.budget import time_left
 from genmix.runs.timeline import Live
@@ -69,7 +69,7 @@ class Scoreboard:
 
 def format_scores(scores: Scores) -> str:
     each = [scores] if isinstance(scores, Score) else list(scores.values())
-    return ", ".join(f"{s.name} {float(s):.4g} {'↑' if s.maximise else '↓'}" for s in each)
+    return ", ".join(f"{s.name} {number(float(s))} {'↑' if s.maximise else '↓'}" for s in each)
 
 
 def best_single(singles: dict[str, Scores]) -> tuple[str, Scores] | None:
@@ -103,15 +103,15 @@ class Tracker:
         budget, rate = live.study.budget, self.rate(live)
         told = counted(live.told, "sample")
         if budget.samples is not None:
-            told = f"{live.told}/{counted(budget.samples, 'sample')}"
+            told = f"{live.told:,}/{counted(budget.samples, 'sample')}"
         parts = [told, f"{rate:.3g}/s"]
         money = live.loop.money
         left = time_left(budget.model_dump(), live.told, money.paid, live.loop.clock.elapsed, rate)
         if left is not None:
             parts.append(f"{duration(left)} left")
         if money.paid or money.limit is not None:
-            limit = "" if money.limit is None else f" of {money.limit:g}"
-            parts.append(f"cost {money.paid:.4g}{limit}")
+            limit = "" if money.limit is None else f" of {number(money.limit)}"
+            parts.append(f"cost {number(money.paid)}{limit}")
         failed = sum(live.loop.failures.values())
         if failed:
             parts.append(counted(failed, "failed attempt"))

@@ -80,11 +80,10 @@ def print_runs(runs: list[dict[str, Any]]) -> None:
 
 def _numbers(run: Values) -> list[str]:
     budget = run["budget"]
-    score = next(iter(run["scores"]), None)
     return [
         _of(f"{run['samples']:,}", budget.get("samples"), "/"),
         _of(number(run["cost"]), budget.get("cost"), "/"),
-        "–" if score is None else _score(score, "pooled"),
+        ", ".join(_score(s, "pooled") for s in run["scores"] if s["pooled"] is not None) or "–",
         _ago(run["updated"]),
     ]
 
@@ -92,7 +91,9 @@ def _numbers(run: Values) -> list[str]:
 def _of(amount: str, limit: float | None, join: str = " of ") -> str:
     if limit is None:
         return amount
-    return f"{amount}{join}{limit:,}" if isinstance(limit, int) else f"{amount}{join}{limit:g}"
+    return (
+        f"{amount}{join}{limit:,}" if isinstance(limit, int) else f"{amount}{join}{number(limit)}"
+    )
 
 
 def _score(score: Values, which: str) -> str:
@@ -151,11 +152,22 @@ def _score_lines(run: Values) -> list[str]:
         lines.append(
             f"score:    {_score(score, 'pooled')} of all samples, {mixture} of the mixture"
         )
+    lines += [] if run["keep"] is None else _keep_lines(run)
     if run["gap"] is not None:
         lines.append(
-            f"gap:      the mixture's loss is at most {run['gap']:.1e} above the minimum on these samples"
+            f"gap:      the mixture's loss is at most {number(run['gap'], 2)} above the minimum on these "
+            "samples"
         )
     return lines
+
+
+def _keep_lines(run: Values) -> list[str]:
+    """Say which samples the run keeps at its end and, once they are chosen, how good they are."""
+    kept = run["kept"]
+    if kept is None or not kept["is_final"] or kept["samples"] != run["samples"]:
+        return [f"keep:     {run['keep']}, chosen at the end"]
+    scores = ", ".join(f"{name} {number(value)}" for name, value in kept["scores"].items())
+    return [f"keep:     {kept['count']:,} of {kept['samples']:,} samples are kept: {scores}"]
 
 
 def _next_step(run: Values) -> str:

@@ -42,19 +42,21 @@ def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
     """Return the lines below the table."""
+    from genmix.objectives.score import details_text
+
     lines = []
     for title, key in (("All samples", "pooled_score"), ("Final mixture", "score")):
         for name, score in (summary[key] or {}).items():
-            details = ", ".join(f"{k} {v}" for k, v in score["details"].items())
+            details = details_text(score["details"])
             lines.append(f"{title}: {name} {number(score['value'], 5)} ({details})")
     if summary["gap"] is not None:
         lines.append(
-            f"The mixture's loss is at most {summary['gap']:.1e} above the minimum on these samples."
+            f"The mixture's loss is at most {number(summary['gap'], 2)} above the minimum on these samples."
         )
     lines += kept_lines(summary.get("kept"))
     spent = f"{counted(summary['samples'], 'sample')} in {duration(summary['seconds'])}"
     if summary["cost"]:
-        spent += f", cost {summary['cost']:.6g}"
+        spent += f", cost {number(summary['cost'], 6)}"
     if summary["output_tokens"]:
         spent += (
             f", {summary['input_tokens']:,} input and {summary['output_tokens']:,} output tokens"
@@ -79,8 +81,9 @@ def kept_lines(kept: dict[str, Any] | None) -> list[str]:
     for name, score in kept["scores"].items():
         every, drawn = kept["all_scores"][name]["value"], kept["random_scores"][name]["mean"]
         lines.append(
-            f"Kept {kept['count']:,} of {kept['samples']:,} samples: {name} {number(score['value'], 5)} "
-            f"(all samples: {number(every, 5)}; {kept['count']:,} random samples: {number(drawn, 5)})"
+            f"Kept {kept['count']:,} of {counted(kept['samples'], 'sample')}: {name} "
+            f"{number(score['value'], 5)} (all samples: {number(every, 5)}; "
+            f"{counted(kept['count'], 'random sample')}: {number(drawn, 5)})"
         )
     lines += [bound_sentence(kept), *prediction_sentences(kept)]
     return [*lines, *(f"Warning: {text}" for text in kept["warnings"])]
@@ -92,6 +95,11 @@ def closing_line(summary: dict[str, Any], folder: Path) -> str:
     saved = (
         f"{counted(summary['samples'], 'sample')} {'is' if is_one else 'are'} saved in {folder}."
     )
+    if (kept := summary.get("kept")) and kept["problem"] is None:
+        verb = "is" if kept["count"] == 1 else "are"
+        saved += (
+            f" The {counted(kept['count'], 'kept sample')} {verb} in {folder / 'samples.jsonl'}."
+        )
     if summary["status"] == "interrupted":
         return f"Stopped. {saved} Continue with: {resume_command(folder)}"
     report = folder / "report.html"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from genmix.core.plain import by_name, finite, plain_scores
-from genmix.core.text import interval_text
+from genmix.core.text import interval_text, number
 
 if TYPE_CHECKING:
     import genmix as gx
@@ -65,7 +65,7 @@ def print_mixture(
     for score in scores.values():
         typer.echo(f"mixture: {score}")
     typer.echo(
-        f"mixture: loss {found.loss:.8g}, at most {found.gap:.1e} above the minimum on these samples"
+        f"mixture: loss {found.loss:.8g}, at most {number(found.gap, 2)} above the minimum on these samples"
     )
     for line in found.limit_lines:
         typer.echo(line)
@@ -193,6 +193,6 @@ def counter(title: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total, visible=total > 0)
             is_due = done % max(1, total // PLAIN_LINES) == 0 or done == total
             if is_due and not console.is_terminal:
-                typer.echo(f"{title} {done}/{total}", err=True)
+                typer.echo(f"{title} {done:,}/{total:,}", err=True)
 
         yield report

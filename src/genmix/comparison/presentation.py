@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from genmix.charts.axes import direction, short_name
 from genmix.comparison.statistics import Exponent, Interval
 from genmix.comparison.variant import has_fixed_weights
-from genmix.core.text import aligned, counted, number
+from genmix.core.text import aligned, counted, number, rounded
 
 if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
@@ -44,7 +44,7 @@ def heading(found: Comparison) -> list[str]:
     """Return lines that describe what was compared, and the best mixture."""
     plan, arrow = found.plan, "↑" if found.maximise else "↓"
     return [
-        f"{plan.world.name}: {found.score_name} {arrow} by {plan.objective!r}",
+        f"{plan.world.name}: {found.score_name} {arrow} by {rounded(repr(plan.objective))}",
         f"{counted(found.repeats, 'paired repeat')} of {counted(plan.options.rounds, 'sample')}, "
         f"warm start {plan.options.warm_start}, encoder {plan.world.encoder or 'unknown'}",
         *([best_line(found)] if plan.options.population else []),

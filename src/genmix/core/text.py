@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from genmix.core.masking import mask
 
+LONG_NUMBER = r"(?<![\w.])\d+\.\d{4,}(?:e[+-]?\d+)?(?![\w.])"
 JOINERS = "\u200c\u200d"
 """Python considers these unprintable, but Persian words and many emoji need them."""
 
@@ -44,6 +45,15 @@ def number(value: float | None, digits: int = 4) -> str:
     if 10 ** (digits - 1) <= abs(value) < 1e7:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:.{digits}g}".replace("-", "−")
+
+
+def rounded(text: str) -> str:
+    """Shorten the long decimal numbers in a text to four significant digits."""
+    return re.sub(LONG_NUMBER, lambda found: _four_digits(float(found[0])), text)
+
+
+def _four_digits(value: float) -> str:
+    return f"{value:.0f}" if 1e4 <= value < 1e7 else f"{value:.4g}"
 
 
 def counted(count: int, noun: str) -> str:

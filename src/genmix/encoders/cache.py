@@ -51,6 +51,8 @@ class CachedEncoder:
         self._encoder = encoder
         self._store: _Store | None = _Store(folder / FILE)
         self._warn = _warn if warn is None else warn
+        self.before_encoding: Callable[[], None] = lambda: None
+        """Called before samples are encoded that are not in the cache."""
 
     @property
     def dimension(self) -> int | None:
@@ -92,6 +94,7 @@ class CachedEncoder:
     def _encode(self, contents: Mapping[bytes, Sample]) -> dict[bytes, Rows]:
         if not contents:
             return {}
+        self.before_encoding()
         rows = np.asarray(self._encoder.encode(list(contents.values())), np.float32)
         found = dict(zip(contents, rows, strict=True))
         with self._guarded_store() as store:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
+from genmix.core.text import listed
 from genmix.data.arm_files import read_arm_file
 from genmix.data.features import Statistics
 from genmix.data.loaded_arm import LoadedArm
@@ -76,16 +78,27 @@ def _combined(arms: Sequence[tuple[Path, LoadedArm]]) -> Sequence[tuple[Path, Lo
         ]
     if None in generators or len(generators) > 1:
         other = next((p for p, arm in arms if arm.generator != arms[0][1].generator), others[0])
-        raise _ambiguous(arms[0][1].label, first, other)
+        raise _ambiguous(arms[0][1].label, first, other, _difference(generators))
     common_encoder((arm.source, arm.encoder) for _, arm in arms)
     return [(first, reduce(LoadedArm.joined, [arm for _, arm in arms]))]
 
 
-def _ambiguous(label: str, first: Path, second: Path) -> InputError:
+def _ambiguous(label: str, first: Path, second: Path, why: str = "") -> InputError:
     return InputError(
-        f"{first} and {second} would both be named {label!r}; name them, e.g. "
+        f"{first} and {second} would both be named {label!r}{why}; name them, e.g. "
         f"first={first} second={second}."
     )
+
+
+def _difference(generators: Collection[str | None]) -> str:
+    """Say which settings of generators differ, if they are known."""
+    known = [json.loads(each) for each in generators if each is not None]
+    if len(known) < 2:
+        return ""
+    keys = sorted({key for each in known for key in each})
+    different = [key for key in keys if any(each.get(key) != known[0].get(key) for each in known)]
+    verb = "differs" if len(different) == 1 else "differ"
+    return f", but they are different generators (their {listed(different)} {verb})"
 
 
 def load_samples(path: Path, key: str | None = None) -> LoadedArm | Statistics:

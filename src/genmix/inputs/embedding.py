@@ -25,6 +25,7 @@ from genmix.encoders.embed_items import Report, embed_items
 from genmix.errors import InputError
 from genmix.inputs.run_arms import is_run
 from genmix.journal.reader import JournalReader
+from genmix.study.problems import did_you_mean
 from genmix.study.study import Study, read_study, study_from
 
 NOT_NAMED = ("callable", "precomputed")
@@ -73,8 +74,30 @@ def _embedded(
             f"{CHOICES[arm.content]}, FILE.py:FUNCTION, or a study file that has one."
         )
     with progress(f"embedding {arm.label}") as report:
-        rows = embed_items(list(arm.items()), encoder, arm.source, report)
+        shown = _unless_cached(report, encoder) if isinstance(encoder, CachedEncoder) else report
+        rows = embed_items(list(arm.items()), encoder, arm.source, shown)
     return replace(arm, features=rows, encoder=encoder.name)
+
+
+def _unless_cached(report: Report, encoder: CachedEncoder) -> Report:
+    """Report progress only once something is embedded; what is in the cache takes no time."""
+    latest: tuple[int, int] = (0, 0)
+    is_embedding = False
+
+    def begin() -> None:
+        nonlocal is_embedding
+        if not is_embedding:
+            is_embedding = True
+            report(*latest)
+
+    def report_if_embedding(done: int, total: int) -> None:
+        nonlocal latest
+        latest = done, total
+        if is_embedding:
+            report(done, total)
+
+    encoder.before_encoding = begin
+    return report_if_embedding
 
 
 def find_encoder(given: str, warn: Callable[[str], None] | None = None) -> Encoder:
@@ -119,10 +142,8 @@ def _settings(given: str) -> tuple[EncoderSettings, Path]:
     if ":" in given:
         return _function(given, given), here
     names = [kind for kind in kinds if kind not in NOT_NAMED]
-    raise InputError(
-        f"--encoder is {given!r}; pass {listed(names, 'or')}, a function as FILE.py:FUNCTION, or a "
-        "study file."
-    )
+    choices = f"pass {listed(names, 'or')}, a function as FILE.py:FUNCTION, or a study file"
+    raise InputError(f"--encoder is {given!r}; {did_you_mean(given, names, choices)}")
 
 
 def _named(settings: type[EncoderSettings], kind: str, model: str) -> EncoderSettings:

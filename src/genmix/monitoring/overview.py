@@ -16,6 +16,7 @@ from genmix.monitoring.checked import is_number
 from genmix.monitoring.facts import (
     arm_names,
     inactive_arms,
+    kept_of,
     objective_text,
     read_summary,
     scores_of,
@@ -23,6 +24,7 @@ from genmix.monitoring.facts import (
 from genmix.monitoring.finding import find_runs
 from genmix.monitoring.monitor import RunMonitor, invalid_data
 from genmix.monitoring.status import RunStatus, run_status, safe_message
+from genmix.offline.keeping import Rules
 
 Entry = dict[str, Any]
 
@@ -73,6 +75,7 @@ def _details(run: RunMonitor) -> Entry:
     status = run_status(run, holder(run.folder))
     summary = None if status.is_active else _current_summary(run)
     gap, budget = (summary or {}).get("gap"), run.study.get("budget", {})
+    keep = run.study.get("keep")
     limits = {key: budget[key] for key in BUDGETS if budget.get(key) is not None}
     return {
         "folder": str(run.folder),
@@ -82,6 +85,8 @@ def _details(run: RunMonitor) -> Entry:
         "objective": objective_text(run.study),
         "samples": run.samples,
         "budget": limits,
+        "keep": None if keep is None else str(Rules(**keep)),
+        "kept": kept_of(run),
         "cost": run.wait_for_cost(),
         "seconds": round(run.seconds(status.is_active), 1),
         "started": _time(run.events[0]["at"] if run.events else None),

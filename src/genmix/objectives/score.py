@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from genmix.core.arrays import Vector
+from genmix.core.text import rounded
+
+WORDS = {"normalisation": "normalization"}
+"""How details are spelled for people, where this differs from their keys."""
 
 
 class Score(float):
@@ -45,13 +49,20 @@ class Score(float):
 
     def __repr__(self) -> str:
         arrow = "↑" if self.maximise else "↓"
-        details = ", ".join(f"{key} {value}" for key, value in self.details.items())
-        return f"{self.name} {float(self):.6g} {arrow} ({details})"
+        return f"{self.name} {float(self):.6g} {arrow} ({details_text(self.details)})"
 
     __str__ = __repr__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Score, (float(self), self.name, self.maximise, self.details)
+
+
+def details_text(details: Mapping[str, Any]) -> str:
+    """Format the details of a score for people."""
+    return ", ".join(
+        f"{WORDS.get(key, key)} {value if key == 'encoder' else rounded(str(value))}"
+        for key, value in details.items()
+    )
 
 
 Scores = Score | dict[str, Score]

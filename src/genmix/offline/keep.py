@@ -11,6 +11,7 @@ import numpy as np
 from genmix.core.arrays import Array, as_matrix, namespace, to_numpy
 from genmix.core.plain import by_name
 from genmix.core.text import counted
+from genmix.core.text import number as brief_number
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Batch, Coverage, Objective, Score, Scores, Sum
 from genmix.objectives.validation import check_objective, sample_numbers
@@ -20,6 +21,9 @@ from genmix.solvers.subsets import Groups, Indices, Subsets
 
 TIGHT_RATIO = 4
 """Number of kept samples per direction from which the bound is expected to be tight."""
+
+REACHED = 1e-6
+"""A gap that is a smaller fraction of the loss than this is due to rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +96,29 @@ class Kept:
             lines.append(
                 f"no other choice of {counted(k, 'sample')} scores better than {self.bound:.6g}"
             )
-        lines.append(f"loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum")
-        if not self.is_bound_tight and self.gap > 1e-6 * abs(self.loss):
+        lines.append(f"loss {self.loss:.8g}, at most {brief_number(self.gap, 2)} above the minimum")
+        values = [float(score) for score in by_name(self.score).values()]
+        if not self.is_bound_tight and not is_reached(self.gap, self.loss, values, self.bound):
             lines.append(
-                f"the bound is loose: {k} samples are few for {self.directions} directions"
+                f"the bound is loose: {are_few(k)} for {counted(self.directions, 'direction')}"
             )
         if self.interrupted:
             lines.append("the search was interrupted; a longer one may find better samples")
         return "\n".join(lines)
+
+
+def is_reached(
+    gap: float | None, loss: float, values: Sequence[float | None], bound: float | None
+) -> bool:
+    """Return whether kept samples with these scores reach the bound, as far as printed digits show."""
+    if gap is not None and gap <= REACHED * abs(loss):
+        return True
+    is_known = bound is not None and None not in values
+    return is_known and [f"{value:.6g}" for value in values] == [f"{bound:.6g}"]
+
+
+def are_few(count: int) -> str:
+    return f"{counted(count, 'sample')} {'is' if count == 1 else 'are'} few"
 
 
 def keep(

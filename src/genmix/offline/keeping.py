@@ -11,19 +11,16 @@ import numpy as np
 from genmix.core.arrays import Array
 from genmix.core.plain import by_name, finite, plain_scores
 from genmix.core.streams import private_stream
-from genmix.core.text import counted
+from genmix.core.text import counted, percent
 from genmix.errors import InputError
 from genmix.objectives import Batch, Objective, Scores
 from genmix.offline.fidelity import Change, Fidelity, measure_fidelity, reference_points
-from genmix.offline.keep import Kept, keep, rows_of, set_scores
+from genmix.offline.keep import Kept, are_few, is_reached, keep, rows_of, set_scores
 from genmix.solvers.subset import SubsetProgress
 from genmix.solvers.subsets import Indices
 
 DRAWS = 5
 """Number of random sets of the same size whose scores are averaged."""
-
-REACHED = 1e-6
-"""A gap that is a smaller fraction of the loss than this is due to rounding errors."""
 
 ADVICE = "diversity alone prefers outliers; add a term for fidelity to the objective"
 
@@ -45,6 +42,13 @@ class Rules:
     samples: int | None = None
     share: float | None = None
     min_quality: float | None = None
+
+    def __str__(self) -> str:
+        amount = f"{self.samples:,}" if self.share is None else percent(self.share)
+        least = self.min_quality
+        return f"the best {amount} of the samples" + (
+            "" if least is None else f", of those with a quality of at least {least:g}"
+        )
 
     def count(self, size: int) -> int:
         """Return how many of ``size`` samples to keep, regardless of their quality."""
@@ -213,12 +217,13 @@ def bound_sentence(found: dict[str, Any]) -> str:
         text += (
             f"has a loss below {found['loss_bound']:.6g}; the kept ones have {found['loss']:.6g}."
         )
-    if found["gap"] is not None and found["gap"] <= REACHED * abs(found["loss"]):
+    values = [score["value"] for score in found["scores"].values()]
+    if is_reached(found["gap"], found["loss"], values, found["bound"]):
         return f"{text} The kept ones reach this bound."
     if found["is_bound_tight"]:
         return f"{text} This bound is tight: it is nearly reached."
     return (
-        f"{text} This bound is loose, because {count:,} samples are few for the {found['directions']:,} "
-        "directions in which the samples vary. The kept ones are usually much closer to the best than it "
-        "says."
+        f"{text} This bound is loose, because {are_few(count)} for the "
+        f"{counted(found['directions'], 'direction')} in which the samples vary. The kept ones are usually "
+        "much closer to the best than it says."
     )

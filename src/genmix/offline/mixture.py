@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector, to_numpy
 from genmix.core.plain import by_name
+from genmix.core.text import number as brief_number
 from genmix.errors import InputError, number
 from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
@@ -258,7 +259,8 @@ class Mixture:
             )
         lines += [f"mixture: {score}" for score in by_name(self.score).values()]
         lines.append(
-            f"mixture: loss {self.loss:.8g}, at most {self.gap:.1e} above the minimum on these samples"
+            f"mixture: loss {self.loss:.8g}, at most {brief_number(self.gap, 2)} above the minimum on these "
+            "samples"
         )
         lines += self.limit_lines
         if not self.is_convex:

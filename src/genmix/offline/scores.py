@@ -47,7 +47,7 @@ class ScoreTable:
     a                      2
     b                      1
     pooled                 3
-    vendi: vendi 3 ↑ (order 1.0, kernel Cosine(), n 3, encoder unstated)
+    pooled: vendi 3 ↑ (order 1.0, kernel Cosine(), n 3, encoder unstated)
     """
 
     arms: dict[str, Row]
@@ -64,7 +64,7 @@ class ScoreTable:
         for label, row in rows.items():
             cells = [f"{float(row[n]):16.6g}" if n in row else f"{'–':>16}" for n in names]
             lines.append(f"{label:{width}}  " + "  ".join(cells))
-        return "\n".join([*lines, *(f"{name}: {score}" for name, score in self.pooled.items())])
+        return "\n".join([*lines, *(f"pooled: {score}" for score in self.pooled.values())])
 
 
 def score(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genmix.core.masking import mask
-from genmix.core.text import quotable
+from genmix.core.text import number, quotable
 from genmix.data.samples import MAX_COST, Request, Sample
 from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
 from genmix.journal.schema import Entry
@@ -95,8 +95,8 @@ class ArmState:
         error, extra = sanitized(await self._receive(requests, answer)), None
         if not waiting and error.cost is not None:
             extra = Reply(self, entries[-1], error, started_at)
-        for number, position in enumerate(list(waiting)):
-            answer(position, self._error_for(requests[position], error, is_first=number == 0))
+        for order, position in enumerate(list(waiting)):
+            answer(position, self._error_for(requests[position], error, is_first=order == 0))
         deliver(FinishedCall(self, extra))
 
     def _request(self, entry: Entry) -> Request:
@@ -166,7 +166,7 @@ def with_maximum_cost(error: GenerationError, cost: float | None) -> GenerationE
     if not error.may_be_charged or error.cost is not None or not cost:
         return error
     return GenerationError(
-        f"{str(error).rstrip('.')}; its maximum cost of {cost:g} is counted.",
+        f"{str(error).rstrip('.')}; its maximum cost of {number(cost, 6)} is counted.",
         retryable=error.retryable,
         retry_after=error.retry_after,
         cost=cost,

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from genmix.core.text import describe_error, printable, quotable
+from genmix.core.text import describe_error, number, printable, quotable
 from genmix.core.threads import in_thread
 from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
@@ -25,6 +25,7 @@ from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import Entry
 from genmix.objectives import Batch, Objective
+from genmix.offline.keeping import Rules
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.estimate import Estimate, estimate
@@ -65,6 +66,8 @@ class CheckReport:
     encoder: str | None = None
     others: list[str] = field(default_factory=list)
     """Problems that are not specific to one arm."""
+    keep: str | None = None
+    """Which samples the run keeps; None if it keeps all."""
     estimate: Estimate | None = None
     """The expected cost and time; None if an arm could not be built."""
 
@@ -77,6 +80,7 @@ class CheckReport:
         return {
             "study": self.study,
             "encoder": self.encoder,
+            "keep": self.keep,
             "arms": [asdict(arm) for arm in self.arms],
             "estimate": None if self.estimate is None else self.estimate.as_dict(),
             "problems": self.problems,
@@ -88,7 +92,11 @@ def check_study(study: str | Path | dict[str, Any], draw: bool = True) -> CheckR
     plan = prepare.Plan.of(study)
     arms = [ArmCheck(label, getattr(s, "kind", "")) for label, s in plan.study.arms.items()]
     name = plan.study.name if isinstance(study, dict) else str(study)
-    check = _Check(plan.study, plan.base, CheckReport(name, arms, draw), plan.prompts)
+    keep = plan.study.keep
+    report = CheckReport(
+        name, arms, draw, keep=None if keep is None else str(Rules(**keep.model_dump()))
+    )
+    check = _Check(plan.study, plan.base, report, plan.prompts)
     check.build()
     Interrupts().run(check.run(draw))
     return check.report
@@ -325,7 +333,7 @@ def _table(report: CheckReport) -> Table:
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for arm in report.arms:
         state = Text("failed", "red") if arm.problem else Text("ok", "green")
-        numbers = (_shown(arm.seconds, ".2f"), _shown(arm.cost, ".6g"), _tokens(arm))
+        numbers = (_shown(arm.seconds, ".2f"), number(arm.cost), _tokens(arm))
         more = (*numbers, _shown(arm.dimension, "d"), arm.sample or "–") if report.drawn else ()
         table.add_row(Text(printable(arm.arm)), arm.kind, state, *map(Text, more))
     return table
@@ -335,6 +343,8 @@ def _lines(report: CheckReport) -> list[str]:
     found = [] if report.encoder is None else [f"encoder: {report.encoder}"]
     if report.estimate is not None:
         found += [*report.estimate.lines, *report.estimate.warnings]
+    if report.keep is not None:
+        found.append(f"At its end, the run keeps {report.keep}.")
     if not report.problems:
         verdict = "is ready to run" if report.drawn else "is valid; no sample was drawn"
         return [*found, f"{report.study} {verdict}."]

@@ -131,7 +131,7 @@ def export(
     if to not in ("parquet", "jsonl", "hf", "npz"):
         raise InputError(f"{to!r} is not an export format; use parquet, jsonl, hf or npz.")
     if to in ("parquet", "hf"):
-        _parquet()  # fail before any work if it is missing
+        _parquet(f"exporting to {to}")  # fail before any work if it is missing
     folder = Path(run)
     check_target(folder, None if out is None else Path(out))
     if to == "npz" and Path(out or FEATURES).suffix != ".npz":
@@ -312,8 +312,8 @@ def _write_features(data: DataSet, target: Path) -> Path:
     return write_table(target, whole, [row["arm"] for row in found])
 
 
-def _parquet() -> list[Any]:
-    return require_all(("pyarrow", "pyarrow.parquet"), extra="export", what="exporting Parquet")
+def _parquet(what: str = "exporting Parquet") -> list[Any]:
+    return require_all(("pyarrow", "pyarrow.parquet"), extra="export", what=what)
 
 
 def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from genmix.core.inbox import Inbox
-from genmix.core.text import quotable
+from genmix.core.text import number, quotable
 from genmix.data.samples import Sample
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Outcome
@@ -242,7 +242,9 @@ class Loop(Telling):
         """Return the arms that the budget covers; end the run if it covers none any more."""
         choice = self._planner.choose(None if self._in_flight else self._last_told)
         if choice.is_over:
-            self.reason = f"the cost budget of {self.money.limit:g} does not cover another sample"
+            self.reason = (
+                f"the cost budget of {number(self.money.limit, 6)} does not cover another sample"
+            )
         for label in choice.left_out:
             self._retire(self.arms[label], why=UNAFFORDABLE)
         return self._affordable() if choice.left_out and self.reason is None else choice.arms

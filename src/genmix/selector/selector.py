@@ -13,6 +13,7 @@ import numpy as np
 
 from genmix.core.arrays import Array
 from genmix.core.description import from_plain, to_plain
+from genmix.core.text import counted
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import labels
@@ -154,9 +155,10 @@ class Selector(Asking, Planning, Savable):
     def __repr__(self) -> str:
         learner = self._learner
         policy = learner.policy.label(learner.described)
+        objective = " + ".join(getattr(learner.described, "names", [learner.described.name]))
         return (
-            f"<Selector: {policy} for {learner.described.name}, {len(self.arms)} arms, "
-            f"{learner.total} samples>"
+            f"<Selector: {policy} for {objective}, {counted(len(self.arms), 'arm')}, "
+            f"{counted(learner.total, 'sample')}>"
         )
 
     # -- telling ---------------------------------------------------------------------------------

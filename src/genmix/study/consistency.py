@@ -130,6 +130,12 @@ def _check_objective(study: Study, problems: Problems) -> None:
         problems.add(("objective",), f"the budget is too large for the objective: {error}")
 
 
+def _known_arms(labels: list[str]) -> str:
+    return (
+        f"the only arm is {labels[0]!r}" if len(labels) == 1 else f"the arms are {listed(labels)}"
+    )
+
+
 def _check_policy(study: Study, problems: Problems) -> None:
     labels, policy = list(study.arms), study.policy
     arm = getattr(policy, "arm", None)
@@ -137,7 +143,7 @@ def _check_policy(study: Study, problems: Problems) -> None:
         each for each in getattr(policy, "weights", [arm] if arm else []) if each not in labels
     ]
     for each in unknown:
-        advice = did_you_mean(each, labels, f"the arms are {listed(labels)}")
+        advice = did_you_mean(each, labels, _known_arms(labels))
         words = f"{policy.kind} names an unknown arm {each!r}; {advice}"
         problems.add(("policy", policy.kind), words)
     if not unknown:
@@ -160,7 +166,7 @@ def _check_weights(study: Study, problems: Problems) -> None:
     for key in ("at_least", "at_most"):
         for each in getattr(study.weights, key):
             if each not in labels:
-                advice = did_you_mean(each, labels, f"the arms are {listed(labels)}")
+                advice = did_you_mean(each, labels, _known_arms(labels))
                 problems.add(("weights", key), f"{key} names an unknown arm {each!r}; {advice}")
                 are_known = False
     if not are_known:
