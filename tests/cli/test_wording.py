@@ -242,3 +242,10 @@ def test_llms_txt_lists_the_commands_and_the_default_policy() -> None:
     assert repr(default) == repr(named)
     assert "policy=gx.MixtureUCBV()" in text
     assert "gx.keep(" in text
+
+
+def test_kept_json_has_the_ids_below_the_scores_and_sorted() -> None:
+    gx.run(study(keep={"samples": 5}), "run")
+    content = json.loads(Path("run/kept.json").read_text())
+    assert list(content).index("ids") > list(content).index("scores")
+    assert content["ids"] == sorted(content["ids"])
