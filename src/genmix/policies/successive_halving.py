@@ -14,7 +14,7 @@ from genmix.solvers.quadratic_program import quadratic_program
 from genmix.solvers.simplex import Mask, feasible, uniform
 from genmix.solvers.solve import FINAL_SMOOTHING
 
-TINY = 1e-300
+TINY = 1e-100
 """Curvature of a direction without any."""
 
 
@@ -164,9 +164,11 @@ class _Model:
         return max(float((self.gradient + slopes) @ step) / 2, float(single[out].max()))
 
     def best(self, allowed: Mask) -> Vector:
-        """Return the best mixture of the allowed arms."""
+        """Return the best mixture of the allowed arms; their current weights if the model is not finite."""
         start = np.where(allowed, self.mixture, 0.0)
         start = feasible(start if start.any() else allowed.astype(float))
+        if not self.is_finite:
+            return start
         slope = self.gradient + self.hessian @ (start - self.mixture)
         kept = np.flatnonzero(allowed)
         hessian = self.hessian[np.ix_(kept, kept)]
