@@ -136,6 +136,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
     "weights that are texts": sql('UPDATE timeline SET weights = \'{"arm 0": "much"}\''),
     "a study that is a list": study("[1, 2]"),
     "a study without a value": study("null"),
+    "first arms that are not names": sql("INSERT INTO meta VALUES ('arms', '[1]')"),
     "an infinite budget": study('{"arms": {}, "budget": {"samples": 1e999}}'),
     "a budget that is a text": study('{"arms": {}, "budget": "all"}'),
     "arms that are a number": study('{"arms": 3}'),

@@ -59,7 +59,7 @@ def linear_axis(
     """Make a horizontal scale and axis, extended at both ends by the fraction ``padding`` of its span."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     margin = padding * (high - low) if high > low else 0.5
-    axis = {
+    axis: dict[str, Any] = {
         "title": title_lines(title, length),
         "tickCount": max(4, int(length // 35)),
         "labelExpr": NO_COMMA,
@@ -67,7 +67,7 @@ def linear_axis(
         "grid": grid,
     }
     if high - low < MOST and all(float(value).is_integer() for value in values):
-        axis["tickMinStep"] = 1  # there is no half sample
+        axis |= {"values": list(range(int(low), int(high) + 1)), "format": "d"}  # no half samples
     scale = {"zero": False, "nice": False, "domain": [low - margin, high + margin]}
     return {"scale": scale, "axis": axis}
 
