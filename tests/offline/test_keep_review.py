@@ -10,6 +10,8 @@ import pytest
 import genmix as gx
 from genmix.objectives import Batch
 from genmix.offline import predict_keep as predict_module
+from genmix.offline.keep import set_scores
+from genmix.offline.keeping import ADVICE, Baselines, advice_for, bound_sentence
 from genmix.offline.sample_losses import sample_loss, step_work
 from genmix.solvers.sample_loss import LinearSamples
 from genmix.solvers.subset import best_subset
@@ -134,3 +136,71 @@ def test_the_work_of_a_step_is_known_before_the_loss_is_set_up(objective: gx.Obj
     batch = Batch(X, None, np.ones(200))
     work = sample_loss(objective.fix_bandwidths([X]), batch, Subsets(200, 20)).loss.work
     assert step_work(objective, 200, 8) + 5e6 >= work  # 5e6 stands for the time that calls take
+
+
+# -- sentences ---------------------------------------------------------------------------------------
+
+
+def sentence(batch: Batch, objective: gx.Objective, k: int, **options: Any) -> str:
+    candidates = options.pop("candidates", np.arange(len(batch)))
+    return bound_sentence(Baselines.of(batch, objective, k).keep(candidates, **options).as_dict())
+
+
+def stop(_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_bound_is_tight_only_if_it_is_nearly_reached() -> None:
+    batch = Batch(np.random.default_rng(0).standard_normal((300, 4)))
+    assert "tight" in sentence(batch, gx.Vendi(), 100)
+    text = sentence(batch, gx.Vendi(), 100, progress=stop)
+    assert text.endswith(" The kept ones are 0.72 away from it; the search was interrupted.")
+    text = sentence(batch, gx.Vendi(order=np.inf), 40)
+    assert text.endswith(
+        " The kept ones are 0.05 away from it, and random sets 1 from the kept ones."
+    )
+
+
+def test_the_bound_is_for_the_choices_that_are_allowed() -> None:
+    rng = np.random.default_rng(0)
+    X = np.eye(4)[np.r_[np.zeros(30, int), rng.integers(0, 4, 30)]]
+    arms, options = ["a"] * 30 + ["b"] * 30, {"at_least": {"a": 8}}
+    found = gx.keep(X, 10, gx.Vendi(), groups=arms, **options)
+    free = gx.keep(X, 10, gx.Vendi())
+    assert float(free.score) > found.bound  # type: ignore[arg-type, operator]
+    assert "no other choice of 10 samples that satisfies the counts of the groups" in str(found)
+    assert "no other choice of 10 samples scores" in str(free)
+    text = sentence(Batch(X), gx.Vendi(), 10, arms=arms, at_least=3)
+    assert text.startswith("No other choice of 10 samples that satisfies the counts per arm scores")
+    text = sentence(Batch(X), gx.Vendi(), 10, candidates=np.arange(30))
+    assert text.startswith("No other choice of 10 samples of sufficient quality scores better")
+    assert sentence(Batch(X), gx.Vendi(), 10).startswith("No other choice of 10 samples scores")
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_the_bound_of_a_distance_is_not_negative(ddof: int) -> None:
+    X, real = np.random.default_rng(0).standard_normal((2, 60, 2))
+    for objective in (gx.FrechetDistance(real, ddof=ddof), gx.KernelDistance(real)):
+        found = gx.keep(X, 20, objective)
+        assert found.bound is not None
+        assert 0 <= found.bound <= float(found.score)  # type: ignore[arg-type]
+
+
+def test_a_set_without_quality_has_an_infinite_loss() -> None:
+    X = np.eye(4)
+    loss, score = set_scores(gx.QualityVendi(), Batch(X, np.zeros(4)), None)
+    assert (loss, float(score)) == (np.inf, 0.0)  # type: ignore[arg-type]
+    found = gx.keep(X, 2, gx.QualityVendi(), quality=np.zeros(4))
+    assert (float(found.score), found.bound, found.loss) == (0.0, 0.0, np.inf)  # type: ignore[arg-type]
+    assert "reach this bound" in sentence(Batch(X, np.zeros(4)), gx.QualityVendi(), 2)
+    both = gx.QualityVendi() + gx.Vendi()
+    assert "the kept ones have infinity" in sentence(Batch(X, np.zeros(4)), both, 2)
+
+
+def test_advice_fits_the_objective() -> None:
+    real = np.eye(8)
+    assert advice_for(gx.Vendi()) == advice_for(gx.RKE() + 0.1 * gx.Cost()) == ADVICE
+    assert advice_for(gx.FrechetDistance(real)) is advice_for(gx.KernelDistance(real)) is None
+    assert advice_for(gx.Vendi() + gx.Quality()) == (
+        "give the terms for fidelity more weight in the objective"
+    )

@@ -312,14 +312,16 @@ def _results(out: str) -> Iterator[None]:
 
 
 def _warn(found: Selection) -> None:
-    from genmix.offline.keeping import ADVICE
+    from genmix.offline.keeping import ADVICE, advice_for
 
     has_quality = found.baselines.batch.quality is not None
     remedy = "quality' or --min-quality" if has_quality else "0.5*precision' --reference PATH"
     for sentence in found.warnings:
         typer.echo(f"genmix: warning: {sentence}", err=True)
-    if found.warnings:
-        typer.echo(f"genmix: {ADVICE}, e.g. --objective 'vendi + {remedy}.", err=True)
+    advice = advice_for(found.kept.objective)
+    if found.warnings and advice is not None:
+        example = f", e.g. --objective 'vendi + {remedy}" if advice == ADVICE else ""
+        typer.echo(f"genmix: {advice}{example}.", err=True)
 
 
 def _print_selection(found: Selection, counts: dict[str, int], rows: dict[str, list[int]]) -> None:

@@ -103,7 +103,6 @@ def choose_kept(journal: JournalReader, objective: Objective, seed: int) -> Plai
         chosen = sorted(ids[i] for i in rows)
         found |= selection.as_dict() | {
             "arms": dict(Counter(arms[i] for i in rows)),
-            "candidates": len(candidates),
         }
     except InputError as error:
         found["problem"] = str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,19 @@ from genmix.core.plain import by_name
 from genmix.core.text import counted
 from genmix.core.text import number as brief_number
 from genmix.errors import InputError, number, whole
-from genmix.objectives import Batch, Coverage, Objective, Score, Scores, Sum
+from genmix.objectives import (
+    Batch,
+    Coverage,
+    FrechetDistance,
+    KernelDistance,
+    Objective,
+    QualityVendi,
+    Score,
+    Scores,
+    Sum,
+)
 from genmix.objectives.validation import check_objective, sample_numbers
-from genmix.offline.sample_losses import sample_loss
+from genmix.offline.sample_losses import Converted, sample_loss
 from genmix.solvers.subset import SubsetProgress, best_subset
 from genmix.solvers.subsets import Groups, Indices, Subsets
 
@@ -24,6 +35,9 @@ TIGHT_RATIO = 4
 
 REACHED = 1e-6
 """A gap that is a smaller fraction of the loss than this is due to rounding errors."""
+
+ROUNDING = 1e-12
+"""A smaller distance between a score and its bound is due to rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +72,8 @@ class Kept:
         Whether the search was interrupted. The result is valid, but a longer search may improve it.
     objective : Objective
         The objective with its bandwidths fixed.
+    has_counts : bool
+        Whether the counts of groups restrict the choice. The bound is for all choices that satisfy them.
 
     See Also
     --------
@@ -87,14 +103,16 @@ class Kept:
     steps: int
     interrupted: bool
     objective: Objective = field(repr=False)
+    has_counts: bool = False
 
     def __str__(self) -> str:
         k, size = len(self.indices), len(self.indices) + len(self.dropped)
         lines = [f"kept {k:,} of {counted(size, 'sample')}"]
         lines += [str(score) for score in by_name(self.score).values()]
         if self.bound is not None:
+            which = " that satisfies the counts of the groups" if self.has_counts else ""
             lines.append(
-                f"no other choice of {counted(k, 'sample')} scores better than {self.bound:.6g}"
+                f"no other choice of {counted(k, 'sample')}{which} scores better than {self.bound:.6g}"
             )
         lines.append(f"loss {self.loss:.8g}, at most {brief_number(self.gap, 2)} above the minimum")
         values = [float(score) for score in by_name(self.score).values()]
@@ -111,10 +129,13 @@ def is_reached(
     gap: float | None, loss: float, values: Sequence[float | None], bound: float | None
 ) -> bool:
     """Return whether kept samples with these scores reach the bound, as far as printed digits show."""
-    if gap is not None and gap <= REACHED * abs(loss):
-        return True
-    is_known = bound is not None and None not in values
-    return is_known and [f"{value:.6g}" for value in values] == [f"{bound:.6g}"]
+    if bound is None:
+        return gap is not None and gap <= REACHED * abs(loss)
+    value = values[0]
+    if value is None:
+        return False
+    is_close = math.isclose(value, bound, rel_tol=REACHED, abs_tol=ROUNDING)
+    return is_close or f"{value:.6g}" == f"{bound:.6g}"
 
 
 def are_few(count: int) -> str:
@@ -180,8 +201,8 @@ def keep(
     Returns
     -------
     Kept
-        The indices, the score and the bound. After an interrupt (Ctrl-C), the best set so far with its
-        bound.
+        The indices, the score and the bound. After an interrupt (Ctrl-C) during the search, the best set
+        so far with its bound.
 
     Raises
     ------
@@ -222,7 +243,7 @@ def keep(
         indices=found.indices,
         dropped=np.setdiff1d(np.arange(len(batch)), found.indices),
         score=score,
-        bound=None if converted.score is None else converted.score(bound),
+        bound=_score_bound(converted, bound, fixed, score),
         loss=loss,
         loss_bound=bound,
         gap=loss - bound,
@@ -231,7 +252,23 @@ def keep(
         steps=found.steps,
         interrupted=found.interrupted,
         objective=fixed,
+        has_counts=subsets.groups is not None,
     )
+
+
+def _score_bound(
+    converted: Converted, loss_bound: float, objective: Objective, score: Scores
+) -> float | None:
+    """Return the best score that a bound on the loss allows; None for a sum of objectives."""
+    if converted.score is None:
+        return None
+    found, reached = converted.score(loss_bound), float(score)  # type: ignore[arg-type]
+    if objective.maximise:
+        return max(found, reached)
+    is_biased = isinstance(objective, KernelDistance) and not objective.unbiased
+    if is_biased or isinstance(objective, FrechetDistance):
+        found = max(found, 0.0)  # a distance
+    return min(found, reached)
 
 
 def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Batch, Objective]:
@@ -385,4 +422,7 @@ def set_scores(objective: Objective, batch: Batch, encoder: str | None) -> tuple
     tally = objective.tally(1, batch.embeddings)
     tally.add(0, batch)
     loss_function, one = tally.loss([0]), np.ones(1)
-    return loss_function.reported(one), objective.scores(loss_function, one, context)
+    scores = objective.scores(loss_function, one, context)
+    if isinstance(objective, QualityVendi) and not np.any(batch.quality):
+        return math.inf, scores  # the score is 0, and the loss its negative logarithm
+    return loss_function.reported(one), scores

@@ -11,13 +11,16 @@ import numpy as np
 from genmix.core.arrays import Array
 from genmix.core.plain import by_name, finite, plain_scores
 from genmix.core.streams import private_stream
-from genmix.core.text import counted, percent
+from genmix.core.text import counted, number, percent
 from genmix.errors import InputError
-from genmix.objectives import Batch, Objective, Scores
+from genmix.objectives import RKE, Batch, Cost, Objective, QualityVendi, Scores, Sum, Vendi
 from genmix.offline.fidelity import Change, Fidelity, measure_fidelity, reference_points
 from genmix.offline.keep import Kept, are_few, is_reached, keep, rows_of, set_scores
 from genmix.solvers.subset import SubsetProgress
 from genmix.solvers.subsets import Indices
+
+NEAR = 0.02
+"""A bound is nearly reached if the gap is at most this fraction of the distance to random sets."""
 
 DRAWS = 5
 """Number of random sets of the same size whose scores are averaged."""
@@ -86,6 +89,8 @@ class Baselines:
     encoder: str | None
     all_scores: Scores
     random_scores: tuple[Scores, ...]
+    random_loss: float
+    """Mean loss of the random sets."""
     fidelity: Fidelity
 
     @classmethod
@@ -103,6 +108,7 @@ class Baselines:
         fixed = objective.fix_bandwidths([batch.embeddings])
         rng = private_stream(seed, "random sets")
         draws = [np.sort(rng.permutation(len(batch))[:count]) for _ in range(DRAWS)]
+        random = [set_scores(fixed, rows_of(batch, draw), encoder) for draw in draws]
         points = reference_points(fixed) if reference is None else reference
         return cls(
             batch,
@@ -110,7 +116,8 @@ class Baselines:
             count,
             encoder,
             set_scores(fixed, batch, encoder)[1],
-            tuple(set_scores(fixed, rows_of(batch, draw), encoder)[1] for draw in draws),
+            tuple(scores for _, scores in random),
+            float(np.mean([loss for loss, _ in random])),
             measure_fidelity(batch, points, seed),
         )
 
@@ -140,7 +147,7 @@ class Baselines:
         )
         kept = candidates[found.indices]
         dropped = np.setdiff1d(np.arange(len(self.batch)), kept)
-        return Selection(self, replace(found, indices=kept, dropped=dropped))
+        return Selection(self, replace(found, indices=kept, dropped=dropped), len(candidates))
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,8 @@ class Selection:
 
     baselines: Baselines
     kept: Kept
+    candidates: int
+    """Number of samples that may be kept."""
 
     @property
     def changes(self) -> list[Change]:
@@ -178,10 +187,13 @@ class Selection:
         found = {
             "objective": str(kept.objective),
             "samples": len(self.baselines.batch),
+            "candidates": self.candidates,
             "count": len(kept.indices),
+            "has_counts": kept.has_counts,
             "scores": plain_scores(kept.score),
             "all_scores": plain_scores(self.baselines.all_scores),
             "random_scores": self.random,
+            "random_loss": self.baselines.random_loss,
             "random_draws": DRAWS,
             "bound": kept.bound,
             "loss": kept.loss,
@@ -202,28 +214,74 @@ class Selection:
                 for each in self.changes
             },
             "warnings": self.warnings,
+            "advice": advice_for(kept.objective) if self.warnings else None,
         }
         plain: dict[str, Any] = finite(found)
         return plain
 
 
+def advice_for(objective: Objective) -> str | None:
+    """Return what to do if keeping reduced fidelity; None if the objective is not about diversity."""
+    terms = [each for _, each in objective.terms] if isinstance(objective, Sum) else [objective]
+    if not any(isinstance(each, Vendi | RKE | QualityVendi) for each in terms):
+        return None
+    if all(isinstance(each, Vendi | RKE | Cost) for each in terms):
+        return ADVICE
+    return "give the terms for fidelity more weight in the objective" if len(terms) > 1 else None
+
+
 def bound_sentence(found: dict[str, Any]) -> str:
     """Say what the bound of ``Selection.as_dict`` means, and whether it is tight."""
     count = found["count"]
-    text = f"No other choice of {counted(count, 'sample')} "
+    text = f"No other choice of {counted(count, 'sample')}{_conditions(found)} "
     if found["bound"] is not None:
         text += f"scores better than {found['bound']:.6g}."
     else:
-        text += (
-            f"has a loss below {found['loss_bound']:.6g}; the kept ones have {found['loss']:.6g}."
-        )
+        loss, least = (_shown(found[key]) for key in ("loss", "loss_bound"))
+        text += f"has a loss below {least}; the kept ones have {loss}."
     values = [score["value"] for score in found["scores"].values()]
     if is_reached(found["gap"], found["loss"], values, found["bound"]):
         return f"{text} The kept ones reach this bound."
-    if found["is_bound_tight"]:
+    gap, away = _distances(found)
+    if found.get("interrupted"):
+        return (
+            f"{text} The kept ones are {number(gap, 2)} away from it; the search was interrupted."
+        )
+    if gap is not None and away is not None and gap <= NEAR * away:
         return f"{text} This bound is tight: it is nearly reached."
+    if found["is_bound_tight"]:
+        away_text = f", and random sets {number(away, 2)} from the kept ones" if away else ""
+        return f"{text} The kept ones are {number(gap, 2)} away from it{away_text}."
     return (
         f"{text} This bound is loose, because {are_few(count)} for the "
         f"{counted(found['directions'], 'direction')} in which the samples vary. The kept ones are usually "
         "much closer to the best than it says."
     )
+
+
+def _conditions(found: dict[str, Any]) -> str:
+    """Say which choices the bound is for, if not for all."""
+    is_limited = found.get("candidates", found.get("samples")) != found.get("samples")
+    quality = " of sufficient quality" if is_limited else ""
+    return quality + (" that satisfies the counts per arm" if found.get("has_counts") else "")
+
+
+def _distances(found: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return how far the kept samples are from the bound and from random sets; None if unknown.
+
+    It is in units of the score, and of the loss for a sum.
+    """
+    if found["bound"] is None:
+        here, drawn, bound = found["loss"], found.get("random_loss"), found["loss_bound"]
+    else:
+        [(name, score)] = found["scores"].items()
+        here, drawn, bound = score["value"], found["random_scores"][name]["mean"], found["bound"]
+    known = (
+        None if value is None or here is None else abs(here - value) for value in (bound, drawn)
+    )
+    gap, away = known
+    return gap, away
+
+
+def _shown(value: float | None) -> str:
+    return "infinity" if value is None else f"{value:.6g}"

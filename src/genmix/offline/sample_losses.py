@@ -84,7 +84,8 @@ def sample_loss(objective: Objective, batch: Batch, subsets: Subsets) -> Convert
             assert batch.quality is not None
             quality = LogMeanSamples(batch.quality)
             diversity = _vendi(objective.kernel, 1.0, batch, k)
-            return Converted(SumSamples([(1.0, diversity), (1.0, quality)]), _exp_minus)
+            score = _exp_minus if np.any(batch.quality) else lambda value: 0.0
+            return Converted(SumSamples([(1.0, diversity), (1.0, quality)]), score)
         case InceptionScore():
             return Converted(InceptionSamples(batch.embeddings), _exp_minus)
         case RKE():

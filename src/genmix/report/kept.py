@@ -172,7 +172,9 @@ def fidelity_sentences(found: dict[str, Any]) -> list[str]:
     guarded = [name for name in ("precision", "quality") if name in found["measures"]]
     if found["warnings"]:
         words = [text[0].upper() + text[1:] for text in found["warnings"]]
-        return [f"Keeping reduced fidelity. {' '.join(words)} {ADVICE[0].upper()}{ADVICE[1:]}."]
+        advice = found.get("advice", ADVICE)
+        words += [f"{advice[0].upper()}{advice[1:]}."] if advice else []
+        return [f"Keeping reduced fidelity. {' '.join(words)}"]
     if not guarded:
         return []
     return [
