@@ -150,7 +150,7 @@ def test_orthonormal_arms_under_rke_have_known_weights_and_gaps(interiority: Ite
         assert row["active"]
         assert row["active_in"] == 10
         assert 0 < row["margin"] < row["gap"]
-    assert "bandwidth=1.41421" in interiority.text
+    assert "bandwidth=1.414," in interiority.text
 
 
 def test_interiority_is_what_diagnose_finds(interiority: ItemOutput, worlds: Path) -> None:

@@ -22,6 +22,7 @@ import torch
 
 import genmix as gx
 from genmix.core.streams import private_stream
+from genmix.core.text import rounded
 from genmix.policies import Decision, Situation
 from tests.support.conformance import (
     ARMS,
@@ -535,7 +536,7 @@ def test_every_score_carries_what_it_depends_on(name: str) -> None:
                 assert details["kernel"] == term.kernel
             if isinstance(getattr(term, "kernel", None), gx.Gaussian):
                 assert details["kernel"].bandwidth > 0
-                assert f"bandwidth={details['kernel'].bandwidth}" in repr(score)
+                assert rounded(f"bandwidth={details['kernel'].bandwidth}") in repr(score)
 
 
 def test_an_encoder_that_nobody_named_is_unstated() -> None:
