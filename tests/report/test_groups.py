@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import genmix as gx
 from genmix.report.facts import Facts
+from genmix.report.gallery import common_prompt, gallery
 from genmix.report.groups import group_section
 from genmix.report.page import render_page
+from genmix.report.sampling import SampleSubset
 from tests.runs.test_prompts import TOPICS, specialist, study
 
 
@@ -33,6 +36,7 @@ def test_each_group_has_its_weights_scores_and_advice(tmp_path: Path) -> None:
     page = render_page(facts)
     assert 'class="heat-10"' in page or 'class="heat-9"' in page
     assert "There is no mixture to score yet" not in page
+    assert "unknown: every group of prompts has its own mixture." in page
 
 
 def test_prompts_without_answers_are_listed(tmp_path: Path) -> None:
@@ -51,3 +55,18 @@ def test_a_study_without_prompts_has_no_such_section(tmp_path: Path) -> None:
     facts = Facts(gx.run(plain, tmp_path / "run").folder)
     assert group_section(facts) is None
     assert "Groups of prompts" not in render_page(facts)
+
+
+def test_samples_are_arranged_by_group_and_a_shared_prompt_is_found() -> None:
+    def subset(prompts: list[str]) -> SampleSubset:
+        blank = {"image": None, "source": None}
+        rows = [{"ticket": i, "text": f"t{i}", "prompt": p, **blank} for i, p in enumerate(prompts)]
+        return SampleSubset(rows, np.array(["x", "y", "x", "y"]), np.eye(4), 4)
+
+    found = subset(["a", "a", "b", "b"])
+    shelves = gallery(found, ["food", "code"], Path(), False, ["food", "food", "code", None])
+    assert [shelf.name for shelf in shelves] == ["food", "code"]
+    shown = [{(s.arm, s.prompt) for s in shelf.typical + shelf.unusual} for shelf in shelves]
+    assert shown == [{("x", "a"), ("y", "a")}, {("x", "b")}]
+    assert common_prompt(found) is None
+    assert common_prompt(subset(["a"] * 4)) == "a"
