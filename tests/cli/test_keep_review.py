@@ -79,3 +79,21 @@ def test_an_input_is_not_replaced(folder: Path) -> None:
         message = refused("first=a.npz", "--count", "6", "--out", name)
         assert message == f"genmix: --out would replace the input {name}; write to another file."
     assert Path("a.npz").read_bytes() == before
+
+
+def test_a_missing_number_is_named_by_its_line() -> None:
+    Path("t.csv").write_text("text,quality\na b,1\nc d,\ne f,3\n")
+    Path("mine.py").write_text("def size(texts):\n    return [[len(t), 1.0] for t in texts]\n")
+    start = ("t.csv", "--count", "2", "--out", "k.json", "--encoder", "mine.py:size")
+    for more in (("--objective", "quality"), ("--min-quality", "0.5")):
+        message = refused(*start, *more)
+        assert message == "genmix: t.csv, line 3 has no quality; add a number for every sample."
+    message = refused(*start, "--objective", "vendi + cost")
+    assert message == "genmix: arm 't' has no cost; add a number for every sample."
+
+
+def test_a_share_is_named_if_it_is_too_large() -> None:
+    message = refused("a.npz", "b.npz", "--share", "0.9", "--min-quality", "0.5", "--out", "k.npz")
+    assert message.endswith(
+        "but there are only 30 samples of this quality; pass a smaller --share."
+    )

@@ -171,6 +171,7 @@ def _select(
     from genmix.objectives import Batch
     from genmix.offline.keeping import Baselines
 
+    _check_numbers(given, rules)
     whole = reduce(LoadedArm.joined, given.loaded)
     batch = Batch(as_matrix(whole.features, "the samples"), whole.quality, whole.cost)
     given.objective.check(batch, "the samples")
@@ -186,6 +187,24 @@ def _select(
     )
     with _search_progress() as report:
         return found.keep(candidates, arms=labels, at_least=at_least, seed=seed, progress=report)
+
+
+def _check_numbers(given: Inputs, rules: Rules) -> None:
+    """Refuse samples without the quality or cost that is needed, by their place in the input."""
+    from genmix.objectives import Cost, Quality, QualityVendi, Sum
+
+    aim = given.objective
+    terms = [term for _, term in aim.terms] if isinstance(aim, Sum) else [aim]
+    is_needed = {
+        "quality": rules.min_quality is not None
+        or any(isinstance(term, Quality | QualityVendi) for term in terms),
+        "cost": any(isinstance(term, Cost) for term in terms),
+    }
+    for name in (name for name, needed in is_needed.items() if needed):
+        for arm in given.loaded:
+            if getattr(arm, name) is None:
+                where = arm.missing.get(name, f"arm {arm.label!r}")
+                raise InputError(f"{where} has no {name}; add a number for every sample.")
 
 
 def _check_counts(

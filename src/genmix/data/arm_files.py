@@ -214,6 +214,11 @@ def _arm(
         prompts=prompts if has_prompts else None,
         sample_ids=same_kind(extras.get("sample_id")),
         encoder=encoder,
+        missing={
+            name: places[row] if places else f"{path}, sample {row}"
+            for name in numbers
+            if (row := _first_gap(extras.get(name))) is not None
+        },
     )
     return whole, _models(path, models)
 
@@ -225,6 +230,12 @@ def _models(path: Path, models: Sequence[Any] | None) -> list[str] | None:
         if not isinstance(model, str) or not model:
             raise InputError(f"{path}, sample {row} has no {MODEL}; add it to every sample.")
     return [printable(model) for model in models]
+
+
+def _first_gap(values: Sequence[Any] | None) -> int | None:
+    """Return the first row without a value; None if every row has one, or none has."""
+    is_partial = values is not None and None in values and any(v is not None for v in values)
+    return values.index(None) if is_partial and values is not None else None
 
 
 def _numbers(path: Path, name: str, values: Sequence[Any] | None, places: Sequence[str]) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class LoadedArm:
     generator : str, optional
         What identifies the generator of an arm of a run: its settings with resolved paths, as JSON. Arms
         of several runs with equal labels and equal generators are one arm.
+    missing : dict
+        Where the first sample without a quality or cost is, by column, if other samples have it.
     """
 
     label: str
@@ -65,6 +67,7 @@ class LoadedArm:
     sample_ids: Sequence[int] | Sequence[str] | None = None
     encoder: str | None = None
     generator: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(column for column in self._columns().values() if column is not None))

@@ -295,7 +295,6 @@ class CoverageSamples(SampleLoss):
     yields a plane. Smoothed, ``min(1, u)`` is ``−s log(exp(−1/s) + exp(−u/s))``.
     """
 
-    smooth = False
     lowest = -1.0
 
     def __init__(self, balls: Balls, points: Array, k: int) -> None:

@@ -184,8 +184,6 @@ class EntropySamples(SpectralSamples):
 class LargestEigenvalueSamples(SpectralSamples):
     """The loss ``λ_max(C_w)``; smoothed, it is ``s log Σ exp(λ/s)``."""
 
-    smooth = False
-
     def __init__(self, rows: Array, count: int) -> None:
         super().__init__(rows, Entropy(), count)
         self.truncation = 1e-12

@@ -50,8 +50,6 @@ class SampleLoss(ABC):
     """A convex function of the weights of ``size`` samples."""
 
     size: int
-    smooth: bool = True
-    """Whether the loss is differentiable; if not, ``expand`` smooths it."""
     evaluates_quickly: bool = True
     """Whether :meth:`after_adding` costs much less than one evaluation per candidate."""
     work: float = 1.0
@@ -82,9 +80,9 @@ class SampleLoss(ABC):
     def expand(self, at: Moment, smoothing: float = 0.0, floor: float = 0.0) -> SampleExpansion:
         """Return the value and the derivatives at a moment.
 
-        ``smoothing`` is the error that smoothing may cause. ``floor`` lifts small eigenvalues, relative
-        to their mean, so that the plane ranks samples outside of a small set; it is always a
-        valid plane.
+        ``smoothing`` is the error that smoothing may cause, if the loss is not differentiable. ``floor``
+        lifts small eigenvalues, relative to their mean, so that the plane ranks samples outside of a small
+        set; it is always a valid plane.
         """
 
     def after_adding(self, at: Moment, weight: float, candidates: Indices) -> Vector:
@@ -160,7 +158,6 @@ class SumSamples(SampleLoss):
     def __init__(self, terms: Sequence[tuple[float, SampleLoss]]) -> None:
         self.terms = tuple(terms)
         self.size = terms[0][1].size
-        self.smooth = all(term.smooth for _, term in terms)
         self.evaluates_quickly = all(term.evaluates_quickly for _, term in terms)
         self.work = sum(term.work for _, term in terms)
         self.evaluation_work = sum(term.evaluation_work for _, term in terms)
