@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -151,13 +152,16 @@ def stop(_: Any) -> None:
 
 
 def test_a_bound_is_tight_only_if_it_is_nearly_reached() -> None:
-    batch = Batch(np.random.default_rng(0).standard_normal((300, 4)))
-    assert "tight" in sentence(batch, gx.Vendi(), 100)
-    text = sentence(batch, gx.Vendi(), 100, progress=stop)
-    assert text.endswith(" The kept ones are 0.72 away from it; the search was interrupted.")
-    text = sentence(batch, gx.Vendi(order=np.inf), 40)
-    assert text.endswith(
-        " The kept ones are 0.05 away from it, and random sets 1 from the kept ones."
+    batch = Batch(np.random.default_rng(0).standard_normal((120, 3)))
+    assert "tight" in sentence(batch, gx.Vendi(), 30)
+    text = sentence(batch, gx.Vendi(), 30, progress=stop)
+    assert re.search(r" The kept ones are 0\.\d+ away from it; the search was interrupted\.$", text)
+    plain = Baselines.of(batch, gx.Vendi(), 30).keep(np.arange(120)).as_dict()
+    scores = {"vendi": plain["scores"]["vendi"] | {"value": 2.5}}
+    far = bound_sentence(plain | {"scores": scores, "random_scores": {"vendi": {"mean": 1.5}}})
+    assert plain["is_bound_tight"]
+    assert far.endswith(
+        " The kept ones are 0.5 away from it, and random sets 1 from the kept ones."
     )
 
 
@@ -179,9 +183,9 @@ def test_the_bound_is_for_the_choices_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_the_bound_of_a_distance_is_not_negative(ddof: int) -> None:
-    X, real = np.random.default_rng(0).standard_normal((2, 60, 2))
+    X, real = np.random.default_rng(0).standard_normal((2, 40, 2))
     for objective in (gx.FrechetDistance(real, ddof=ddof), gx.KernelDistance(real)):
-        found = gx.keep(X, 20, objective)
+        found = gx.keep(X, 12, objective)
         assert found.bound is not None
         assert 0 <= found.bound <= float(found.score)  # type: ignore[arg-type]
 
@@ -204,3 +208,10 @@ def test_advice_fits_the_objective() -> None:
     assert advice_for(gx.Vendi() + gx.Quality()) == (
         "give the terms for fidelity more weight in the objective"
     )
+
+
+@pytest.mark.parametrize("unbiased", [gx.KernelDistance(np.eye(3), unbiased=True), None])
+def test_fewer_samples_than_the_objective_needs_are_a_problem(unbiased: Any) -> None:
+    objective = unbiased or gx.FrechetDistance(np.eye(3), ddof=1)
+    with pytest.raises(gx.InputError, match="only 1 sample would be kept, but the objective needs"):
+        Baselines.of(Batch(np.eye(3)), objective, 1)

@@ -104,7 +104,18 @@ class Baselines:
         encoder: str | None = None,
         seed: int = 0,
     ) -> Baselines:
-        """Score all samples and random sets of ``count``, and measure the fidelity of every sample."""
+        """Score all samples and random sets of ``count``, and measure the fidelity of every sample.
+
+        Raises
+        ------
+        InputError
+            If ``count`` is too small for the objective.
+        """
+        if count < objective.least_samples:
+            raise InputError(
+                f"only {counted(count, 'sample')} would be kept, but the objective needs at least "
+                f"{objective.least_samples}; keep more, or lower the minimum quality."
+            )
         fixed = objective.fix_bandwidths([batch.embeddings])
         rng = private_stream(seed, "random sets")
         draws = [np.sort(rng.permutation(len(batch))[:count]) for _ in range(DRAWS)]
