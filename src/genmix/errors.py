@@ -48,7 +48,7 @@ def whole(value: Any, what: str, least: int) -> int:
 
 
 def unique_names(names: Sequence[Any], what: str) -> None:
-    """Raise InputError unless ``names`` are different non-empty strings."""
+    """Raise InputError unless ``names`` are distinct non-empty strings."""
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"the {what} {name!r} is not a string; pass non-empty strings.")

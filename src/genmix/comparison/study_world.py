@@ -75,13 +75,13 @@ def _options(study: Study) -> dict[str, Any]:
 
 
 def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
-    """Read the samples of a run, which become the whole population, for all arms that have samples."""
+    """Read the samples of all arms of a run that have any; they become the whole population."""
     with JournalReader.open(folder) as journal, journal.snapshot():
         verify(journal)
         study = study_from(journal.meta("study"))
         rows: dict[str, list[Any]] = {}
         extras: dict[str, list[tuple[float | None, float | None]]] = {}
-        for row in journal.told_rows():  # also of arms that the study no longer contains
+        for row in journal.told_rows():  # including arms that the study no longer contains
             rows.setdefault(row["arm"], []).append(embedding_of(row))
             extras.setdefault(row["arm"], []).append((row["quality"], row["cost"]))
         encoder_name = journal.meta("encoder")
@@ -95,11 +95,11 @@ def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
 
 
 def _check_choice(arms: Sequence[str], where: object) -> None:
-    """Refuse a world in which every policy does the same."""
+    """Refuse a world in which every policy does the same thing."""
     if len(arms) < 2:
         found = f"samples of only one arm, {arms[0]!r}" if arms else "no samples"
         raise InputError(
-            f"{where} has {found}, but policies choose between arms; compare on at least two."
+            f"{where} has {found}, but policies choose between arms; use at least two."
         )
 
 

@@ -176,17 +176,17 @@ class Rows:
 
 
 class SharedRows(Rows):
-    """Rows to which every fork can append: the first one keeps the memory, the others move to their own."""
+    """Rows that every fork can append to: the first to append keeps the memory; others copy their rows."""
 
     def __init__(self, sample: Array, dimension: int) -> None:
         super().__init__(sample, dimension)
         self._written = [0]
-        """The number of rows of the memory that have been written, by any fork."""
+        """Number of rows in this memory that any fork has written."""
 
     def append(self, block: Array) -> None:
         store = self._store
         if self._written[0] > self.count:
-            self._store = store[: self.count, :]  # full, so the rows move
+            self._store = store[: self.count, :]  # full, so the rows are copied
         super().append(block)
         if self._store is not store:
             self._written = [0]

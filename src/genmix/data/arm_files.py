@@ -233,7 +233,7 @@ def _models(path: Path, models: Sequence[Any] | None) -> list[str] | None:
 
 
 def _first_gap(values: Sequence[Any] | None) -> int | None:
-    """Return the first row without a value; None if every row has one, or none has."""
+    """Return the first row without a value; None if every row has one, or if none does."""
     is_partial = values is not None and None in values and any(v is not None for v in values)
     return values.index(None) if is_partial and values is not None else None
 

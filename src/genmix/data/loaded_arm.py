@@ -53,7 +53,7 @@ class LoadedArm:
         What identifies the generator of an arm of a run: its settings with resolved paths, as JSON. Arms
         of several runs with equal labels and equal generators are one arm.
     missing : dict
-        Where the first sample without a quality or cost is, by column, if other samples have it.
+        By column, where the first sample without a quality or cost is, if other samples have one.
     """
 
     label: str
@@ -110,7 +110,7 @@ class LoadedArm:
 
 
 def same_kind(ids: Sequence[Any] | None) -> list[int] | list[str] | None:
-    """Return identifiers as whole numbers if all are, else as texts; None if one is missing."""
+    """Return identifiers as whole numbers if all of them are, otherwise as text; None if any is missing."""
     if ids is None or None in ids:
         return None
     if all(type(each) is int and abs(each) < LARGEST_ID for each in ids):

@@ -13,12 +13,12 @@ from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 
 ATTEMPTS = 8
-"""Number of random starts, of which the best counts."""
+"""Number of random starts; the best result is used."""
 MAX_STEPS = 100
 
 
 class TextEncoder(Protocol):
-    """What is needed of an encoder."""
+    """What grouping needs from an encoder."""
 
     def encode(self, samples: Sequence[Sample], /) -> Any: ...
 
@@ -28,7 +28,7 @@ def grouped(
 ) -> list[Prompt]:
     """Return the prompts with groups found by k-means, named ``group 1`` and so on, largest first.
 
-    There are fewer groups if there are fewer different prompts.
+    There are fewer groups if there are fewer distinct prompts.
     """
     rows = np.asarray(encoder.encode([Sample(text=p.text) for p in prompts]), dtype=np.float64)
     labels = cluster(rows, groups, seed)
@@ -40,7 +40,7 @@ def grouped(
 
 
 def cluster(rows: NDArray[Any], groups: int, seed: int) -> NDArray[Any]:
-    """Return the cluster of each row, from 0; the best of several runs of k-means."""
+    """Return the cluster of each row, from 0, for the best of several k-means runs."""
     groups = min(groups, len(np.unique(rows, axis=0)))
     rng = private_stream(seed, "prompt groups")
     runs = [_k_means(rows, groups, rng) for _ in range(ATTEMPTS)]
@@ -51,7 +51,7 @@ def cluster(rows: NDArray[Any], groups: int, seed: int) -> NDArray[Any]:
 def _k_means(
     rows: NDArray[Any], groups: int, rng: np.random.Generator
 ) -> tuple[NDArray[Any], float]:
-    """Return the clusters of one run, which starts with k-means++, and the sum of squared distances."""
+    """Run k-means once from a k-means++ start; return the clusters and the sum of squared distances."""
     centers = rows[[rng.integers(len(rows))]]
     while len(centers) < groups:
         nearest = squared_distances(rows, centers).min(axis=1)

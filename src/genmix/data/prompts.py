@@ -15,7 +15,7 @@ from genmix.data.tables import TEXT, is_table, read_rows
 from genmix.errors import InputError
 
 COLUMNS = ("prompt", TEXT)
-"""Columns that contain the prompts, if no other is named."""
+"""Columns in which to look for prompts if none is named."""
 ARROW = ".arrow"
 
 
@@ -45,7 +45,7 @@ def read_prompts(
     group : str, optional
         The column with the groups.
     template : str, optional
-        Text with the names of columns in braces, which becomes the prompt.
+        Text with column names in braces. Filled in for each row, it becomes the prompt.
     """
     found = list[Prompt]()
     for where, row in _rows(path):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 STRICTER = (
     "This test is stricter than the intervals of the weights: it uses half of the samples at a time and "
-    f"asks, at {CHANCE_SIGMAS:g} standard deviations, whether other arms could take an arm's share at no "
-    "loss; so an arm can be unclear here although its interval excludes 0."
+    f"checks, at {CHANCE_SIGMAS:g} standard deviations, whether other arms could take over an arm's share at "
+    "no loss. So an arm can be unclear here even if its interval excludes 0."
 )
 
 

@@ -52,7 +52,7 @@ class CachedEncoder:
         self._store: _Store | None = _Store(folder / FILE)
         self._warn = _warn if warn is None else warn
         self.before_encoding: Callable[[], None] = lambda: None
-        """Called before samples are encoded that are not in the cache."""
+        """Called before encoding samples that are not in the cache."""
 
     @property
     def dimension(self) -> int | None:

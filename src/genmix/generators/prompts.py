@@ -16,14 +16,14 @@ from genmix.generators.base import ArmSettings, Context
 
 PLACEHOLDER = "{prompt}"
 HAS_PROMPTS = "has_prompts"
-"""Key of the validation context that says whether the study has prompts for all arms."""
+"""Key in the validation context that says whether the study has prompts for all arms."""
 Prompt = Annotated[str, StringConstraints(min_length=1)]
 
 
 class PromptSettings(ArmSettings):
     """Settings for an arm with prompts. Sample i uses prompt i modulo the number of prompts.
 
-    In a study with prompts of its own, ``{prompt}`` stands for the one to answer.
+    In a study with prompts of its own, ``{prompt}`` is replaced with the prompt to answer.
     """
 
     prompt_required: ClassVar[bool] = False
@@ -56,7 +56,7 @@ class PromptSettings(ArmSettings):
 
 
 def prompt_for(request: Request, prompts: Sequence[str]) -> str | None:
-    """Return the prompt for a request, given those of the arm."""
+    """Return the prompt for a request, given the arm's own prompts."""
     own = prompts[request.index % len(prompts)] if prompts else None
     if request.prompt is None:
         return own

@@ -91,7 +91,7 @@ def _ambiguous(label: str, first: Path, second: Path, why: str = "") -> InputErr
 
 
 def _difference(generators: Collection[str | None]) -> str:
-    """Say which settings of generators differ, if they are known."""
+    """Say which settings of the generators differ, if that is known."""
     known = [json.loads(each) for each in generators if each is not None]
     if len(known) < 2:
         return ""

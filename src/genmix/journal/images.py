@@ -1,4 +1,4 @@
-"""The samples of a run as its journal and its folder of images contain them."""
+"""Read the samples of a run from its journal and its folder of images."""
 
 from __future__ import annotations
 

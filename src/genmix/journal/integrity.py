@@ -83,7 +83,7 @@ PROMPTED = Part("prompted", "prompted", ("ticket", "prompt_id"))
 
 PARTS = (META, TICKETS, OUTCOMES, SAMPLES, EMBEDDINGS, FAILURES, EVENTS, TIMELINE_ROWS)
 OPTIONAL = (PROMPT_ROWS, PROMPTED)
-"""Parts of journals of studies with prompts."""
+"""Parts that only the journals of studies with prompts have."""
 
 
 def row_hash(part: Part, row: tuple[Any, ...]) -> int:

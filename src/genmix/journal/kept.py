@@ -38,7 +38,7 @@ LIVE_TOLERANCE = 0.02
 """Tolerance of the search for the best set so far."""
 
 LIVE_WORK = 1e10
-"""Floating-point operations that one step of this search may take, about two seconds on one core."""
+"""Maximum number of floating-point operations per step of this search; about two seconds on one core."""
 
 Plain = dict[str, Any]
 

@@ -36,8 +36,8 @@ def was_attempted(journal: JournalReader, ticket: int) -> bool:
 class PromptQueue:
     """Chooses the next prompt.
 
-    All prompts are asked once before any is asked again. A prompt that an arm failed to answer is asked
-    again, but not from that arm.
+    All prompts are asked once before any is asked again. A prompt that an arm failed to answer goes to
+    another arm.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class PromptQueue:
     repeat : int
         Answers per prompt.
     order : {"shuffle", "file"}
-        Whether each round has a random order, or that of the file.
+        Whether each round uses a random order or the order of the file.
     seed : int
-        For the random orders.
+        Seed for the random orders.
     asked : mapping of int to int
         How many answers each prompt has or waits for.
     failed : iterable of (int, str)
-        Prompts, and arms that failed to answer them.
+        Pairs of a prompt and an arm that failed to answer it.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PromptQueue:
 
     @classmethod
     def of(cls, journal: JournalReader) -> PromptQueue | None:
-        """Return the queue at the end of a journal; None if its study has no prompts."""
+        """Return the queue as of the end of a journal; None if its study has no prompts."""
         prompts, study = prompts_of(journal), journal.meta("study")
         if not prompts:
             return None
@@ -105,7 +105,7 @@ class PromptQueue:
 
     @property
     def ending(self) -> str:
-        """Say that no prompt waits for an answer any more."""
+        """Say why no prompt is waiting for an answer."""
         lacking = len(self.unanswered())
         if lacking:
             return (
@@ -116,7 +116,7 @@ class PromptQueue:
     def next(self, arms: Collection[str]) -> tuple[Prompt, list[str]] | None:
         """Return the prompt that comes next and the arms that may answer it.
 
-        None means that no prompt waits for an answer from these arms.
+        None means that no prompt is waiting for an answer from these arms.
         """
         skipped, found = [], None
         while self._waiting and found is None:

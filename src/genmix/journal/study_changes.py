@@ -1,4 +1,4 @@
-"""Changes of a study during its run: what they were, in words, and the order in which arms appeared."""
+"""Changes to a study during its run: what they were, in words, and the order in which arms appeared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_whole_arm(event: Mapping[str, Any]) -> bool:
 
 
 def change_in_words(event: Mapping[str, Any]) -> str:
-    """Describe a change of the study, e.g. ``weights is now at least 20% a; it was none``."""
+    """Describe a change to the study, e.g. ``weights is now at least 20% a; it was none``."""
     detail = event["detail"]
     key, old, new = (detail.get(name) for name in ("key", "old", "new"))
     if not (isinstance(key, str) and isinstance(old, str) and isinstance(new, str)):

@@ -1,4 +1,4 @@
-"""Notice whether a journal was written since it was last read."""
+"""Detect whether a journal has been written to since it was last read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MTIME_RESOLUTION = 50_000_000
 
 
 def journal_version(folder: Path) -> tuple[int, ...]:
-    """Return a value that changes whenever the journal is written; if it is unchanged, nothing is new.
+    """Return a value that changes with every write to the journal; if it is unchanged, nothing is new.
 
     The value for a file that was written a moment ago is never reused, because the next write may
     leave the same modification time.

@@ -1,4 +1,4 @@
-"""Samples that later ones are compared with; each is prepared for its kernel only once."""
+"""Samples that later ones are compared with; each is prepared for the kernel only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 class KeptRows:
     """A growing list of samples, and the values of ``k(x, y)^power`` between a new one and all of them.
 
-    Forks share memory, and samples can be added to each of them.
+    Forks share memory; samples can be added to each fork independently.
     """
 
     def __init__(self, kernel: Kernel, dimension: int, power: int = 1) -> None:
@@ -43,7 +43,7 @@ class KeptRows:
         self._rows.append(self._blocks.rows(x, self._center))
 
     def compare(self, x: Matrix) -> Vector:
-        """Return ``k(x, y)^power`` for a sample of shape ``(1, d)`` and every y of the list."""
+        """Return ``k(x, y)^power`` for a sample of shape ``(1, d)`` and every y in the list."""
         if not len(self):
             return np.empty(0)
         blocks, theirs = self._blocks, self._rows.array
@@ -68,7 +68,7 @@ class KeptRows:
         if np.ndim(rows) != 2 or rows.shape[1] != columns or (center is not None) != has_center:
             raise ValueError("the kept samples do not match their kernel")
         if has_center and np.shape(center) != (columns - self._blocks.extra,):
-            raise ValueError("the center of the kept samples has another dimension")
+            raise ValueError("the center of the kept samples has a different dimension")
         if not np.isfinite(rows).all() or (has_center and not np.isfinite(center).all()):
             raise ValueError("a kept sample is not finite")
         self._rows.append(np.asarray(rows))

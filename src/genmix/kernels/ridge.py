@@ -1,8 +1,8 @@
 """Kernel ridge regression to which samples are added one by one.
 
-With ``K + λI = LLᵀ`` and targets Y, the prediction at x is ``(L⁻¹k_x)·(L⁻¹Y)``, and what remains unknown
-there is ``k(x, x) − ‖L⁻¹k_x‖²``. A new sample adds one row to ``L⁻¹`` and one to ``L⁻¹Y``. So adding a sample
-and predicting take O(n²) each, where a new fit takes O(n³).
+With ``K + λI = LLᵀ`` and targets Y, the prediction at x is ``(L⁻¹k_x)·(L⁻¹Y)``, and the remaining
+uncertainty there is ``k(x, x) − ‖L⁻¹k_x‖²``. A new sample adds one row to ``L⁻¹`` and one to ``L⁻¹Y``. So
+adding a sample and predicting take O(n²) each, whereas refitting takes O(n³).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from genmix.kernels.kernels import Kernel
 Matrix = NDArray[np.float64]
 
 BLOCK = 256
-"""Rows of the factor that are stored together, so that no memory is spent above its diagonal."""
+"""Rows of the factor that are stored together, so that little memory is spent above its diagonal."""
 
 
 class Prediction(NamedTuple):
-    """The regression at one input."""
+    """The prediction at one input."""
 
     means: Vector
     """One value per target."""
@@ -36,7 +36,7 @@ class Prediction(NamedTuple):
 class KernelRidge:
     """Kernel ridge regression of several targets on the same inputs.
 
-    Forks share memory, and samples can be added to each of them.
+    Forks share memory; samples can be added to each fork independently.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class KernelRidge:
         return fork
 
     def predict(self, x: Matrix) -> Prediction:
-        """Return the regression at one input of shape ``(1, d)``."""
+        """Return the prediction at one input of shape ``(1, d)``."""
         own, kernels = self._compared(x)
         return Prediction(kernels @ self._values.array, max(own - float(kernels @ kernels), 0.0))
 
@@ -135,7 +135,7 @@ class KernelRidge:
         if [np.shape(block) for block in factor] != shapes:
             raise ValueError("the factor of a regression does not match its inputs")
         if not all(np.isfinite(array).all() for array in (values, *factor)):
-            raise ValueError("a regression has a number that is not finite")
+            raise ValueError("a regression contains a number that is not finite")
         self._values.append(values)
         for i, block in enumerate(factor):
             padded = np.zeros((len(block), BLOCK * (i + 1)))

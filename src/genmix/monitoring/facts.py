@@ -112,7 +112,7 @@ def groups_of(summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def cost_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> float | None:
-    """Return the cost of a run; as long as it is not added up, that in a current summary."""
+    """Return the cost of a run; until it has been added up, the cost in an up-to-date summary."""
     if run.cost is not None or summary is None or summary.get("samples") != run.samples:
         return run.cost
     found = summary.get("cost")
@@ -129,7 +129,7 @@ def read_summary(run: RunMonitor) -> dict[str, Any] | None:
 
 
 def _read_json(run: RunMonitor, name: str, max_bytes: int) -> Any:
-    """Return the content of a file in the run folder; None if there is none or it is not valid JSON."""
+    """Return the content of a file in the run folder; None if it does not exist or is not valid JSON."""
     content = read_inside(run.folder, name, max_bytes=max_bytes)
     try:
         return None if content is None else json.loads(content)

@@ -30,7 +30,7 @@ class BallReference(Objective):
         return int(self.reference.dimension)
 
     def balls(self, sample: Array) -> Balls:
-        """Return the balls, with the library and device of ``sample``."""
+        """Return the balls, in the library and on the device of ``sample``."""
         return Balls.around(like(self.reference.points, sample), self.k)
 
     def details(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from genmix.core.arrays import Vector
 from genmix.core.text import rounded
 
 WORDS = {"normalisation": "normalization"}
-"""How details are spelled for people, where this differs from their keys."""
+"""Display names of details, where they differ from the keys."""
 
 
 class Score(float):

@@ -37,7 +37,7 @@ NOISE_FACTOR = 3.0
 """Number of standard errors by which a mean must be below that of all samples to count as a fall."""
 
 ROUNDING = 1e-12
-"""Smaller differences between two means, relative to them, are rounding errors."""
+"""A relative difference between two means below this is a rounding error."""
 
 GUARDED = ("precision", "quality")
 """Measures whose fall is a warning."""

@@ -69,7 +69,7 @@ class Situation:
     targets: Vector | None = None
     """The targets of the last decision, for a warm start."""
     notes: Vector | None = None
-    """The notes of the last decision; None if there is none for these arms."""
+    """The notes from the last decision; None if no decision was made for these arms."""
     deviations: Vector | None = None
     """Standard deviation, within each arm, of its samples' contributions to the gradient.
 
@@ -124,7 +124,7 @@ class Policy(Description):
     """Whether the selector measures how much the samples of each arm vary."""
 
     needs_prompts: ClassVar[bool] = False
-    """Whether the policy chooses an arm for every prompt, so that ``ask`` needs its embedding."""
+    """Whether the policy chooses an arm for every prompt, so that ``ask`` needs the prompt's embedding."""
 
     solves_in_region: ClassVar[bool] = False
     """Whether the weights and targets stay in ``situation.region``, as those of ``situation.solve`` do."""

@@ -1,4 +1,4 @@
-"""What a policy that chooses by the prompt has seen of each arm: its pairs of prompt and output, and a
+"""What a policy that chooses by the prompt has seen from each arm: its pairs of prompt and output, and a
 regression of their quality and diversity on the prompt.
 
 A memory is never modified; adding a pair returns a new one, which shares arrays with the old one.
@@ -39,7 +39,7 @@ class ArmMemory:
     """What is known about one arm."""
 
     regression: KernelRidge
-    """Its targets are those of the policy: the quality, and maybe diversity."""
+    """Its targets are those of the policy: the quality and, for some policies, the diversity."""
     kept: tuple[KeptRows, ...]
     """The pairs, in the form in which the policy compares new ones with them."""
 
@@ -67,7 +67,7 @@ class PromptMemory:
         self.arms: tuple[ArmMemory, ...] = ()
         """One entry per arm; empty until the first pair sets the dimensions."""
         self.dimensions: tuple[int, int] | None = None
-        """Those of the prompts and of the outputs."""
+        """Dimensions of the prompts and of the outputs."""
 
     def count(self, arm: int) -> int:
         """Return the number of pairs of an arm."""

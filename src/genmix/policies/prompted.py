@@ -38,12 +38,12 @@ class PromptPolicy(Policy):
 
     needs_prompts = True
     needs_quality: ClassVar[bool] = False
-    """Whether every sample must have a quality. Otherwise it is 0 by default."""
+    """Whether every sample must have a quality. If not, a missing quality counts as 0."""
     needs_references: ClassVar[bool] = False
     """Whether every prompt must come with a reference answer."""
     regularization: float
     target_without_pairs: float = 0.0
-    """The diversity target of a pair, compared with an arm without pairs."""
+    """The diversity target of a pair that is compared with an arm without pairs."""
 
     def decide(self, situation: Situation) -> Decision:
         return Decision(situation.shares)
@@ -55,7 +55,7 @@ class PromptPolicy(Policy):
     @property
     @abstractmethod
     def kernel(self) -> Kernel:
-        """The kernel of the regression, on prompts."""
+        """The kernel on prompts, for the regression."""
 
     @abstractmethod
     def choose(self, memory: PromptMemory, arms: Sequence[int], prompt: Prompt) -> Vector:
@@ -85,13 +85,13 @@ class PAKUCB(PromptPolicy):
     For every arm, kernel ridge regression predicts the quality of its answer to the prompt t from the answers
     so far, with the kernel ``(γ t·s + c)^degree``. The policy draws
     ``argmax_i q̂_i(t) + η λ^{-1/2} sqrt(k(t,t) − k_tᵀ(K_i + λI)⁻¹k_t)``, with ``η = sqrt(2 log(2Tm/δ))`` for m
-    arms. It looks only at the quality, not at the objective, and it is labeled "quality only". Pass
+    arms. It uses only the quality, not the objective, and is labeled "quality only". Pass
     ``prompt=`` to :meth:`Selector.ask` and ``quality=`` to :meth:`Selector.tell`.
 
     Parameters
     ----------
     rounds : int, default 1000
-        T, the number of samples that you plan.
+        T, the number of samples that you plan to draw.
     regularization : float, default 1.0
         λ, the ridge penalty.
     delta : float, default 0.05
@@ -239,14 +239,14 @@ class DAKUCB(DiversityPolicy):
     ``q̂_i`` and a redundancy ``d̂_i`` of its answer to the prompt t. The policy draws
     ``argmax_i q̂_i(t) + η sqrt(k(t,t) − k_tᵀ(K_i + λI)⁻¹k_t) − weight · d̂_i(t)``, with
     ``η = sqrt(2 log(2m/δ))`` for m arms. The redundancy of a pair of prompt t and output x is measured when
-    it is told, against the n earlier pairs of the same arm:
+    the pair is told, against the n earlier pairs of the same arm:
 
-    - ``diversity="rke"``: the mean of ``k(t,s)² k(x,y)²``, which the joint RKE consists of;
+    - ``diversity="rke"``: the mean of ``k(t,s)² k(x,y)²``, as in the joint RKE;
     - ``diversity="kd"``: the mean of ``k(t,s) (k(x,y) + k(x',y') − k(x,y') − k(x',y))``, where x' and y' are
       reference answers to the two prompts; pass ``reference=`` to :meth:`Selector.ask`;
 
     each minus ``sqrt(correction / n)``. Without qualities, the first term is 0. The policy has its own
-    kernels and does not look at the objective.
+    kernels and ignores the objective.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ class DAKUCB(DiversityPolicy):
 
     Examples
     --------
-    For this prompt, arm ``a`` always answers the same:
+    For this prompt, arm ``a`` always gives the same answer:
 
     >>> import numpy as np
     >>> import genmix as gx
@@ -306,11 +306,11 @@ class DAKUCB(DiversityPolicy):
 class MixtureDAKUCB(DiversityPolicy):
     """Mixture-DAK-UCB: draw from the mixture with the best optimistic quality and diversity for the prompt.
 
-    As :class:`DAKUCB`, but the redundancy of a pair of arm i is measured against the pairs of every arm j,
-    which gives a matrix of predictions ``D_ij``. The arm is drawn from the weights that minimize
+    Like :class:`DAKUCB`, but the redundancy of a pair from arm i is measured against the pairs of every arm
+    j, which yields a matrix of predictions ``D_ij``. The arm is drawn from the weights that minimize
     ``weight · wᵀDw − Σ_i w_i (q̂_i(t) + η sqrt(k(t,t) − k_tᵀ(K_i + λI)⁻¹k_t))`` over the simplex, with D
-    symmetrized. D is a regression and need not be positive semidefinite. So this is a local minimum: that
-    which SLSQP finds from equal weights, as published. Needs scipy.
+    symmetrized. D is a prediction and need not be positive semidefinite, so this is only a local minimum: the
+    one that SLSQP finds from equal weights, as published. Requires scipy.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class MixtureDAKUCB(DiversityPolicy):
 
     Examples
     --------
-    Each arm always answers the same. Together they have two answers:
+    Each arm always gives the same answer. Together they give two answers:
 
     >>> import numpy as np
     >>> import genmix as gx

@@ -15,7 +15,7 @@ from genmix.solvers.simplex import Mask, feasible, uniform
 from genmix.solvers.solve import FINAL_SMOOTHING
 
 TINY = 1e-100
-"""Curvature of a direction without any."""
+"""Smallest curvature to divide by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,31 +23,32 @@ class SuccessiveHalving(Policy):
     """Drop the arms that the mixture does not need, and double the samples of those that remain.
 
     In round r, all remaining arms are brought to ``samples · 2^r`` samples each. At the end of a round, arms
-    are dropped one by one, the lightest of Mixture-Greedy's mixture ``argmin L̂(α)`` first, as long as
+    are dropped one by one, starting with the smallest weight in Mixture-Greedy's mixture ``argmin L̂(α)``, as
+    long as
 
-    - the best mixture of the other arms is almost as good: without all dropped arms, the loss increases by at
-      most a fraction ``tolerance`` of what the mixture gains over equal weights, and
+    - the best mixture of the other arms is almost as good: without any dropped arm, the loss increases by
+      at most a fraction ``tolerance`` of what the mixture gains over equal weights, and
     - no dropped arm would be worth more than that even if it were better than it looks by
       ``errors · s_i / sqrt(n_i)``, where ``s_i`` is the standard deviation, over the samples of arm i, of
       their contributions to the gradient.
 
-    These losses are those of the quadratic model at the mixture. After the last round, arms are drawn from
-    the best mixture of those that remain. So an arm is dropped only if its samples show that it is not
-    needed; of arms that are alike, some remain. A dropped arm returns if, at the end of a later round, it
-    fails this test, and all arms are tested again when an arm is added or retired.
+    These losses come from the quadratic model at the mixture. After the last round, arms are drawn from the
+    best mixture of those that remain. So an arm is dropped only if its samples show that it is not needed;
+    among similar arms, some remain. A dropped arm returns if it fails this test at the end of a later round,
+    and all arms are tested again when an arm is added or retired.
 
-    Use it with 50 arms or more, of which few matter. With few arms, :class:`MixtureUCBV` spends less on
+    Use it with 50 or more arms, of which few matter. With few arms, :class:`MixtureUCBV` spends less on
     exploration.
 
     Parameters
     ----------
     samples : int, default 10
-        Samples per arm in round 0. The warm start provides them if it is as long.
+        Samples per arm in round 0. The warm start provides them if it is at least that long.
     rounds : int, default 4
         Number of times that the samples per arm are doubled.
-    tolerance : float, default 0.01
-        What the arms that are out may add, as a fraction of the gain over equal weights.
-    errors : float, default 3.0
+    tolerance : float, default 0.05
+        How much the loss may increase without the dropped arms, as a fraction of the gain over equal weights.
+    errors : float, default 2.0
         Number of standard errors by which an arm may be better than it looks.
 
     Raises
@@ -61,7 +62,7 @@ class SuccessiveHalving(Policy):
 
     Examples
     --------
-    Of 20 arms, 18 always produce the same as one of the others:
+    Of 20 arms, 18 always produce the same sample, which ``arm 0`` produces too:
 
     >>> import numpy as np
     >>> import genmix as gx
@@ -95,7 +96,7 @@ class SuccessiveHalving(Policy):
         current, remaining = _unpacked(situation.notes, len(counts))
         later = range(current, self.rounds + 1)
         complete = [r for r in later if not self._lacking(r, counts, remaining).any()]
-        if complete and situation.deviations.any():  # they are measured after the first solve
+        if complete and situation.deviations.any():  # measured after the first solve
             remaining, current = self.remaining(situation, model, remaining), complete[-1] + 1
         lacking = self._lacking(current, counts, remaining)
         targets = lacking / lacking.sum() if lacking.any() else model.best(remaining)
@@ -148,10 +149,10 @@ class _Model:
         return bool(np.isfinite(self.gradient).all() and np.isfinite(self.hessian).all())
 
     def most_added(self, out: Mask, bonus: Vector) -> float:
-        """Return the larger of two increases in the loss if these arms are left out.
+        """Return the larger of two increases in the loss from leaving out these arms.
 
-        One is that of all of them together. The other is the largest of a single one that is better than it
-        looks by its bonus.
+        One is the increase without all of them. The other is the largest increase without a single one of
+        them, if that arm is better than it looks by its bonus.
         """
         best = self.best(~out)
         step = best - self.mixture

@@ -89,7 +89,7 @@ def _fix(facts: Facts, arm: Arm) -> Advice:
 
 
 def _can_drop(facts: Facts, arm: Arm) -> bool:
-    """Return whether the mixture does without the arm, or would do as well without it."""
+    """Return whether the arm is not in the mixture, or the mixture would do as well without it."""
     if len(facts.study["arms"]) < 2 or arm.maybe_needed:
         return False
     return arm.weight is None or _is_spare(facts, arm)

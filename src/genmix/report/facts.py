@@ -159,7 +159,7 @@ class Facts:
     def scoring(self) -> Scoring | None:
         """The scoring of arms and mixtures; None until there is an arm to score."""
         if not self.pool or not self.weights or self.weights_by_group:
-            return None  # if every group has its own mixture, that of all samples says little
+            return None  # a mixture for all groups says little if every group has its own
         scoring = Scoring(self.pool, self.weights, self.limits, self.spent)
         return scoring if scoring.usable else None
 

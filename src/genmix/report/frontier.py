@@ -64,8 +64,8 @@ def cost_frontier(
 ) -> Frontier | None:
     """Compute the frontier of these arms; return None if all cost the same.
 
-    ``budget`` is the mean cost that the study allows, and ``limits`` contain its bounds on the weights,
-    which all mixtures but single arms satisfy.
+    ``budget`` is the mean cost that the study allows, and ``limits`` contain its bounds on the weights.
+    All mixtures satisfy these bounds, except the single arms.
     """
     cost = np.array(costs)
     if len(cost) < 2 or not np.ptp(cost) > 0:

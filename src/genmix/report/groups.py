@@ -23,7 +23,7 @@ from genmix.runs.session import read_snapshot
 LEVELS = 10
 """Number of colors of the heat map."""
 FEW_SAMPLES = 10
-"""With fewer samples of an arm in a group, nothing is said about the arm alone."""
+"""With fewer samples from an arm in a group, the report says nothing about that arm alone."""
 MAX_GROUPS = 100
 MAX_UNANSWERED = 20
 
@@ -161,7 +161,7 @@ def _advice(
     shares = sorted(((w, arm) for arm, w in weights.items() if w >= 0.01), reverse=True)
     used = listed(f"{arm} ({percent(w)})" for w, arm in shares)
     if mixture is None or not shares:
-        return f"For {group}, use {used}." if shares else f"There is too little data on {group}."
+        return f"For {group}, use {used}." if shares else f"There is too little data for {group}."
     losses = {
         arm: loss for arm, loss in mixture.single_losses.items() if len(rows[arm]) >= FEW_SAMPLES
     }
@@ -185,8 +185,8 @@ def _unanswered(found: dict[str, Any]) -> str:
 
 def _note(groups: int) -> str:
     text = (
-        "Weights are those from which the run draws. Scores are of each group's own samples; an arm with few "
-        "samples in a group scores worse than it is."
+        "The run draws from these weights. Scores use only each group's own samples; an arm with few samples "
+        "in a group looks worse than it is."
     )
     hidden = groups - MAX_GROUPS
     return f"{text} {counted(hidden, 'more group')} not shown." if hidden > 0 else text

@@ -24,7 +24,7 @@ def run_intervals(facts: Facts) -> Uncertainty | None:
     """Return the intervals of the best mixture of a run's samples; None if unknown, or if it takes long."""
     if facts.scoring is None or facts.policy in NOT_LEARNING or facts.samples > MAX_SAMPLES:
         return None
-    if len(facts.scoring.usable) < 2:  # its weight is 1
+    if len(facts.scoring.usable) < 2:  # a single arm has weight 1
         return None
     # With few samples, many dimensions take little time, unless a matrix has that size anyway.
     size = max(min(facts.samples, facts.dimension), matrix_size(facts.scoring.pool))

@@ -309,7 +309,7 @@ Column = tuple[str, Callable[[Arm], str]]
 
 def _columns(facts: Facts) -> list[Column]:
     """Return the titles and cells of the columns after those for samples and weight."""
-    terms = [] if facts.weights_by_group else facts.terms  # its arms answer different prompts
+    terms = [] if facts.weights_by_group else facts.terms  # arms answer different prompts
     columns = [_score_column(term) for term in terms]
     if terms and len(facts.weights or ()) > 1:
         columns.append(("Loss increase without it", _loss_increase))
@@ -344,8 +344,8 @@ def _legend(facts: Facts) -> list[tuple[str, str]]:
 
 
 INTERVAL = (
-    "beside the weight: what the samples cannot tell. The weight in the best mixture of infinitely many "
-    "samples of these arms is in this range with a probability of about {level} (bootstrap). The gap, by "
+    "beside the weight: how uncertain it is. The weight in the best mixture of infinitely many samples "
+    "from these arms is in this range with a probability of about {level} (bootstrap). The gap, by "
     "contrast, is only about the samples of this run"
 )
 LOSS_INCREASE = (

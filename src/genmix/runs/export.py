@@ -47,7 +47,7 @@ COLUMNS = {
 }
 
 PROMPT_COLUMNS = {"prompt_id": "int64", "group": "string"}
-"""Further columns of studies with prompts: the row of the prompt in its file, and its group."""
+"""Additional columns for studies with prompts: the row of the prompt in its file, and its group."""
 
 OWN_FILES = (
     "journal.sqlite",

@@ -228,7 +228,7 @@ class Loop(Telling):
         self.session.flush()
 
     def _end_without_prompts(self) -> None:
-        """End the run if no prompt waits for an arm that works now or may work later."""
+        """End the run if no prompt is waiting for an arm that works now or may work later."""
         suspended = [arm.label for arm in self.arms.values() if arm.suspended]
         queue = self.session.prompts
         if (
@@ -364,7 +364,7 @@ class Loop(Telling):
             arm.retries.probe_at = time.monotonic() + 1.0  # samples in flight may fail by then
             return
         if (entry := self.session.probe(arm.label)) is None:
-            arm.retries.probe_at = None  # it has failed to answer every prompt that is left
+            arm.retries.probe_at = None  # it has already failed on all remaining prompts
             return
         arm.retries.start_probe()
         self.session.flush()

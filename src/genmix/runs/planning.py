@@ -197,7 +197,7 @@ class NewPrice:
 
 
 def new_prices(events: Iterable[Mapping[str, Any]]) -> dict[str, NewPrice | None]:
-    """Return the arms whose price has changed; None for changes that have not been planned yet."""
+    """Return the arms whose price has changed; None for a change that the plan does not include yet."""
     found = dict[str, NewPrice | None]()
     for event in events:
         kind, detail = event["kind"], event["detail"]
@@ -305,8 +305,8 @@ class Planner:
     def readmit(self) -> None:
         """Let an arm return if the money now covers its warm start.
 
-        That is so if others cost less than they could, or have run out. The warm start is shortened if that
-        is enough.
+        This happens if other arms cost less than they could, or have run out. The warm start is shortened
+        if the money covers only a shorter one.
         """
         selector = self.session.selector
         if not selector.is_warm:
@@ -323,7 +323,9 @@ class Planner:
     def _warm_start_of(self, label: str) -> int:
         """Return the longest warm start of an arm that the budget covers; 0 if it covers no useful one."""
         selector, price = self.session.selector, self._price(label)
-        owed = self._owed() if self._prices() else None  # no other arm is left to reserve money for
+        owed = (
+            self._owed() if self._prices() else None
+        )  # None: there is no other arm to reserve money for
         least = min(max(selector.objective.least_samples, MIN_WARM_START), selector.warm_start)
         told, left = selector.counts[label], self.money.left
         if price.most is None:

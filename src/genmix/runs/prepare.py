@@ -313,7 +313,7 @@ def check_supply(
 
 
 def _check_cost_covers_a_sample(study: Study, generators: Mapping[str, Generator]) -> None:
-    """Refuse a cost budget that covers no sample at all."""
+    """Refuse a cost budget that does not cover even one sample."""
     costs = [generator.most_cost() for generator in generators.values()]
     cheapest = min((math.inf if cost is None else cost for cost in costs), default=0.0)
     limit = study.budget.cost

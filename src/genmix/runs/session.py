@@ -107,7 +107,7 @@ class Session:
     def ask(self, among: Sequence[str] | None = None) -> Entry | None:
         """Issue a ticket for one of these arms; ``flush`` or the next step journals it.
 
-        None means that no prompt waits for an answer from these arms.
+        None means that no prompt is waiting for an answer from these arms.
         """
         prompt, arms = self._next_prompt(self.selector.arms if among is None else among)
         if not arms:
@@ -119,7 +119,7 @@ class Session:
         return self._entry(ticket, prompt)
 
     def probe(self, arm: str) -> Entry | None:
-        """Issue a ticket for a suspended arm; None if no prompt waits for an answer from it."""
+        """Issue a ticket for a suspended arm; None if no prompt is waiting for an answer from it."""
         prompt, arms = self._next_prompt([arm])
         if not arms:
             return None
@@ -208,7 +208,7 @@ class Session:
         ``arms`` are those to draw from (None for all). ``mean_cost`` and ``prices`` are what the selector's
         next solves respect. ``warm_start`` is the number of samples per arm before the first solve.
         ``shares`` are the new ``at_least`` and ``at_most``. ``new_prices`` maps arms whose price has changed
-        to their price, and to the number and the cost of their samples at the old one.
+        to their new price, and to the number and the cost of their samples at the old price.
         """
         step = self._next_step()
         self._apply_plan(change)

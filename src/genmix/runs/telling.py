@@ -20,7 +20,7 @@ from genmix.runs.session import Session
 
 
 class Telling:
-    """The methods of :class:`Loop` that begin when a sample has been generated."""
+    """The methods of :class:`Loop` that handle samples once they have been generated."""
 
     session: Session
     arms: Mapping[str, ArmState]

@@ -61,7 +61,7 @@ class Planning:
         at_least: Mapping[str, float] | None = None,
         at_most: Mapping[str, float] | None = None,
     ) -> None:
-        """Replace the shares that arms must or may have, from the next re-solve on.
+        """Replace the smallest and largest shares of the arms, starting with the next re-solve.
 
         Parameters
         ----------
@@ -71,8 +71,8 @@ class Planning:
         Raises
         ------
         InputError
-            If no mixture has these shares, or the policy or the solver cannot keep them. The selector is
-            left unchanged.
+            If no mixture satisfies these limits, or the policy or the solver does not support them. The
+            selector is left unchanged.
 
         Examples
         --------
@@ -93,7 +93,7 @@ class Planning:
 
     @property
     def shares(self) -> dict[str, dict[str, float]]:
-        """The shares that arms must or may have: ``at_least`` and ``at_most``, by arm.
+        """The smallest and largest shares by arm: ``at_least`` and ``at_most``.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class Planning:
         return {"at_least": dict(limits.at_least), "at_most": dict(limits.at_most)}
 
     def set_price(self, arm: str, price: float) -> None:
-        """Say that an arm's samples have another price from now on; their earlier costs no longer count.
+        """Set a new price for an arm's samples; the costs of its earlier samples no longer count.
 
         Parameters
         ----------

@@ -57,7 +57,7 @@ def check_dimensions(
     memory: PromptMemory | None,
     objective: Any,
 ) -> None:
-    """Reject prompts with another dimension than earlier ones, or than the objective expects."""
+    """Reject prompts whose dimension differs from earlier ones, or from what the objective expects."""
     known = {each.embedding.shape[1] for each in others}
     if memory is not None and memory.dimensions is not None:
         known.add(memory.dimensions[0])
@@ -101,7 +101,7 @@ def pair_of(
 
 
 def saved_prompts(prompts: Mapping[int, Prompt]) -> dict[str, Any]:
-    """Return the prompts of the tickets in flight; nothing without any."""
+    """Return the prompts of the tickets in flight; empty if there are none."""
     if not prompts:
         return {}
     plain = [
@@ -112,7 +112,7 @@ def saved_prompts(prompts: Mapping[int, Prompt]) -> dict[str, Any]:
 
 
 def loaded_prompts(saved: Mapping[str, Any], policy: Policy) -> dict[int, Prompt]:
-    """Restore what :func:`saved_prompts` returned; every ticket in flight has a prompt if they are needed."""
+    """Restore what :func:`saved_prompts` returned; if prompts are needed, every ticket in flight has one."""
     found = {
         int(each["ticket"]): Prompt(_loaded(each["embedding"]), _loaded(each["reference"]))
         for each in saved.get("prompts", [])

@@ -65,7 +65,7 @@ class SampleLoss(ABC):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Numbers that are known to be below and above the loss of any k samples, also of other ones."""
+        """Numbers known to be below and above the loss of any k samples, even ones not in this set."""
         return self.lowest, self.highest
 
     @abstractmethod
@@ -81,8 +81,8 @@ class SampleLoss(ABC):
         """Return the value and the derivatives at a moment.
 
         ``smoothing`` is the error that smoothing may cause, if the loss is not differentiable. ``floor``
-        lifts small eigenvalues, relative to their mean, so that the plane ranks samples outside of a small
-        set; it is always a valid plane.
+        lifts small eigenvalues, relative to their mean, so that the plane ranks samples outside a small set;
+        the plane is valid in any case.
         """
 
     def after_adding(self, at: Moment, weight: float, candidates: Indices) -> Vector:
@@ -100,7 +100,7 @@ class SampleLoss(ABC):
 
 
 class LinearSamples(SampleLoss):
-    """The loss ``slopes·w``; ``limits`` are those of any slope."""
+    """The loss ``slopes·w``; ``limits`` allow for any slopes."""
 
     limits = (-math.inf, math.inf)
 

@@ -224,16 +224,17 @@ class Prompts(Section):
         None, description="The column with the prompts; by default, prompt or text."
     )
     template: str | None = Field(
-        None, description="Text with names of columns in braces, in place of a column."
+        None, description="Text with column names in braces, instead of a column."
     )
     group: str | None = Field(
-        None, description="The column with the groups; each gets a mixture of its own."
+        None, description="The column with the groups; each group gets its own mixture."
     )
     groups: int | None = Field(
-        None, ge=2, description="Number of groups to form by similarity, in place of a column."
+        None, ge=2, description="Number of groups to form by similarity, instead of a column."
     )
     order: Literal["shuffle", "file"] = Field(
-        "shuffle", description="Whether prompts are asked in random order or in that of the file."
+        "shuffle",
+        description="Whether prompts are asked in random order or in the order of the file.",
     )
     repeat: int = Field(1, ge=1, description="Number of answers per prompt.")
 

@@ -53,7 +53,7 @@ export function swatch(color) {
   return node;
 }
 
-/** Say below a table that it can be scrolled, as long as it does not fit. */
+/** Show a hint below each table that does not fit and can be scrolled. */
 export function markScrolling() {
   const boxes = document.querySelectorAll(".wide");
   const mark = (box) => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1);

@@ -12,7 +12,7 @@ const charts = new Map();
 const ANNOUNCE_INTERVAL = 10_000;
 let announcedAt = 0;
 const EVENTS = { start: "started", retire: "retired", revive: "revived", join: "joined", suspend: "suspended", trouble: "failed" };
-const CARD_WIDTH = 162;  // with the gap
+const CARD_WIDTH = 162;  // including the gap
 const POLL_INTERVAL = 2000;
 const POLLS_PER_RETRY = 5;
 let stream = null;
@@ -59,7 +59,7 @@ function showFacts() {
   arrangeFacts();
 }
 
-/** Give all rows of cards about the same number, so that none is alone in the last row. */
+/** Put about the same number of cards in every row, so that no card is alone in the last one. */
 function arrangeFacts() {
   const box = byId("facts");
   const fit = Math.max(Math.floor((box.clientWidth + 12) / CARD_WIDTH), 2);

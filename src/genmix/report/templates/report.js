@@ -1,5 +1,5 @@
 "use strict";
-// Say below a table that it can be scrolled, as long as it does not fit.
+// Show a hint below each table that does not fit and can be scrolled.
 (() => {
   const boxes = document.querySelectorAll(".scroll");
   const mark = () => boxes.forEach((box) => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1));
