@@ -129,7 +129,7 @@ def write_kept(
 ) -> Plain | None:
     """Choose the samples to keep, unless a complete search has done so, and write ``kept.json``.
 
-    What more samples are worth is predicted afterwards, so that Ctrl-C costs only the prediction. Return
+    What more samples are worth is predicted afterward, so that Ctrl-C costs only the prediction. Return
     None if the study keeps all samples.
     """
     if keep_rules(journal) is None:
