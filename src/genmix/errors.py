@@ -54,7 +54,7 @@ def unique_names(names: Sequence[Any], what: str) -> None:
             raise InputError(f"the {what} {name!r} is not a string; pass non-empty strings.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"the {what} {twice!r} is listed twice; list every {what} once.")
+        raise InputError(f"the {what} {twice!r} is listed twice; give every {what} a unique name.")
 
 
 def _as_float(value: Any) -> float | None:

@@ -71,7 +71,13 @@ TOPICS = {
 }
 """The prompts of each group."""
 
-SMOL = {"model": "smollm2", "temperature": 1.0, "max_tokens": 32, "stop": ["\n"], "prompt": "{prompt}"}
+SMOL = {
+    "model": "smollm2",
+    "temperature": 1.0,
+    "max_tokens": 32,
+    "stop": ["\n"],
+    "prompt": "{prompt}",
+}
 GEMMA = {**SMOL, "model": "gemma3", "mode": "completion"}
 
 GUIDE = "You are a travel guide. Be concrete: name places."
@@ -183,7 +189,9 @@ def gather(raw: Path) -> list[dict[str, Any]]:
 
 
 def write(rows: list[dict[str, Any]], folder: Path) -> None:
-    rows = sorted(rows, key=lambda row: (list(ARMS).index(row["arm"]), row["prompt"], row["answer"]))
+    rows = sorted(
+        rows, key=lambda row: (list(ARMS).index(row["arm"]), row["prompt"], row["answer"])
+    )
     texts = [city.clean(row["text"]) for row in rows]
     shape = (len(ARMS), len(prompts()), ANSWERS, 384)
     answers = city.embed(texts).reshape(shape)
@@ -193,6 +201,7 @@ def write(rows: list[dict[str, Any]], folder: Path) -> None:
         "name": "topics",
         "note": "answers of two small language models to 24 prompts on six topics",
         "arms": list(ARMS),
+        "answers_per_prompt": ANSWERS,
         "prompts": [{"text": text, "group": topic} for text, topic in prompts()],
         "costs": {arm: round(float(mean), 3) for arm, mean in zip(ARMS, tokens, strict=True)},
         "cost_unit": "tokens",
@@ -205,7 +214,7 @@ def write(rows: list[dict[str, Any]], folder: Path) -> None:
         },
     }
     (folder / "world.json").write_text(json.dumps(world, indent=2) + "\n", "utf-8")
-    pools = {f"arm_{place}": answers[place] for place in range(len(ARMS))}
+    pools = {f"arm_{place}": answers[place].reshape(-1, 384) for place in range(len(ARMS))}
     np.savez_compressed(folder / "minilm.npz", prompts=asked, **pools)
     kept = ("arm", "prompt", "seed", "input_tokens", "output_tokens")
     lines = [
