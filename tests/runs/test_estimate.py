@@ -110,7 +110,9 @@ def test_the_estimate_uses_the_samples_that_were_drawn(tmp_path: Path) -> None:
     assert report.estimate is not None
     assert report.estimate.costs == {"big": 0.5, "small": 0.1}
     assert report.estimate.seconds is not None
-    assert report.estimate.lines[1].startswith("Generating the samples in equal shares takes about ")
+    assert report.estimate.lines[1].startswith(
+        "Generating the samples in equal shares takes about "
+    )
 
 
 class Endpoint(Generator):

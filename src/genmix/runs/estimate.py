@@ -210,9 +210,7 @@ class Estimate:
     def _time_line(self) -> str:
         if self.seconds is None:
             return "The time is unknown without a sample from every arm."
-        return (
-            f"Generating the samples in equal shares takes about {duration(self.seconds)}, plus embedding."
-        )
+        return f"Generating the samples in equal shares takes about {duration(self.seconds)}, plus embedding."
 
     def as_dict(self) -> dict[str, Any]:
         return {
