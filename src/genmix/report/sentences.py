@@ -68,9 +68,10 @@ def limit_sentences(facts: Facts) -> list[str]:
     high = [arm for arm in most if facts.weights.get(arm, 0.0) >= most[arm] - AT_LIMIT]
     reached = list(dict.fromkeys([*low, *high]))
     limits = len(least) + len(most)
-    names = listed(reached) if len(reached) <= MAX_NAMES else f"{len(reached)} arms"
-    plural = "s" if len(reached) > 1 else ""
-    which = f"reaches the limit{plural} of {names}" if reached else "does not reach any of them"
+    which = "does not reach any of them"
+    if reached:
+        names = listed(reached) if len(reached) <= MAX_NAMES else f"{len(reached)} arms"
+        which = f"reaches the {'limit' if len(reached) == 1 else 'limits'} of {names}"
     if limits == 1:
         which = "reaches this limit" if reached else "does not reach this limit"
     return [f"The study asks for {limits_in_words(least, most)}; the mixture {which}."]
