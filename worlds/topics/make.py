@@ -1,4 +1,5 @@
-"""Make the topics world: real answers of two small language models to 24 prompts, and embeddings of both.
+"""Make the topics world: real answers from two small language models to 24 prompts,
+and embeddings of the prompts and the answers.
 
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python worlds/topics/make.py
 
@@ -26,10 +27,10 @@ HERE = Path(__file__).resolve().parent
 RAW = HERE.parent.parent / "build" / "topics" / "raw.jsonl"
 
 ANSWERS = 40
-"""Number of answers of each arm to each prompt."""
+"""Number of answers from each arm to each prompt."""
 
 WORKERS = 2
-"""Each has its own servers and requests one text at a time, so every text is reproducible."""
+"""Number of workers. Each has its own servers and requests one text at a time, which is reproducible."""
 
 TOPICS = {
     "travel": [
@@ -106,7 +107,7 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 
 Place = tuple[str, int, int]
-"""An arm, a prompt and an answer."""
+"""The label of an arm, and the numbers of a prompt and of an answer."""
 
 
 def prompts() -> list[tuple[str, str]]:
