@@ -37,7 +37,7 @@ def refused(*arguments: str) -> str:
 def test_a_failed_prediction_is_a_note() -> None:
     result = invoke("a.npz", "--count", "25", "--predict", "9", "--out", "k.json", "--json")
     assert result.exit_code == 0
-    assert "genmix: there is no prediction: 30 samples are too few" in result.stderr
+    assert "genmix: no prediction is possible: 30 samples are too few" in result.stderr
     assert "prediction" not in json.loads(result.stdout)
     assert sum(map(len, json.loads(Path("k.json").read_text())["rows"].values())) == 25
 

@@ -56,7 +56,7 @@ def write(content: dict[str, Any], name: str = "study.yaml") -> str:
     [
         (
             ("--count", "10", "--at-least-per-arm", "6"),
-            "--at-least-per-arm 6 requires 12 samples of 2 arms, but --count is 10; pass a smaller number "
+            "--at-least-per-arm 6 requires 12 samples from 2 arms, but --count is 10; pass a smaller number "
             "per arm or a larger --count.",
         ),
         (
@@ -69,8 +69,8 @@ def write(content: dict[str, Any], name: str = "study.yaml") -> str:
         ),
         (
             ("--share", "0.25", "--at-least-per-arm", "6"),
-            "requires 12 samples of 2 arms, but --share keeps 10; pass a smaller number per arm or a larger "
-            "--share.",
+            "requires 12 samples from 2 arms, but --share keeps 10; pass a smaller number per arm or a "
+            "larger --share.",
         ),
         (
             ("--count", "41"),
@@ -108,7 +108,7 @@ def test_one_sample_is_singular() -> None:
 def test_check_run_and_status_mention_the_kept_samples() -> None:
     write(study(keep={"samples": 5}))
     assert (
-        "At its end, the run keeps the best 5 of the samples.\n"
+        "When it ends, the run keeps the best 5 of the samples.\n"
         in invoke("check", "study.yaml").stdout
     )
     finished = invoke("run", "study.yaml", "--out", "run", "--quiet")

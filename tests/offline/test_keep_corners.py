@@ -104,11 +104,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "lists as labels": (
         {"groups": [[1]] * 8, "at_most": 1},
-        "groups is not a sequence of labels; pass one text or number per sample.",
+        "groups is not a sequence of labels; pass one string or number per sample.",
     ),
     "a number as labels": (
         {"groups": 3, "at_most": 1},
-        "groups is not a sequence of labels; pass one text or number per sample.",
+        "groups is not a sequence of labels; pass one string or number per sample.",
     ),
 }
 

@@ -42,7 +42,7 @@ def test_every_subset_has_candidates(unbiased: bool) -> None:
 def test_too_few_candidates_are_refused() -> None:
     X, real = np.random.default_rng(0).standard_normal((2, 100, 3))
     options: Any = {"share": 0.3, "min_quality": 0.5, "quality": scarce(3, 0)}
-    with pytest.raises(gx.InputError, match="only 3 of 100 samples may be kept, which is too few"):
+    with pytest.raises(gx.InputError, match="only 3 of 100 samples can be kept, which is too few"):
         gx.predict_keep(X, None, gx.KernelDistance(real, unbiased=True), 25, **options)
 
 

@@ -20,7 +20,7 @@ BAD_PROMPTS: list[tuple[Any, str]] = [
     ([[1.0, 0.0, 0.0, 0.0]] * 3, "prompt has 3 rows for 2 tickets; pass one per ticket"),
     ([[1.0], [2.0, 3.0]], "prompt"),
     (1.0, "prompt"),
-    ([1.0, 0.0], "prompt has dimension 2, but prompts have 4; use the same encoder"),
+    ([1.0, 0.0], "prompt has dimension 2 instead of 4; use the same encoder"),
 ]
 
 
@@ -37,7 +37,7 @@ def test_a_bad_prompt_is_refused_and_changes_nothing(prompt: Any, words: str) ->
 
 def test_the_dimension_of_a_joint_kernel_counts_too() -> None:
     selector = start(gx.DAKUCB(), gx.RKE(gx.Joint(3)))
-    with pytest.raises(gx.InputError, match="prompt has dimension 4, but prompts have 3"):
+    with pytest.raises(gx.InputError, match="prompt has dimension 4 instead of 3"):
         selector.ask(prompt=TOPICS[0])
 
 

@@ -249,5 +249,5 @@ def test_small_numbers_have_one_format(runs: tuple[Facts, Facts]) -> None:
 def test_all_samples_include_those_drawn_with_other_weights(runs: tuple[Facts, Facts]) -> None:
     facts = altered(runs[0], pooled_scores={"vendi": 1.0})
     assert convergence_sentence(facts).endswith(
-        "All samples together score 1: they include samples that were drawn with other weights."
+        "All samples together score 1, because they include samples that were drawn with other weights."
     )

@@ -167,10 +167,11 @@ def test_a_budget_that_covers_no_sample_is_refused(tmp_path: Path) -> None:
     with pytest.raises(gx.InputError) as refused:
         gx.run(study(20, 0.05), tmp_path / "run")
     assert str(refused.value).startswith(
-        "the cost budget of 0.05 covers no sample, because one from the cheapest arm can cost up to 0.1;"
+        "the cost budget of 0.05 does not cover a single sample, because one from the cheapest arm can cost "
+        "up to 0.1;"
     )
     [problem] = check_study(study(20, 0.05)).problems
-    assert "covers no sample" in problem
+    assert "does not cover a single sample" in problem
 
 
 def test_a_new_token_price_scales_the_mean_cost(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_study_builds_the_policy_that_it_was_given(name: str) -> None:
     objective: Any = gx.FrechetDistance(REAL) if needs_distance else "vendi"
     if given.needs_prompts:
         with pytest.raises(
-            gx.InputError, match="it chooses an arm for the embedding of every prompt"
+            gx.InputError, match="it chooses an arm for every prompt from its embedding"
         ):
             study_from(study(objective=objective, policy=given))
         return

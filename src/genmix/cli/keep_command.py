@@ -140,12 +140,12 @@ def _predict(
     except KeyboardInterrupt:
         return True, None
     except InputError as error:
-        typer.echo(f"genmix: there is no prediction: {error}", err=True)
+        typer.echo(f"genmix: no prediction is possible: {error}", err=True)
         return False, None
 
 
 def _check_target(out: str, inputs: Sequence[str]) -> None:
-    """Refuse a file that cannot be written, or that contains samples, before the samples are read."""
+    """Before the samples are read, refuse an output file that cannot be written or that is an input."""
     from genmix.data.write_features import WRITERS
     from genmix.inputs.arms import split_name
 
@@ -190,7 +190,7 @@ def _select(
 
 
 def _check_numbers(given: Inputs, rules: Rules) -> None:
-    """Refuse samples without the quality or cost that is needed, by their place in the input."""
+    """Refuse samples without the required quality or cost, and say where they are in the input."""
     from genmix.objectives import Cost, Quality, QualityVendi, Sum
 
     aim = given.objective
@@ -210,7 +210,7 @@ def _check_numbers(given: Inputs, rules: Rules) -> None:
 def _check_counts(
     rules: Rules, count: int, given: Inputs, available: Counter[str], at_least: int | None
 ) -> None:
-    """Refuse numbers that do not fit together, by the names of their options."""
+    """Refuse numbers that contradict each other, and name their options."""
     asked = f"--count is {count}" if rules.share is None else f"--share keeps {count}"
     change = "--count" if rules.share is None else "--share"
     which = "" if rules.min_quality is None else " of this quality"
@@ -237,7 +237,7 @@ def _check_counts(
     needed = at_least * len(given.counts)
     if needed > count:
         raise InputError(
-            f"--at-least-per-arm {at_least} requires {counted(needed, 'sample')} of "
+            f"--at-least-per-arm {at_least} requires {counted(needed, 'sample')} from "
             f"{counted(len(given.counts), 'arm')}, but {asked}; pass a smaller number per arm or a larger "
             f"{change}."
         )

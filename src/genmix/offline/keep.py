@@ -73,7 +73,7 @@ class Kept:
     objective : Objective
         The objective with its bandwidths fixed.
     has_counts : bool
-        Whether the counts of groups restrict the choice. The bound is for all choices that satisfy them.
+        Whether counts per group restrict the choice. The bound then applies to choices that satisfy them.
 
     See Also
     --------
@@ -128,7 +128,7 @@ class Kept:
 def is_reached(
     gap: float | None, loss: float, values: Sequence[float | None], bound: float | None
 ) -> bool:
-    """Return whether kept samples with these scores reach the bound, as far as printed digits show."""
+    """Return whether kept samples with these scores reach the bound, to the precision that is printed."""
     if bound is None:
         return gap is not None and gap <= REACHED * abs(loss)
     value = values[0]
@@ -345,7 +345,7 @@ def _labels(groups: Any, size: int) -> list[Any]:
         set(labels)
     except TypeError:
         raise InputError(
-            "groups is not a sequence of labels; pass one text or number per sample."
+            "groups is not a sequence of labels; pass one string or number per sample."
         ) from None
     if len(labels) != size:
         raise InputError(
@@ -424,5 +424,5 @@ def set_scores(objective: Objective, batch: Batch, encoder: str | None) -> tuple
     loss_function, one = tally.loss([0]), np.ones(1)
     scores = objective.scores(loss_function, one, context)
     if isinstance(objective, QualityVendi) and not np.any(batch.quality):
-        return math.inf, scores  # the score is 0, and the loss its negative logarithm
+        return math.inf, scores  # the score is 0, and the loss is its negative logarithm
     return loss_function.reported(one), scores

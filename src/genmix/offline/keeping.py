@@ -50,7 +50,7 @@ class Rules:
         amount = f"{self.samples:,}" if self.share is None else percent(self.share)
         least = self.min_quality
         return f"the best {amount} of the samples" + (
-            "" if least is None else f", of those with a quality of at least {least:g}"
+            "" if least is None else f", chosen from those with a quality of at least {least:g}"
         )
 
     def count(self, size: int) -> int:
@@ -271,7 +271,7 @@ def bound_sentence(found: dict[str, Any]) -> str:
 
 
 def _conditions(found: dict[str, Any]) -> str:
-    """Say which choices the bound is for, if not for all."""
+    """Say which choices the bound applies to, unless it applies to all."""
     is_limited = found.get("candidates", found.get("samples")) != found.get("samples")
     quality = " of sufficient quality" if is_limited else ""
     return quality + (" that satisfies the counts per arm" if found.get("has_counts") else "")
@@ -280,7 +280,7 @@ def _conditions(found: dict[str, Any]) -> str:
 def _distances(found: dict[str, Any]) -> tuple[float | None, float | None]:
     """Return how far the kept samples are from the bound and from random sets; None if unknown.
 
-    It is in units of the score, and of the loss for a sum.
+    Distances are in units of the score, or of the loss for a sum.
     """
     if found["bound"] is None:
         here, drawn, bound = found["loss"], found.get("random_loss"), found["loss_bound"]

@@ -277,7 +277,7 @@ def _orders(search: _Search, size: int, rng: np.random.Generator) -> list[Indice
     """Draw random orders whose first ``size`` samples have enough candidates.
 
     Every second order is the reverse of the one before. What is not in one subset is then in the other, and
-    most of the luck of the draw cancels.
+    most of the luck of the draw cancels out.
     """
     found: list[Indices] = []
     for _ in range(ATTEMPTS):
@@ -288,7 +288,7 @@ def _orders(search: _Search, size: int, rng: np.random.Generator) -> list[Indice
             return found
     candidates = int(search.may_be_kept.sum())
     raise InputError(
-        f"only {candidates} of {counted(len(search.batch), 'sample')} may be kept, which is too few for a "
+        f"only {candidates} of {counted(len(search.batch), 'sample')} can be kept, which is too few for a "
         "prediction; generate more samples, or lower the minimum quality."
     )
 

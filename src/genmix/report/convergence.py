@@ -155,6 +155,6 @@ def _pooled_lag(facts: Facts) -> str:
     if gain is None or gain <= SIMILAR_SCORE:
         return ""
     return (
-        f" All samples together score {number(facts.pooled_scores[term.name])}: they include samples that "
-        "were drawn with other weights."
+        f" All samples together score {number(facts.pooled_scores[term.name])}, because they include "
+        "samples that were drawn with other weights."
     )

@@ -344,7 +344,7 @@ def _lines(report: CheckReport) -> list[str]:
     if report.estimate is not None:
         found += [*report.estimate.lines, *report.estimate.warnings]
     if report.keep is not None:
-        found.append(f"At its end, the run keeps {report.keep}.")
+        found.append(f"When it ends, the run keeps {report.keep}.")
     if not report.problems:
         verdict = "is ready to run" if report.drawn else "is valid; no sample was drawn"
         return [*found, f"{report.study} {verdict}."]

@@ -319,8 +319,9 @@ def _check_cost_covers_a_sample(study: Study, generators: Mapping[str, Generator
     limit = study.budget.cost
     if limit is not None and None not in costs and cheapest > limit * (1 + ROUNDING):
         raise InputError(
-            f"the cost budget of {number(limit)} covers no sample, because one from the cheapest arm can "
-            f"cost up to {number(cheapest)}; raise budget.cost to at least that, or lower max_tokens."
+            f"the cost budget of {number(limit)} does not cover a single sample, because one from the "
+            f"cheapest arm can cost up to {number(cheapest)}; raise budget.cost to at least that, or lower "
+            "max_tokens."
         )
 
 

@@ -65,8 +65,8 @@ def check_dimensions(
     for each in new:
         if each is not None and known and each.embedding.shape[1] not in known:
             raise InputError(
-                f"prompt has dimension {each.embedding.shape[1]}, but prompts have {min(known)}; use the "
-                "same encoder for all prompts."
+                f"prompt has dimension {each.embedding.shape[1]} instead of {min(known)}; use the same "
+                "encoder for all prompts."
             )
 
 

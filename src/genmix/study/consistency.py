@@ -151,7 +151,7 @@ def _check_policy(study: Study, problems: Problems) -> None:
             made = make_policy(study)
             if made.needs_prompts:
                 raise InputError(
-                    "it chooses an arm for the embedding of every prompt, which a study does not tell it; "
+                    "it chooses an arm for every prompt from its embedding, which a study does not pass on; "
                     "use it with Selector.ask(prompt=…), or use mixture-ucbv with groups of prompts."
                 )
             made.check(labels, labels, trial_objective(study))
