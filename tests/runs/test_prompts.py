@@ -15,6 +15,7 @@ from genmix.generators.base import GenerationError
 from genmix.journal.integrity import check_run
 from genmix.runs.check import check_study
 from genmix.runs.timeline import Live
+from tests.support.endpoint import Endpoint, error
 
 TOPICS = {"travel": 0, "food": 1, "code": 2}
 
@@ -192,3 +193,45 @@ def test_a_planned_budget_and_prompts(tmp_path: Path) -> None:
     run = gx.run(plain, tmp_path / "run")
     assert answers(run) == dict.fromkeys(range(12), 3)
     assert run.summary["cost"] <= 20.0 + 1e-9
+
+
+def test_a_prompt_that_an_endpoint_rejects_does_not_suspend_the_arm(tmp_path: Path) -> None:
+    def embed(texts: list[str]) -> Any:
+        return np.array([[1.0 + text.count(c) for c in "abcdefgh"] for text in texts])
+
+    def behave(call: Any) -> Any:
+        asked = json.dumps(call.payload)
+        return error(400, "too long") if "strict" in asked and "food" in asked else None
+
+    plain = study(tmp_path, encoder={"kind": "callable", "function": embed})
+    plain["retries"] = {"first_wait": 0, "suspend_after": 3}
+    with Endpoint() as endpoint:
+        endpoint.behave(behave)
+        shared = {"kind": "openai", "base_url": endpoint.url}
+        plain["arms"] = {name: {**shared, "model": name} for name in ("strict", "kind")}
+        run = gx.run(plain, tmp_path / "run")
+        sent = [call.payload for call in endpoint.requests if "strict" in json.dumps(call.payload)]
+    assert answers(run) == dict.fromkeys(range(12), 3)
+    assert not any(r["group"] == "food" and r["model_name"] == "strict" for r in run.samples())
+    assert run.counts["strict"] > 3
+    assert run.summary["suspensions"] == {}
+    rejected = [payload for payload in sent if "food" in json.dumps(payload)]
+    assert 1 <= len(rejected) <= 4  # one attempt per prompt
+
+
+def test_without_prompts_such_a_failure_counts_like_any_other(tmp_path: Path) -> None:
+    def refuse(seeds: list[int]) -> list[Any]:
+        return [GenerationError("no.", prompt_at_fault=True) for _ in seeds]
+
+    def work(seeds: list[int]) -> list[Any]:
+        return [[1.0, float(seed % 7)] for seed in seeds]
+
+    plain = study(tmp_path, budget={"samples": 12}, retries={"attempts": 1, "suspend_after": 3})
+    del plain["prompts"]
+    plain["arms"] = {
+        name: {"kind": "callable", "function": f} for name, f in (("bad", refuse), ("good", work))
+    }
+    with pytest.warns(UserWarning, match="'bad' never delivered a sample"):
+        run = gx.run(plain, tmp_path / "run")
+    assert run.counts["good"] == 12
+    assert run.summary["suspensions"] == {"bad": 1}

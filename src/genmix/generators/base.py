@@ -34,6 +34,9 @@ class GenerationError(Exception):
     may_be_charged : bool, default False
         Whether the request was sent but its answer was lost, e.g. because of a timeout. Without a
         ``cost``, the run then counts the arm's maximum cost.
+    prompt_at_fault : bool, default False
+        Whether only this prompt cannot be answered. A study with prompts then passes it on to another
+        arm without further attempts.
     """
 
     def __init__(
@@ -46,13 +49,14 @@ class GenerationError(Exception):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
         may_be_charged: bool = False,
+        prompt_at_fault: bool = False,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.cost = cost
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
-        self.may_be_charged = may_be_charged
+        self.may_be_charged, self.prompt_at_fault = may_be_charged, prompt_at_fault
 
 
 Outcome = Sample | GenerationError

@@ -29,6 +29,9 @@ TOKENS_PER_CALL = 256
 RETRYABLE = (408, 409, 425, 429)
 """HTTP status codes below 500 after which a later attempt may succeed."""
 
+OF_PROMPTS = (400, 413, 422)
+"""Status codes that can be due to a single prompt, e.g. one that is too long."""
+
 FILTERED = ("content_filter", "content_policy_violation")
 """Error codes for text rejected by a content filter; another seed may succeed."""
 
@@ -222,7 +225,7 @@ class OpenAIGenerator(Generator):
         try:
             raw = await self._send(prompt, request)
         except Exception as error:  # return a new error that does not reference this one
-            return position, self._explain(error)
+            return position, self._explain(error, request.prompt is not None)
         return position, self._read(raw.http_response, prompt)
 
     def _send(self, prompt: str, request: Request) -> Any:
@@ -291,10 +294,10 @@ class OpenAIGenerator(Generator):
 
     # -- errors ----------------------------------------------------------------------------------
 
-    def _explain(self, error: Exception) -> GenerationError:
+    def _explain(self, error: Exception, has_prompt: bool = False) -> GenerationError:
         package, cause = self._package, type(error.__cause__).__name__
         if isinstance(error, package.APIStatusError):
-            return self._explain_status(error.response)
+            return self._explain_status(error.response, has_prompt)
         if cause in ("ConnectError", "ConnectTimeout"):
             return GenerationError(
                 f"{self._where} cannot be reached; start the server or correct base_url."
@@ -312,8 +315,11 @@ class OpenAIGenerator(Generator):
         detail = describe_error(error, self._secrets)
         return GenerationError(f"the request to {self._where} failed ({detail}).")
 
-    def _explain_status(self, response: Any) -> GenerationError:
-        """Return the error for an HTTP status of 400 or higher."""
+    def _explain_status(self, response: Any, has_prompt: bool = False) -> GenerationError:
+        """Return the error for an HTTP status of 400 or higher.
+
+        ``has_prompt`` says whether the study has prompts, so that other requests may succeed.
+        """
         status, (reason, code) = response.status_code, _reason(response)
         detail = f"{status}: {quotable(reason, self._secrets)}" if reason else f"{status}"
         variable = self._settings.api_key_env
@@ -336,6 +342,10 @@ class OpenAIGenerator(Generator):
             return _final(
                 f"{self._where} does not know the model {self._settings.model!r}, or the URL "
                 f"is wrong ({detail}); correct model or base_url."
+            )
+        if has_prompt and status in OF_PROMPTS:
+            return GenerationError(
+                f"{self._where} rejects the prompt ({detail}).", prompt_at_fault=True
             )
         return _final(
             f"{self._where} rejects the request ({detail}); correct the settings of the arm."

@@ -90,7 +90,10 @@ class ArmState:
         def answer(position: int, outcome: Outcome) -> None:
             if position not in waiting:
                 raise _wrong_position(position, outcome)
-            deliver(Reply(self, waiting.pop(position), outcome, started_at))
+            entry = waiting.pop(position)
+            if isinstance(outcome, GenerationError) and entry.prompt is None:
+                outcome.prompt_at_fault = False  # there is no other prompt that could succeed
+            deliver(Reply(self, entry, outcome, started_at))
 
         error, extra = sanitized(await self._receive(requests, answer)), None
         if not waiting and error.cost is not None:
@@ -227,6 +230,7 @@ def sanitized(error: GenerationError) -> GenerationError:
         input_tokens=_token_count(getattr(error, "input_tokens", None)),
         output_tokens=_token_count(getattr(error, "output_tokens", None)),
         may_be_charged=bool(getattr(error, "may_be_charged", False)),
+        prompt_at_fault=bool(getattr(error, "prompt_at_fault", False)),
     )
 
 

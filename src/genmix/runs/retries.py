@@ -79,9 +79,9 @@ class Retries:
         self.is_permanent = not error.retryable
         self.retry_after = error.retry_after or 0.0
         attempts = self.attempts[ticket]
-        if self._fails_at_once or attempts >= self.settings.attempts:
+        if self._fails_at_once or error.prompt_at_fault or attempts >= self.settings.attempts:
             self._forget(ticket)
-            self.failed_tickets += 1
+            self.failed_tickets += not error.prompt_at_fault
             return None
         delay = min(self.settings.first_wait * 2.0 ** (attempts - 1), self.settings.longest_wait)
         delay *= 1 + JITTER * (2 * random.random() - 1)  # independent of the run's seed
