@@ -43,7 +43,9 @@ def test_arms_that_were_removed_from_the_study_take_part(
 def test_one_arm_is_refused(study: dict[str, Any], tmp_path: Path) -> None:
     alone = removing(study, "b", "c")
     gx.run(alone, tmp_path / "run")
-    expected = "has samples of only one arm, 'a', but policies choose between arms; compare on"
+    expected = (
+        "has samples of only one arm, 'a', but policies choose between arms; use at least two"
+    )
     for given in (tmp_path / "run", alone):
         with pytest.raises(gx.InputError, match=expected):
             gx.compare(given, ["uniform"], 1, workers=1)
