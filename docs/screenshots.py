@@ -29,7 +29,7 @@ import random, re, time, zlib
 import numpy as np
 
 CITIES = ["Boston", "Miami", "Seattle", "Honolulu", "Denver", "Austin", "Chicago", "Nashville"]
-PLACES = ["the old harbour", "a jazz club", "the night market", "a rooftop bar", "the ball park"]
+PLACES = ["the old harbor", "a jazz club", "the night market", "a rooftop bar", "the ball park"]
 FEELINGS = ["hums with music", "smells of coffee", "never sleeps", "feels like home", "glows at dusk"]
 
 def postcard(seeds, first, last, wait=0.0):
