@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import genmix as gx
+from genmix.core.text import number
 from genmix.journal.lock import FolderLock
 from tests.support.browser import (
     CONTRAST,
@@ -370,3 +371,31 @@ def test_the_report_is_shown_apart(browser: Any, url: str) -> None:
         expect(page.locator("figure").first).to_be_visible()
         assert page.evaluate("window.origin") == "null"
         assert page.evaluate("window.pwned") is None
+
+
+NUMBERS = [
+    0,
+    1,
+    -1.5,
+    12.34567,
+    999.4,
+    1234.6,
+    1234567.8,
+    1.2e7,
+    4.8e-5,
+    9.99999e-5,
+    5.2e-14,
+    -3e-9,
+]
+
+
+def test_pages_and_reports_have_the_same_numbers(page: Any, url: str) -> None:
+    page.goto(url)
+    shown = page.evaluate(
+        """async values => {
+            const { number } = await import('/static/dom.js');
+            return values.map(value => number(value));
+        }""",
+        NUMBERS,
+    )
+    assert shown == [number(value) for value in NUMBERS]

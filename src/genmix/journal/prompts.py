@@ -99,11 +99,6 @@ class PromptQueue:
         )
 
     @property
-    def total(self) -> int:
-        """The number of answers that the study asks for."""
-        return self.repeat * len(self.prompts)
-
-    @property
     def ending(self) -> str:
         """Say why no prompt is waiting for an answer."""
         lacking = len(self.unanswered())
