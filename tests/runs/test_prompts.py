@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.encoders.prompt_groups import cluster
 from genmix.generators.base import GenerationError
 from genmix.journal.integrity import check_run
 from genmix.runs.check import check_study
@@ -235,3 +236,12 @@ def test_without_prompts_such_a_failure_counts_like_any_other(tmp_path: Path) ->
         run = gx.run(plain, tmp_path / "run")
     assert run.counts["good"] == 12
     assert run.summary["suspensions"] == {"bad": 1}
+
+
+def test_clusters_of_copies_and_of_rows_that_differ_by_rounding() -> None:
+    copies = cluster(np.repeat(np.eye(3), 4, axis=0), 3, seed=0).reshape(3, 4)
+    assert (copies == copies[:, :1]).all()
+    assert sorted(copies[:, 0]) == [0, 1, 2]
+    rows = np.ones((6, 3))
+    rows[:3, 0] += 1e-15
+    assert len(cluster(rows, 2, seed=0)) == 6

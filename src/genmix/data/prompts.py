@@ -56,7 +56,7 @@ def read_prompts(
     return found
 
 
-def group_shares(prompts: Iterable[Prompt]) -> dict[str, float] | None:
+def prompt_shares(prompts: Iterable[Prompt]) -> dict[str, float] | None:
     """Return the share of the prompts in each group; None if they have no groups."""
     counts = Counter(prompt.group for prompt in prompts)
     named = {group: count for group, count in counts.items() if group is not None}

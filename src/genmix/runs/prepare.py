@@ -20,12 +20,12 @@ from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
 from genmix.core.text import counted, number
 from genmix.core.user_functions import source_digest
-from genmix.data.prompt_groups import grouped
-from genmix.data.prompts import Prompt, group_shares, read_prompts
+from genmix.data.prompts import Prompt, prompt_shares, read_prompts
 from genmix.data.samples import Sample
 from genmix.data.text_files import resolved
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
+from genmix.encoders.prompt_groups import grouped
 from genmix.encoders.references import Note, read_reference
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
@@ -121,7 +121,7 @@ class Start:
 
     @classmethod
     def of(cls, study: Study, prompts: Sequence[Prompt] = ()) -> Start:
-        return cls(list(study.arms), shares_of(study), group_shares(prompts))
+        return cls(list(study.arms), shares_of(study), prompt_shares(prompts))
 
 
 def shares_of(study: Study) -> dict[str, dict[str, float]]:

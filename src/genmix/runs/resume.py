@@ -15,7 +15,7 @@ from genmix.core.atomic import sweep, write_text
 from genmix.core.python_objects import missing_in
 from genmix.core.streams import streams_of_version
 from genmix.core.text import listed
-from genmix.data.prompts import group_shares
+from genmix.data.prompts import prompt_shares
 from genmix.encoders.base import Encoder
 from genmix.errors import InputError
 from genmix.journal.images import IMAGES
@@ -154,7 +154,7 @@ def start_of(journal: JournalReader) -> prepare.Start:
     return prepare.Start(
         journal.meta("arms") or now.arms,
         journal.meta("shares") or now.shares,
-        group_shares(prompts_of(journal)),
+        prompt_shares(prompts_of(journal)),
     )
 
 

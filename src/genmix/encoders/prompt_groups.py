@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,15 @@ from numpy.typing import NDArray
 from genmix.core.streams import private_stream
 from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
+from genmix.encoders.base import Encoder
+from genmix.kernels.distances import squared_distances
 
 ATTEMPTS = 8
 """Number of random starts; the best result is used."""
 MAX_STEPS = 100
 
 
-class TextEncoder(Protocol):
-    """What grouping needs from an encoder."""
-
-    def encode(self, samples: Sequence[Sample], /) -> Any: ...
-
-
-def grouped(
-    prompts: Sequence[Prompt], encoder: TextEncoder, groups: int, seed: int
-) -> list[Prompt]:
+def grouped(prompts: Sequence[Prompt], encoder: Encoder, groups: int, seed: int) -> list[Prompt]:
     """Return the prompts with groups found by k-means, named ``group 1`` and so on, largest first.
 
     There are fewer groups if there are fewer distinct prompts.
@@ -55,6 +49,8 @@ def _k_means(
     centers = rows[[rng.integers(len(rows))]]
     while len(centers) < groups:
         nearest = squared_distances(rows, centers).min(axis=1)
+        if not nearest.any():
+            break  # the rest differ only by rounding
         chosen = rng.choice(len(rows), p=nearest / nearest.sum())
         centers = np.concatenate([centers, rows[[chosen]]])
     labels = squared_distances(rows, centers).argmin(axis=1)
@@ -66,7 +62,3 @@ def _k_means(
             break
         labels = new
     return labels, float(squared_distances(rows, centers).min(axis=1).sum())
-
-
-def squared_distances(rows: NDArray[Any], centers: NDArray[Any]) -> NDArray[Any]:
-    return np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
