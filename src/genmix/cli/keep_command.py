@@ -112,6 +112,8 @@ def keep(
                 typer.echo(f"saved in {out}")
     if was_interrupted:
         what = "the best samples so far" if found.kept.interrupted else "the samples"
+        if found.kept.directions is None:
+            what = "random samples"  # the search had not begun
         typer.echo(f"genmix: interrupted; {what} were kept.", err=True)
         raise typer.Exit(INTERRUPTED)
 

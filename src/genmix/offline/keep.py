@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from genmix.core.arrays import Array, as_matrix, namespace, to_numpy
 from genmix.core.plain import by_name
 from genmix.core.text import counted
 from genmix.core.text import number as brief_number
-from genmix.errors import InputError, number, whole
+from genmix.errors import number, whole
 from genmix.objectives import (
     Batch,
     Coverage,
@@ -26,9 +27,12 @@ from genmix.objectives import (
     Sum,
 )
 from genmix.objectives.validation import check_objective, sample_numbers
-from genmix.offline.sample_losses import Converted, sample_loss
-from genmix.solvers.subset import SubsetProgress, best_subset
-from genmix.solvers.subsets import Groups, Indices, Subsets
+from genmix.offline.keep_choices import choices, first_set
+from genmix.offline.sample_losses import sample_loss
+from genmix.offline.trivial_bounds import Bounds, trivial_bounds
+from genmix.solvers.sample_loss import SampleLoss
+from genmix.solvers.subset import SubsetProgress, SubsetSolution, best_subset
+from genmix.solvers.subsets import Indices, Subsets
 
 TIGHT_RATIO = 4
 """Number of kept samples per direction from which the bound is expected to be tight."""
@@ -64,12 +68,15 @@ class Kept:
     is_bound_tight : bool
         Whether the bound is expected to be close to the best choice, because k is large compared with
         ``directions``. If not, a large gap says little about the kept samples.
-    directions : int
-        Number of directions in which the samples vary enough to matter for the objective.
+    directions : int or None
+        Number of directions in which the samples vary enough to matter for the objective. None if ``keep``
+        was interrupted before the search began.
     steps : int
         Number of solver steps.
     interrupted : bool
-        Whether the search was interrupted. The result is valid, but a longer search may improve it.
+        Whether ``keep`` was interrupted. The set and its bound are valid, but a longer search may improve
+        them. If the search had not begun, the set is the start or a random one, and the bound holds for
+        any samples, e.g. a Vendi score of k.
     objective : Objective
         The objective with its bandwidths fixed.
     has_counts : bool
@@ -99,7 +106,7 @@ class Kept:
     loss_bound: float
     gap: float
     is_bound_tight: bool
-    directions: int
+    directions: int | None
     steps: int
     interrupted: bool
     objective: Objective = field(repr=False)
@@ -114,8 +121,12 @@ class Kept:
             lines.append(
                 f"no other choice of {counted(k, 'sample')}{which} scores better than {self.bound:.6g}"
             )
-        lines.append(f"loss {self.loss:.8g}, at most {brief_number(self.gap, 2)} above the minimum")
+        known = f", at most {brief_number(self.gap, 2)} above the minimum"
+        lines.append(f"loss {self.loss:.8g}{known if math.isfinite(self.gap) else ''}")
         values = [float(score) for score in by_name(self.score).values()]
+        if self.directions is None:
+            lines.append("interrupted before the search began; the set was not optimized")
+            return "\n".join(lines)
         if not self.is_bound_tight and not is_reached(self.gap, self.loss, values, self.bound):
             lines.append(
                 f"the bound is loose: {are_few(k)} for {counted(self.directions, 'direction')}"
@@ -201,8 +212,8 @@ def keep(
     Returns
     -------
     Kept
-        The indices, the score and the bound. After an interrupt (Ctrl-C) during the search, the best set
-        so far with its bound.
+        The indices, the score and the bound. After an interrupt (Ctrl-C), the best set so far with its
+        bound; a second interrupt is raised.
 
     Raises
     ------
@@ -225,44 +236,100 @@ def keep(
     >>> len(kept.indices), len(kept.dropped)
     (3, 3)
     """
-    batch, fixed = validated(X, objective, quality, cost)
-    k = _count(k, len(batch), fixed)
-    subsets = _subsets(len(batch), k, groups, at_least, at_most)
-    converted = sample_loss(fixed, batch, subsets)
-    found = best_subset(
-        converted.loss,
-        subsets,
-        _start(start, subsets),
-        progress,
-        number(tolerance, "tolerance", 0.0),
-        whole(seed, "seed", 0),
+    task = _Task(
+        samples=partial(validated, X, objective, quality, cost),
+        choices=partial(choices, k=k, groups=groups, at_least=at_least, at_most=at_most),
+        start=start,
+        search=partial(
+            best_subset,
+            progress=progress,
+            tolerance=number(tolerance, "tolerance", 0.0),
+            seed=whole(seed, "seed", 0),
+        ),
+        encoder=encoder,
     )
-    loss, score = set_scores(fixed, rows_of(batch, found.indices), encoder)
-    bound = min(found.bound, loss)
-    return Kept(
-        indices=found.indices,
-        dropped=np.setdiff1d(np.arange(len(batch)), found.indices),
-        score=score,
-        bound=_score_bound(converted, bound, fixed, score),
-        loss=loss,
-        loss_bound=bound,
-        gap=loss - bound,
-        is_bound_tight=k >= TIGHT_RATIO * converted.loss.directions,
-        directions=converted.loss.directions,
-        steps=found.steps,
-        interrupted=found.interrupted,
-        objective=fixed,
-        has_counts=subsets.groups is not None,
-    )
+    try:
+        return task.finish()
+    except KeyboardInterrupt:
+        task.is_interrupted = True
+        return task.finish()
 
 
-def _score_bound(
-    converted: Converted, loss_bound: float, objective: Objective, score: Scores
-) -> float | None:
-    """Return the best score that a bound on the loss allows; None for a sum of objectives."""
-    if converted.score is None:
+@dataclass
+class _Task:
+    """The steps of ``keep``. After an interrupt, ``finish`` repeats incomplete steps without searching."""
+
+    samples: Callable[[], tuple[Batch, Objective]]
+    choices: Callable[[Batch, Objective], Subsets]
+    start: Sequence[int] | None
+    search: Callable[[SampleLoss, Subsets, Indices | None], SubsetSolution]
+    encoder: str | None
+    is_interrupted: bool = False
+
+    @cached_property
+    def validated(self) -> tuple[Batch, Objective]:
+        return self.samples()
+
+    @cached_property
+    def subsets(self) -> Subsets:
+        return self.choices(*self.validated)
+
+    @cached_property
+    def first(self) -> Indices | None:
+        return first_set(self.start, self.subsets)
+
+    @cached_property
+    def found(self) -> _Found:
+        batch, objective = self.validated
+        if self.is_interrupted:
+            indices = self.first
+            if indices is None:
+                indices = self.subsets.sample(np.random.default_rng(0))
+            return _Found(indices, trivial_bounds(objective, batch, len(indices)))
+        first = self.first
+        converted = sample_loss(objective, batch, self.subsets)
+        best = self.search(converted.loss, self.subsets, first)
+        score = None if converted.score is None else converted.score(best.bound)
+        return _Found(best.indices, Bounds(best.bound, score), converted.loss.directions, best)
+
+    def finish(self) -> Kept:
+        found, (batch, objective) = self.found, self.validated
+        loss, score = set_scores(objective, rows_of(batch, found.indices), self.encoder)
+        bound, directions = min(found.bounds.loss, loss), found.directions
+        return Kept(
+            indices=found.indices,
+            dropped=np.setdiff1d(np.arange(len(batch)), found.indices),
+            score=score,
+            bound=_score_bound(found.bounds.score, objective, score),
+            loss=loss,
+            loss_bound=bound,
+            gap=loss - bound,
+            is_bound_tight=directions is not None
+            and len(found.indices) >= TIGHT_RATIO * directions,
+            directions=directions,
+            steps=0 if found.search is None else found.search.steps,
+            interrupted=self.is_interrupted
+            or (found.search is not None and found.search.interrupted),
+            objective=objective,
+            has_counts=self.subsets.groups is not None,
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A set and bounds for all of them; ``directions`` and ``search`` are None if there was no search."""
+
+    indices: Indices
+    bounds: Bounds
+    directions: int | None = None
+    search: SubsetSolution | None = None
+
+
+def _score_bound(found: float | None, objective: Objective, score: Scores) -> float | None:
+    """Return a bound on the score that rounding errors do not put below the score of the kept samples."""
+    if found is None:
         return None
-    found, reached = converted.score(loss_bound), float(score)  # type: ignore[arg-type]
+    reached = float(score)  # type: ignore[arg-type]
     if objective.maximise:
         return max(found, reached)
     is_biased = isinstance(objective, KernelDistance) and not objective.unbiased
@@ -281,120 +348,6 @@ def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Ba
     objective.check(batch, "X")
     objective.check_total(n)
     return batch, objective.fix_bandwidths([rows])
-
-
-def _count(given: Any, size: int, objective: Objective) -> int:
-    k = whole(given, "k", 1)
-    if k > size:
-        raise InputError(
-            f"k is {k}, but there are only {counted(size, 'sample')}; pass a smaller k."
-        )
-    if k < objective.least_samples:
-        raise InputError(
-            f"k is {k}, but the objective needs at least {objective.least_samples} samples; "
-            "pass a larger k."
-        )
-    return k
-
-
-def _start(start: Sequence[int] | None, subsets: Subsets) -> Indices | None:
-    if start is None:
-        return None
-    indices = np.unique(np.asarray(to_numpy(start)))
-    if (
-        indices.dtype.kind not in "iu"
-        or len(indices) != subsets.count
-        or len(start) != len(indices)
-    ):
-        raise InputError(
-            f"start is not a set of {subsets.count} indices; pass k different whole numbers."
-        )
-    if indices[0] < 0 or indices[-1] >= subsets.size:
-        raise InputError(
-            f"start contains index {int(indices[0] if indices[0] < 0 else indices[-1])}, but there are "
-            f"{subsets.size} samples; pass indices from 0 to {subsets.size - 1}."
-        )
-    if not subsets.contains(indices):
-        raise InputError("start does not satisfy the counts of the groups; pass a set that does.")
-    return indices.astype(np.int64)
-
-
-def _subsets(size: int, k: int, groups: Any, at_least: Any, at_most: Any) -> Subsets:
-    if groups is None:
-        if at_least is not None or at_most is not None:
-            what = "at_least" if at_least is not None else "at_most"
-            raise InputError(f"{what} needs groups; pass groups= with one label per sample.")
-        return Subsets(size, k)
-    if at_least is None and at_most is None:
-        raise InputError("groups has no counts; pass at_least= or at_most= as well.")
-    labels = _labels(groups, size)
-    names = list(dict.fromkeys(labels))
-    order = {name: index for index, name in enumerate(names)}
-    members = np.array([order[label] for label in labels], dtype=np.int64)
-    sizes = np.bincount(members)
-    low = _counts(at_least, names, "at_least", np.zeros(len(names), dtype=np.int64))
-    high = np.minimum(_counts(at_most, names, "at_most", sizes), sizes)
-    _check_counts(k, names, sizes, low, high)
-    return Subsets(size, k, Groups(members, low, high))
-
-
-def _labels(groups: Any, size: int) -> list[Any]:
-    try:
-        labels = list(to_numpy(groups).tolist() if hasattr(groups, "tolist") else groups)
-        unnamed = next((j for j, label in enumerate(labels) if label != label), None)
-        set(labels)
-    except TypeError:
-        raise InputError(
-            "groups is not a sequence of labels; pass one string or number per sample."
-        ) from None
-    if len(labels) != size:
-        raise InputError(
-            f"groups has {counted(len(labels), 'label')}, but there are {counted(size, 'sample')}; pass one "
-            "per sample."
-        )
-    if unnamed is not None:
-        raise InputError(f"groups, sample {unnamed}: the label is NaN; name the sample's group.")
-    return labels
-
-
-def _counts(given: Any, names: list[Any], what: str, default: Indices) -> Indices:
-    if given is None:
-        return default
-    if not isinstance(given, Mapping):
-        return np.full(len(names), whole(given, what, 0))
-    unknown = next((name for name in given if name not in names), None)
-    if unknown is not None:
-        known = ", ".join(repr(name) for name in names[:8])
-        raise InputError(f"{what} names group {unknown!r}, which has no samples; use {known}.")
-    return np.array(
-        [
-            whole(given[name], f"{what} for group {name!r}", 0) if name in given else value
-            for name, value in zip(names, default.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
-
-
-def _check_counts(k: int, names: list[Any], sizes: Any, low: Indices, high: Indices) -> None:
-    for name, size, least, most in zip(names, sizes, low, high, strict=True):
-        if least > size:
-            raise InputError(
-                f"at_least is {least} for group {name!r}, which has {counted(size, 'sample')}; pass at most "
-                f"{size}."
-            )
-        if least > most:
-            raise InputError(
-                f"group {name!r} has at_least {least} and at_most {most}; make at_most the larger one."
-            )
-    if low.sum() > k:
-        raise InputError(
-            f"at_least requires {counted(int(low.sum()), 'sample')}, but k is {k}; pass smaller counts or a "
-            "larger k."
-        )
-    if high.sum() < k:
-        raise InputError(
-            f"at_most allows only {high.sum()} samples, but k is {k}; pass larger counts or a smaller k."
-        )
 
 
 def rows_of(batch: Batch, indices: Indices) -> Batch:

@@ -244,6 +244,8 @@ def advice_for(objective: Objective) -> str | None:
 def bound_sentence(found: dict[str, Any]) -> str:
     """Say what the bound of ``Selection.as_dict`` means, and whether it is tight."""
     count = found["count"]
+    if all(found[key] is None for key in ("bound", "loss_bound", "directions")):
+        return "The search was interrupted before a bound was known."
     text = f"No other choice of {counted(count, 'sample')}{_conditions(found)} "
     if found["bound"] is not None:
         text += f"scores better than {found['bound']:.6g}."
@@ -254,6 +256,8 @@ def bound_sentence(found: dict[str, Any]) -> str:
     if is_reached(found["gap"], found["loss"], values, found["bound"]):
         return f"{text} The kept ones reach this bound."
     gap, away = _distances(found)
+    if found["directions"] is None:
+        return f"{text} The search was interrupted before a better bound was known."
     if found.get("interrupted"):
         return (
             f"{text} The kept ones are {number(gap, 2)} away from it; the search was interrupted."

@@ -44,6 +44,7 @@ from genmix.offline.spectral_samples import (
     SpectralSamples,
     noticeable,
 )
+from genmix.offline.trivial_bounds import lowest_vendi_loss
 from genmix.solvers.loss import EPS
 from genmix.solvers.sample_loss import (
     LinearSamples,
@@ -152,15 +153,13 @@ def _vendi(kernel: Kernel, order: float, batch: Batch, k: int) -> SampleLoss:
         return loss
     rows = _features(kernel, batch)
     if order == math.inf:
-        loss, lowest = LargestEigenvalueSamples(rows, k), 1 / count
+        loss = LargestEigenvalueSamples(rows, k)
+    elif order == 1:
+        loss = EntropySamples(rows, k)
     else:
         function, constant = trace_function(order)
-        loss = (
-            EntropySamples(rows, k)
-            if order == 1
-            else SpectralSamples(rows, function, k, constant=constant)
-        )
-        lowest = function.total(np.full(count, 1 / count)) + constant
+        loss = SpectralSamples(rows, function, k, constant=constant)
+    lowest = lowest_vendi_loss(order, count)
     loss.lowest = lowest - 1e-12 * max(1.0, abs(lowest))  # no more than k equal eigenvalues
     return loss
 

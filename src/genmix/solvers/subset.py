@@ -178,9 +178,18 @@ def best_subset(
             improve(search, start)
     except KeyboardInterrupt:
         interrupted = True
-    indices = search.best[1]
+    try:
+        return _solution(search, interrupted)
+    except KeyboardInterrupt:
+        if interrupted:
+            raise
+        return _solution(search, True)
+
+
+def _solution(search: Search, interrupted: bool) -> SubsetSolution:
+    loss, indices = search.loss, search.best[1]
     if interrupted and not math.isfinite(search.bound):
-        search.learn(loss.expand(loss.moment(subsets.center)))
+        search.learn(loss.expand(loss.moment(search.subsets.center)))
     value = loss.value(loss.subset(indices))  # without the drift of many updates
     return SubsetSolution(indices, value, search.bound_for(value), search.steps, interrupted)
 
