@@ -13,7 +13,7 @@ from genmix.generators import GenerationError
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall
 from genmix.runs.retries import Retries
-from genmix.study.study import Retries as RetrySettings
+from genmix.study.sections import Retries as RetrySettings
 
 
 def outcomes_of(generate: Callable[..., Any], count: int) -> list[Any]:

@@ -21,7 +21,7 @@ from genmix.journal.schema import Entry
 from genmix.objectives import Batch
 from genmix.runs.arm import ArmState, sanitized, validated
 from genmix.runs.retries import Retries
-from genmix.study.study import Retries as RetrySettings
+from genmix.study.sections import Retries as RetrySettings
 from tests.support.report_runs import feature_run
 
 

@@ -18,7 +18,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
 from genmix.runs.retries import Retries
-from genmix.study.study import Retries as RetrySettings
+from genmix.study.sections import Retries as RetrySettings
 from tests.support.endpoint import HALF, Answer, Call, Endpoint, text_for, tokens_in
 
 ENCODER = """

@@ -174,7 +174,7 @@ def test_every_objective_kernel_and_policy_has_a_name() -> None:
         "vendi", "rke", "frechet-distance", "kernel-distance", "quality-vendi", "inception-score",
         "precision", "density", "coverage", "quality", "cost",
     }  # fmt: skip
-    assert set(KERNELS) == {"cosine", "gaussian", "polynomial"}
+    assert set(KERNELS) == {"cosine", "gaussian", "polynomial", "joint"}
     assert set(POLICIES) == {
         "mixture-greedy", "mixture-bonus", "mixture-ucb", "mixture-ucbv", "mixture-ogd",
         "one-arm-greedy", "epsilon-greedy", "one-arm-ucb", "successive-halving",

@@ -21,10 +21,8 @@ from genmix.study.components import (
     OBJECTIVES,
     POLICIES,
 )
+from genmix.study.sections import Budget, Retries, StopWhen
 from genmix.study.study import (
-    Budget,
-    Retries,
-    StopWhen,
     Study,
     StudyError,
     read_study,

@@ -17,7 +17,16 @@ from genmix.errors import InputError
 Item = tuple[str, Callable[[], Sample]]
 """The location of a sample, for messages, and a function that reads it."""
 
-COLUMNS = ("features", "prompts", "texts", "images", "quality", "cost", "sample_ids")
+COLUMNS = (
+    "features",
+    "prompt_features",
+    "prompts",
+    "texts",
+    "images",
+    "quality",
+    "cost",
+    "sample_ids",
+)
 LARGEST_ID = 2**63
 
 
@@ -37,6 +46,8 @@ class LoadedArm:
         The file or folder that the samples were read from, for messages.
     features : array of shape (n, d), optional
         The embeddings. None for texts and images that have not been embedded yet.
+    prompt_features : array of shape (n, p), optional
+        The embeddings of the prompts, for runs whose objective compares pairs of prompt and answer.
     prompts : list of str, optional
         The prompts that the samples answer.
     texts : list of str, optional
@@ -59,6 +70,7 @@ class LoadedArm:
     label: str
     source: str
     features: Array | None = None
+    prompt_features: Array | None = None
     prompts: Sequence[str] | None = None
     texts: Sequence[str] | None = None
     images: Sequence[Path] | None = None

@@ -10,6 +10,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from genmix.core.optional import require_all
 from genmix.data.tables import TEXT, is_table, read_rows
 from genmix.errors import InputError
@@ -54,6 +57,17 @@ def read_prompts(
     if not found:
         raise InputError(f"{path} contains no prompts; write one per row.")
     return found
+
+
+def read_prompt_embeddings(path: Path, column: str) -> NDArray[np.float64]:
+    """Return the embeddings in a column of the table of prompts, one row per prompt."""
+    rows = [_vector(row.get(column), column, where) for where, row in _rows(path)]
+    if len({len(row) for row in rows}) > 1:
+        raise InputError(
+            f"the embeddings in the column {column!r} of {path} have different dimensions; use the same "
+            "encoder for all prompts."
+        )
+    return np.array(rows)
 
 
 def prompt_shares(prompts: Iterable[Prompt]) -> dict[str, float] | None:
@@ -113,6 +127,18 @@ def _text(row: dict[str, Any], column: str | None, where: str) -> str:
 
 def _filled(template: str, row: dict[str, Any], where: str) -> str:
     return template.format_map({name: _value(row, name, where) for name in columns_in(template)})
+
+
+def _vector(value: Any, column: str, where: str) -> NDArray[np.float64]:
+    try:
+        found = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise InputError(
+            f"{where} has no embedding in {column!r}; write a list of numbers, or name another column."
+        )
+    return found
 
 
 def _value(row: dict[str, Any], column: str, where: str) -> str:

@@ -1,8 +1,9 @@
-"""Group prompts by the similarity of their embeddings."""
+"""Embed prompts, and group them by the similarity of their embeddings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from genmix.core.streams import private_stream
 from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder
+from genmix.encoders.embed_items import embed_items
 from genmix.kernels.distances import squared_distances
 
 ATTEMPTS = 8
@@ -19,13 +21,20 @@ ATTEMPTS = 8
 MAX_STEPS = 100
 
 
-def grouped(prompts: Sequence[Prompt], encoder: Encoder, groups: int, seed: int) -> list[Prompt]:
+def embed_prompts(prompts: Sequence[Prompt], encoder: Encoder) -> NDArray[Any]:
+    """Return the embeddings of the prompts, of shape ``(n, d)``."""
+    items = [(f"row {p.id}", partial(Sample, text=p.text)) for p in prompts]
+    return embed_items(items, encoder, "the prompts", lambda done, total: None)
+
+
+def grouped(
+    prompts: Sequence[Prompt], embeddings: NDArray[Any], groups: int, seed: int
+) -> list[Prompt]:
     """Return the prompts with groups found by k-means, named ``group 1`` and so on, largest first.
 
     There are fewer groups if there are fewer distinct prompts.
     """
-    rows = np.asarray(encoder.encode([Sample(text=p.text) for p in prompts]), dtype=np.float64)
-    labels = cluster(rows, groups, seed)
+    labels = cluster(np.asarray(embeddings, dtype=np.float64), groups, seed)
     sizes = np.bincount(labels)
     names = {
         int(label): f"group {n}" for n, label in enumerate(np.argsort(-sizes, kind="stable"), 1)

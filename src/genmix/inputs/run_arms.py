@@ -43,7 +43,7 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
             rows.setdefault(row["arm"], []).append(row)
         settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
         everything = (journal.meta("former arms") or {}) | settings
-        sources = journal.meta(SOURCES) or {}
+        sources, columns = journal.meta(SOURCES) or {}, journal.prompt_columns
         base = None if journal.meta("folder") is None else journal.study_folder()
     if not rows:
         raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
@@ -55,6 +55,7 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
             folder,
             identity(everything.get(arm), base, sources.get(arm)),
             encoder,
+            columns,
         )
         for arm in dict.fromkeys([*settings, *rows])
         if arm in rows
@@ -68,14 +69,17 @@ def _arm(
     folder: Path,
     generator: str | None,
     encoder: str | None,
+    prompt_columns: int,
 ) -> LoadedArm:
-    features = np.stack([embedding_of(row) for row in rows])
-    as_matrix(features, f"{folder}, arm {arm!r}")
+    told = np.stack([embedding_of(row) for row in rows])
+    as_matrix(told, f"{folder}, arm {arm!r}")
+    prompts, features = np.split(told, [prompt_columns], axis=1)
     images = _complete([row["image"] for row in rows])
     return LoadedArm(
         arm if name is None else f"{name}/{arm}",
         str(folder),
         features,
+        prompt_features=prompts if prompt_columns else None,
         prompts=_complete([row["prompt"] for row in rows]),
         texts=_complete([row["text"] for row in rows]),
         images=None if images is None else [folder / IMAGES / Path(name).name for name in images],

@@ -80,9 +80,10 @@ TIMELINE_ROWS = Part("timeline", "timeline", ("samples", "at", "weights", "score
 
 PROMPT_ROWS = Part("prompts", "prompts", ("id", "text", "topic"))
 PROMPTED = Part("prompted", "prompted", ("ticket", "prompt_id"))
+PROMPT_VECTORS = Part("prompt_embeddings", "prompt_embeddings", ("prompt_id", "embedding", "dtype"))
 
 PARTS = (META, TICKETS, OUTCOMES, SAMPLES, EMBEDDINGS, FAILURES, EVENTS, TIMELINE_ROWS)
-OPTIONAL = (PROMPT_ROWS, PROMPTED)
+OPTIONAL = (PROMPT_ROWS, PROMPTED, PROMPT_VECTORS)
 """Parts that only the journals of studies with prompts have."""
 
 
@@ -252,8 +253,9 @@ def _valid_rows(journal: JournalReader, part: Part) -> Any:
                 raise corrupt(journal.path, f"{part.table}.{name} of row {row[0]!r} is invalid")
         if row.count(None) == len(row) - 1 or (part is META and row[0] in (CHECKSUM, SECONDS)):
             continue
-        if part is EMBEDDINGS and not _is_embedding(*row[1:]):
-            raise corrupt(journal.path, f"the embedding of sample {row[0]} is invalid")
+        if part in (EMBEDDINGS, PROMPT_VECTORS) and not _is_embedding(*row[1:]):
+            what = "sample" if part is EMBEDDINGS else "prompt"
+            raise corrupt(journal.path, f"the embedding of {what} {row[0]} is invalid")
         yield row
 
 

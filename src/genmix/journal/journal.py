@@ -31,6 +31,7 @@ from genmix.journal.integrity import (
     META,
     OUTCOMES,
     PROMPT_ROWS,
+    PROMPT_VECTORS,
     PROMPTED,
     SAMPLES,
     SECONDS,
@@ -45,6 +46,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import (
     FORMAT,
     JOURNAL,
+    PROMPT_EMBEDDINGS,
     PROMPTS,
     TABLES,
     TIMELINE,
@@ -79,9 +81,16 @@ class Journal(JournalReader):
 
     @classmethod
     def create(
-        cls, folder: Path, meta: Mapping[str, Any], prompts: Sequence[Prompt] = ()
+        cls,
+        folder: Path,
+        meta: Mapping[str, Any],
+        prompts: Sequence[Prompt] = (),
+        prompt_embeddings: NDArray[Any] | None = None,
     ) -> Journal:
-        """Create a journal with its metadata and prompts; on failure, leave nothing behind."""
+        """Create a journal with its metadata and prompts; on failure, leave nothing behind.
+
+        ``prompt_embeddings`` has one row per prompt, if the run uses them.
+        """
         path = folder / JOURNAL
         if path.exists():
             raise InputError(
@@ -101,8 +110,11 @@ class Journal(JournalReader):
             for key, value in meta.items():
                 journal._set_meta(key, value)
             for prompt in prompts:
-                journal._checksum.add(PROMPT_ROWS, tuple(prompt))
-                journal._db.execute(PROMPT_ROWS.insert(), tuple(prompt))
+                journal._add(PROMPT_ROWS, tuple(prompt))
+            if prompt_embeddings is not None:
+                journal._db.execute(PROMPT_EMBEDDINGS)
+                for prompt, row in zip(prompts, prompt_embeddings, strict=True):
+                    journal._add(PROMPT_VECTORS, (prompt.id, *_encoded(row)))
         move(draft, path)
         return cls.open(folder)
 
@@ -199,9 +211,7 @@ class Journal(JournalReader):
             for step, e in enumerate(entries, first_step):
                 numbers = (e.place, e.seed, _real(e.weight), _real(e.propensity), int(e.probe))
                 if e.prompt is not None:
-                    row = (e.id, e.prompt.id)
-                    self._checksum.add(PROMPTED, row)
-                    self._db.execute(PROMPTED.insert(), row)
+                    self._add(PROMPTED, (e.id, e.prompt.id))
                 self._insert(TICKETS, (e.id, e.arm, *numbers, step, now))
 
     def made(self, ticket: int, sample: Sample, image: str | None, started_at: float) -> None:
@@ -227,6 +237,11 @@ class Journal(JournalReader):
             added = self._checksum.add(EMBEDDINGS, (ticket, blob, dtype))
             self._insert(SAMPLES, row, embedding=blob, dtype=dtype)
         self._vectors[ticket] = added
+
+    def _add(self, part: Part, row: tuple[Any, ...]) -> None:
+        """Insert a row of a table without checksums."""
+        self._checksum.add(part, row)
+        self._db.execute(part.insert(), row)
 
     def _insert(self, part: Part, row: tuple[Any, ...], **more: Any) -> None:
         """Insert a row with the checksum that includes it."""

@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any, Literal
 
+from numpy.typing import NDArray
+
 from genmix.core.streams import private_stream
 from genmix.core.text import counted
 from genmix.data.prompts import Prompt
-from genmix.journal.reader import JournalReader
+from genmix.journal.reader import JournalReader, decoded
 
 
 def prompts_of(journal: JournalReader) -> list[Prompt]:
@@ -19,6 +21,19 @@ def prompts_of(journal: JournalReader) -> list[Prompt]:
     if not journal.has_table("prompts"):
         return []
     return [Prompt(*row) for row in journal.each("SELECT id, text, topic FROM prompts ORDER BY id")]
+
+
+def embeddings_of_prompts(journal: JournalReader) -> dict[int, NDArray[Any]]:
+    """Return the embedding of each prompt by its id; empty if the run does not use them."""
+    if not journal.has_table("prompt_embeddings"):
+        return {}
+    rows = journal.each("SELECT prompt_id, embedding, dtype FROM prompt_embeddings")
+    return {row[0]: decoded(*row[1:]) for row in rows}
+
+
+def dimension_of_prompts(journal: JournalReader) -> int:
+    """Return the dimension of the prompts' embeddings; 0 if the run does not use them."""
+    return next((len(row) for row in embeddings_of_prompts(journal).values()), 0)
 
 
 def prompt_of_ticket(journal: JournalReader) -> dict[int, int]:

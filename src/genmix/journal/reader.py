@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,8 @@ TICKETS_PER_QUERY = 500
 MAX_TEXT = 4000
 """Maximum number of characters of a text or prompt that ``samples_of`` returns."""
 
+PROMPT_COLUMNS = "prompt columns"
+"""The key of the dimension of the prompts' embeddings, if embeddings of samples begin with them."""
 
 Row = dict[str, Any]
 
@@ -164,7 +167,7 @@ class JournalReader:
             after,
         )
         for number, kind, ticket, arm, blob, dtype, quality, cost, group in rows:
-            row = _decoded(blob, dtype) if kind == "told" else None
+            row = decoded(blob, dtype) if kind == "told" else None
             detail = self._json(blob) if ticket is None else {}
             yield JournalStep(number, kind, ticket, arm, row, quality, cost, group, detail)
 
@@ -241,6 +244,16 @@ class JournalReader:
             "SELECT id, arm, quality, cost FROM tickets JOIN samples ON ticket = id"
             " WHERE outcome = 'told' ORDER BY ended_step"
         )
+
+    @cached_property
+    def prompt_columns(self) -> int:
+        """How many numbers of every embedding are those of its prompt; 0 if it contains only the sample's."""
+        found: int = self.meta(PROMPT_COLUMNS) or 0
+        return found
+
+    def output_of(self, row: Mapping[str, Any]) -> NDArray[Any]:
+        """Return the embedding of a sample alone, without that of its prompt."""
+        return embedding_of(row)[self.prompt_columns :]
 
     def told_rows(self) -> Iterator[Row]:
         """Iterate over the told samples with their tickets, in the order in which they were told."""
@@ -421,14 +434,14 @@ class JournalReader:
 
 def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
     """Return the embedding in a row of the ``samples`` table."""
-    return _decoded(row["embedding"], row["dtype"])
+    return decoded(row["embedding"], row["dtype"])
 
 
 def _truncated(row: Row) -> Row:
     return row | {key: row[key] and row[key][:MAX_TEXT] for key in ("text", "prompt")}
 
 
-def _decoded(blob: bytes, dtype: str) -> NDArray[Any]:
+def decoded(blob: bytes, dtype: str) -> NDArray[Any]:
     if dtype not in DTYPES or len(blob) % int(dtype[-1]):
         raise JournalError("The journal contains a corrupt embedding; restore it from a backup.")
     return np.frombuffer(blob, dtype=dtype)

@@ -114,6 +114,14 @@ CREATE TABLE prompted (             -- which prompt a ticket answers
 """,
 )
 """Tables that only the journals of studies with prompts have."""
+PROMPT_EMBEDDINGS = """
+CREATE TABLE prompt_embeddings (
+    prompt_id INTEGER PRIMARY KEY REFERENCES prompts (id),
+    embedding BLOB NOT NULL,
+    dtype TEXT NOT NULL
+) STRICT
+"""
+"""A table that only journals have whose objective or policy uses the embeddings of the prompts."""
 
 READ = {
     "samples": "SELECT ticket, text, image, prompt, source, quality, cost, input_tokens, output_tokens,"

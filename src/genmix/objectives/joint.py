@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +64,9 @@ class JointLoss(SumLoss):
 
     def score_details(self, alpha: Vector) -> dict[str, Any]:
         prompts = self._prompts.score(alpha)
-        return {"prompts": prompts, "conditional": self.score(alpha) / prompts}
+        entropy = math.log(prompts) if prompts > 0 else math.nan
+        conditional = self.score(alpha) / prompts
+        return {"prompts": prompts, "prompt entropy": entropy, "conditional": conditional}
 
     def mapped(self, change: Callable[[Loss], Loss]) -> JointLoss:
         return JointLoss(change(self._joint), change(self._prompts))

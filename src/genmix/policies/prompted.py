@@ -341,6 +341,9 @@ class MixtureDAKUCB(DiversityPolicy):
     True
     """
 
+    needs: ClassVar[tuple[str, ...]] = ("scipy",)
+    """Optional modules that this policy imports."""
+
     def columns(self, arms: int) -> int:
         return 1 + arms
 
@@ -357,7 +360,7 @@ class MixtureDAKUCB(DiversityPolicy):
 
     def choose(self, memory: PromptMemory, arms: Sequence[int], prompt: Prompt) -> Vector:
         linear, matrix = self.terms(memory, arms, prompt)
-        optimize = require("scipy.optimize", "", "MixtureDAKUCB")
+        optimize = require("scipy.optimize", "prompts", "MixtureDAKUCB")
         found = optimize.minimize(
             lambda w: self.weight * (w @ matrix @ w) - linear @ w,
             uniform(len(arms)),

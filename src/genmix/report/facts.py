@@ -244,6 +244,13 @@ class Facts:
         is_current = self._summary.get("samples") == self.samples
         return found if is_current and isinstance(found, int | float) else None
 
+    @property
+    def summary_scores(self) -> dict[str, Any]:
+        """The scores of the mixture with their details; empty if the summary is out of date."""
+        is_current = self._summary.get("samples") == self.samples
+        found = self._summary.get("score") if is_current else None
+        return found if isinstance(found, dict) else {}
+
     @cached_property
     def intervals(self) -> Uncertainty | None:
         """How much the weights could change with other samples; None if unknown, or if it takes long."""

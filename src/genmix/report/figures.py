@@ -133,7 +133,7 @@ def map_chart(facts: Facts) -> Any:
     if len(subset.rows) < 3:
         return None
     indices = map_indices(facts)
-    projection = project(subset.embeddings[indices])
+    projection = project(subset.outputs[indices])
     inks = arm_colors(facts, inks=True)
     other = next(reversed(inks))
     rows = [

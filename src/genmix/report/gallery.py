@@ -75,7 +75,7 @@ def gallery(
     With ``unit``, compare only the directions of embeddings. ``groups`` contains the group of every sample.
     """
     many = 4 if len(names) <= 20 else 2 if len(names) <= 60 else 1
-    embeddings = _unit(subset.embeddings) if unit else subset.embeddings
+    embeddings = _unit(subset.outputs) if unit else subset.outputs
     owners = subset.arms if groups is None else np.array(groups, dtype=object)
     shelves = (
         _shelf(subset, embeddings, name, np.flatnonzero(owners == name), many, folder)

@@ -239,7 +239,7 @@ class _Examples:
         subset = facts.subset
         chosen = subset.stratified(MAX_COMPARED).tolist()
         rows = [subset.rows[i] for i in chosen]
-        points = subset.embeddings[chosen]
+        points = subset.outputs[chosen]
         if facts.compares_directions:
             lengths = np.linalg.norm(points, axis=1, keepdims=True)
             points = points / np.where(lengths > 0, lengths, 1.0)

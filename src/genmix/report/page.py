@@ -78,6 +78,7 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         sentences=[
             *sentences.limit_sentences(facts),
             *sentences.score_sentences(facts),
+            *sentences.pair_sentences(facts),
             sentences.cost_sentence(facts),
             *sentences.money_sentences(facts),
             convergence_sentence(facts),

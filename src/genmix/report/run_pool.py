@@ -10,6 +10,7 @@ from genmix.core.arrays import Vector
 from genmix.core.python_objects import missing_in
 from genmix.encoders.references import Note, read_reference
 from genmix.errors import GenmixError, StorageError
+from genmix.journal.prompts import dimension_of_prompts
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import JournalStep
 from genmix.objectives import Batch, FrechetDistance, Objective, QualityVendi, Sum, Vendi
@@ -102,7 +103,9 @@ def _from_journal(journal: JournalReader, note: Note) -> Pool | None:
     base = journal.study_folder()
     try:
         objective = make_objective(
-            plan, lambda path: read_reference(path, base, None, lambda _: None)
+            plan,
+            lambda path: read_reference(path, base, None, lambda _: None),
+            dimension_of_prompts(journal),
         )
         return Pool.of(rows, objective, quality, cost, journal.meta("encoder"))
     except (GenmixError, OSError):  # the reference is missing, or needs an encoder

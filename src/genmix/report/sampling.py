@@ -39,6 +39,13 @@ class SampleSubset:
     embeddings: NDArray[np.float64]
     total: int
     """Number of samples in the run."""
+    prompt_columns: int = 0
+    """How many columns of the embeddings are those of the prompts."""
+
+    @property
+    def outputs(self) -> NDArray[np.float64]:
+        """The embeddings of the samples alone, without those of their prompts."""
+        return self.embeddings[:, self.prompt_columns :]
 
     @property
     def is_complete(self) -> bool:
@@ -62,7 +69,8 @@ def draw_subset(journal: JournalReader, size: int = MAX_SAMPLES) -> SampleSubset
         embeddings[i] = embedding_of(row)
         del row["embedding"]
         rows.append(row)
-    return SampleSubset(rows, np.array([arm for _, arm in kept], dtype=str), embeddings, len(told))
+    arms = np.array([arm for _, arm in kept], dtype=str)
+    return SampleSubset(rows, arms, embeddings, len(told), journal.prompt_columns)
 
 
 def stratified(arms: Sequence[str], size: int, seed: int = 0) -> NDArray[np.int64]:
@@ -93,13 +101,13 @@ def _quotas(labels: NDArray[np.str_], size: int) -> dict[str, int]:
 
 def innovation_sample(subset: SampleSubset) -> NDArray[np.int64]:
     """Return the samples that innovation uses, as indices into the subset."""
-    is_large = subset.embeddings.shape[1] > MAX_INNOVATION_DIMENSION
+    is_large = subset.outputs.shape[1] > MAX_INNOVATION_DIMENSION
     return subset.stratified(MAX_INNOVATION_DIMENSION if is_large else len(subset.rows))
 
 
 def innovation_of(subset: SampleSubset, arms: Sequence[str]) -> dict[str, float]:
     """Return ``λ_max(S_i − Σ S_j)`` for every arm with samples; nothing if there is only one."""
-    rows, owners = subset.embeddings, subset.arms
+    rows, owners = subset.outputs, subset.arms
     if rows.shape[1] > MAX_INNOVATION_DIMENSION:
         indices = innovation_sample(subset)
         rows, owners = rows[indices], owners[indices]

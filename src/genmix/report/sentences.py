@@ -30,6 +30,9 @@ LOOSE = 1.2
 
 MAX_NAMES = 8
 
+PAIR_DETAILS = ("prompts", "prompt entropy", "conditional")
+"""Details of the score of pairs: the score and the entropy of the prompts alone, and the quotient."""
+
 AT_LIMIT = 1e-3
 """A weight this close to a limit has reached it."""
 
@@ -103,6 +106,22 @@ def score_sentences(facts: Facts) -> list[str]:
             before, sets = sets, _sets(comparison)
             rest += _comparison(term, baseline, comparison, "such sets" if before == sets else sets)
         found.append(f"Its {short_name(term.name)} is {value} {term.arrow}.{rest}")
+    return found
+
+
+def pair_sentences(facts: Facts) -> list[str]:
+    """Say how many answers each prompt has, if the objective compares pairs of prompt and answer."""
+    found = []
+    for name, score in facts.summary_scores.items():
+        pairs = score.get("value"), *(score["details"].get(key) for key in PAIR_DETAILS)
+        if None in pairs:
+            continue
+        joint, prompts, entropy, answers = (number(float(value)) for value in pairs)
+        found.append(
+            f"Pairs of prompt and answer have a {short_name(name)} of {joint}; the prompts alone have "
+            f"{prompts} (entropy {entropy}). So each prompt has {answers} different answers, which is the "
+            f"conditional {short_name(name)}."
+        )
     return found
 
 

@@ -18,7 +18,8 @@ from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
 from genmix.runs.budget import ROUNDING
 from genmix.study.problems import KeyPath, StudyError, dotted
-from genmix.study.study import Budget, study_from
+from genmix.study.sections import Budget
+from genmix.study.study import study_from
 
 ADJUSTABLE = ("budget", "in_flight", "retries", "stop_when", "keep", "weights")
 """Sections of a study that can change during a run."""
@@ -55,6 +56,8 @@ class Change:
             return len(rest) == 1 or rest[1] in ADJUSTABLE_OF_ARMS  # 1: it was added or removed
         if section == "encoder":
             return bool(rest) and rest[0] in ADJUSTABLE_OF_ENCODER
+        if self.path[:2] == ("prompts", "encoder"):
+            return rest[-1] in ADJUSTABLE_OF_ENCODER
         return section in ADJUSTABLE or self.path == ("prompts", "repeat")
 
     @property

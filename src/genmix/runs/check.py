@@ -32,7 +32,13 @@ from genmix.runs.estimate import Estimate, estimate
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
-from genmix.study.components import make_objective, synthetic_reference
+from genmix.selector.prompts import prompt_columns
+from genmix.study.components import (
+    make_objective,
+    make_policy,
+    synthetic_reference,
+    uses_pairs,
+)
 from genmix.study.study import Study
 
 SHOWN = 60
@@ -110,6 +116,8 @@ class _Check:
     prompts: Sequence[Prompt] = ()
     generators: dict[str, Generator] = field(default_factory=dict)
     encoder: Encoder | None = None
+    prompt_embeddings: Any = None
+    """One row per prompt; None if the study does not use them, or nothing is drawn."""
     drawn: dict[str, Sample] = field(default_factory=dict)
     rows: dict[str, Any] = field(default_factory=dict)
     """Embeddings of the drawn samples."""
@@ -144,6 +152,7 @@ class _Check:
         try:
             if draw and not self.report.others:
                 await in_thread(self._load_encoder)
+                await in_thread(self._embed_prompts)
             self._check_embeddings()
             draw = draw and not self.report.others  # pay for samples only if the rest is correct
             built = [arm for arm in self.report.arms if arm.arm in self.generators]
@@ -206,6 +215,14 @@ class _Check:
         except Exception as error:  # an encoder may be user code
             self.report.others.append(_sentence(error, "the encoder"))
 
+    def _embed_prompts(self) -> None:
+        """Embed the first prompt, which every arm answers."""
+        plan = prepare.Plan(self.study, self.folder, prompts=self.prompts[:1])
+        try:
+            self.prompt_embeddings = prepare.embedded_prompts(plan, self.encoder, _ignore)
+        except Exception as error:  # an encoder may be user code
+            self.report.others.append(_sentence(error, "the encoder of the prompts"))
+
     async def _embed_in_time(self, arm: ArmCheck) -> None:
         limit = None if self.study.encoder is None else self.study.encoder.time_limit(1)
         try:
@@ -246,8 +263,13 @@ class _Check:
             )
             return
         dimension = next(iter(found), None if self.encoder is None else self.encoder.dimension)
+        if uses_pairs(self.study) and self.prompt_embeddings is None:
+            return  # no prompt was embedded
         try:
-            objective = make_objective(self.study, lambda path: self._reference(path, dimension))
+            columns = 0 if self.prompt_embeddings is None else self.prompt_embeddings.shape[1]
+            objective = make_objective(
+                self.study, lambda path: self._reference(path, dimension), columns
+            )
             self._check_dimension(objective, dimension)
         except GenmixError as error:
             self.report.others.append(str(error))
@@ -274,9 +296,18 @@ class _Check:
 
     def _check_sample(self, arm: ArmCheck, objective: Objective) -> None:
         sample = self.drawn[arm.arm]
-        batch = Batch(self.rows[arm.arm], _column(sample.quality), _column(sample.cost))
+        row = self.rows[arm.arm]
+        if prompt_columns(objective) and self.prompt_embeddings is not None:
+            row = np.hstack([self.prompt_embeddings[:1], row])
+        batch = Batch(row, _column(sample.quality), _column(sample.cost))
         try:
             objective.check(batch, "its sample")
+            policy = make_policy(self.study)
+            if getattr(policy, "needs_quality", False) and sample.quality is None:
+                name = self.study.policy.kind
+                raise InputError(
+                    f"its sample has no quality, but {name} needs one; return a quality."
+                )
         except InputError as error:
             arm.problem = str(error)
 

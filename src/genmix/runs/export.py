@@ -241,7 +241,7 @@ class DataSet:
                 "output_tokens": row["output_tokens"],
                 **self._prompt_fields(row["id"]),
                 **({KEPT: kept} if self.has_kept else {}),
-                **({EMBEDDING: embedding_of(row).tolist()} if self.embeddings else {}),
+                **({EMBEDDING: self.journal.output_of(row).tolist()} if self.embeddings else {}),
             }
 
     def _prompt_fields(self, ticket: int) -> Row:
@@ -303,7 +303,7 @@ def _write_features(data: DataSet, target: Path) -> Path:
     whole = LoadedArm(
         "",
         str(journal.path.parent),
-        np.stack([embedding_of(row) for row in found]),
+        np.stack([journal.output_of(row) for row in found]),
         quality=None if None in quality else np.array(quality),
         cost=None if None in cost else np.array(cost),
         sample_ids=[row["id"] for row in found],

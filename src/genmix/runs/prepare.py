@@ -8,10 +8,12 @@ import os
 import sys
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from genmix import __version__
 from genmix.core.masking import mask, remember_environment
@@ -20,21 +22,28 @@ from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
 from genmix.core.text import counted, number
 from genmix.core.user_functions import source_digest
-from genmix.data.prompts import Prompt, prompt_shares, read_prompts
+from genmix.data.prompts import Prompt, prompt_shares, read_prompt_embeddings, read_prompts
 from genmix.data.samples import Sample
 from genmix.data.text_files import resolved
-from genmix.encoders.base import Encoder, EncodingError
+from genmix.encoders.base import Encoder, EncoderSettings, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
-from genmix.encoders.prompt_groups import grouped
+from genmix.encoders.prompt_groups import embed_prompts, grouped
 from genmix.encoders.references import Note, read_reference
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
+from genmix.journal.reader import PROMPT_COLUMNS
 from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
 from genmix.objectives.vendi import EXACT_LIMIT
 from genmix.runs.budget import ROUNDING
+from genmix.selector.prompts import prompt_columns
 from genmix.selector.selector import Selector
-from genmix.study.components import make_objective, make_policy, trial_objective
+from genmix.study.components import (
+    make_objective,
+    make_policy,
+    trial_objective,
+    uses_prompt_embeddings,
+)
 from genmix.study.edited_text import text_with
 from genmix.study.parsing import parse_study_file, parse_study_text, study_file
 from genmix.study.study import Study, study_from, study_in, valid_name, with_budget
@@ -118,10 +127,12 @@ class Start:
     """``at_least`` and ``at_most``, by arm."""
     groups: dict[str, float] | None = None
     """The share of the prompts in each group; None without groups."""
+    prompt_columns: int = 0
+    """The dimension of the prompts' embeddings; 0 if the run does not use them."""
 
     @classmethod
-    def of(cls, study: Study, prompts: Sequence[Prompt] = ()) -> Start:
-        return cls(list(study.arms), shares_of(study), prompt_shares(prompts))
+    def of(cls, study: Study, prompts: Sequence[Prompt] = (), columns: int = 0) -> Start:
+        return cls(list(study.arms), shares_of(study), prompt_shares(prompts), columns)
 
 
 def shares_of(study: Study) -> dict[str, dict[str, float]]:
@@ -140,6 +151,8 @@ class Parts:
     selector: Selector
     prompts: Sequence[Prompt] = ()
     """The prompts of the study with their groups."""
+    prompt_embeddings: NDArray[Any] | None = None
+    """One row per prompt, if a new run uses them."""
 
     @classmethod
     def build(cls, plan: Plan, note: Note, start: Start | None = None) -> Parts:
@@ -148,12 +161,15 @@ class Parts:
         check_packages(study)
         generators = make_generators(study, folder, [prompt.text for prompt in prompts])
         encoder = make_encoder(study, folder, note)
-        if study.prompts is not None and study.prompts.groups and start is None:
-            assert encoder is not None
-            note(f"grouping {counted(len(prompts), 'prompt')} by their embeddings")
-            prompts = grouped(prompts, encoder, study.prompts.groups, study.seed)
-        start = start or Start.of(study, prompts)
-        return cls(generators, encoder, make_selector(study, folder, encoder, note, start), prompts)
+        embeddings = None if start is not None else embedded_prompts(plan, encoder, note)
+        if study.prompts is not None and study.prompts.groups and embeddings is not None:
+            prompts = grouped(prompts, embeddings, study.prompts.groups, study.seed)
+        if not uses_prompt_embeddings(study):
+            embeddings = None  # they were only for the groups
+        columns = 0 if embeddings is None else embeddings.shape[1]
+        start = start or Start.of(study, prompts, columns)
+        selector = make_selector(study, folder, encoder, note, start)
+        return cls(generators, encoder, selector, prompts, embeddings)
 
     async def closing(self, work: Coroutine[Any, Any, T]) -> T:
         """Await ``work``, then close the generators and the encoder."""
@@ -163,17 +179,37 @@ class Parts:
             await close_all(self.generators, self.encoder)
 
 
+def embedded_prompts(plan: Plan, encoder: Encoder | None, note: Note) -> NDArray[Any] | None:
+    """Return the embeddings of the prompts, one row each; None if the study does not use them.
+
+    They are read from their column, or computed with the encoder of the prompts or else that of the study.
+    """
+    settings = plan.study.prompts
+    if settings is None or not (settings.groups or uses_prompt_embeddings(plan.study)):
+        return None
+    if settings.embedding is not None:
+        return read_prompt_embeddings(resolved(settings.file, plan.base), settings.embedding)
+    note(f"embedding {counted(len(plan.prompts), 'prompt')}")
+    own = built_encoder(settings.encoder, plan.base, note)
+    with nullcontext() if own is None else closing(own):
+        used = own or encoder
+        assert used is not None  # because the study is consistent
+        return embed_prompts(plan.prompts, used)
+
+
 def check_packages(study: Study) -> None:
-    """Raise an InputError that names all missing packages that the arms and the encoder need."""
-    parts = [*study.arms.values(), *([] if study.encoder is None else [study.encoder])]
+    """Raise an InputError that names all missing packages that the study needs."""
+    prompts = None if study.prompts is None else study.prompts.encoder
+    parts = [*study.arms.values(), study.encoder, prompts, make_policy(study)]
     needed = dict.fromkeys(module for part in parts for module in getattr(part, "needs", ()))
     missing = [module for module in needed if not is_installed(module)]
     if missing:
         raise InputError(missing_packages(missing, "the study"))
 
 
-def metadata(plan: Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any]:
+def metadata(plan: Plan, folder: Path, parts: Parts) -> dict[str, Any]:
     """Return what the journal of a new run records about it."""
+    columns = prompt_columns(parts.selector.objective)
     return {
         "run": uuid.uuid4().hex,
         "genmix": __version__,
@@ -182,9 +218,10 @@ def metadata(plan: Plan, folder: Path, encoder: Encoder | None) -> dict[str, Any
         "folder": str(plan.base.resolve()),
         "home": str(folder.resolve()),
         "file": plan.file,
-        "encoder": None if encoder is None else encoder.name,
+        "encoder": None if parts.encoder is None else parts.encoder.name,
         "streams": VERSION,
         SOURCES: source_digests(plan),
+        **({PROMPT_COLUMNS: columns} if columns else {}),
     }
 
 
@@ -218,15 +255,20 @@ def make_generators(
 
 
 def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
-    """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs.
+    """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs."""
+    return built_encoder(study.encoder, folder, note)
+
+
+def built_encoder(settings: EncoderSettings | None, folder: Path, note: Note) -> Encoder | None:
+    """Build an encoder with a cache.
 
     A function that was passed in Python has no cache: two functions with the same source code can compute
     different things, e.g. with different models.
     """
-    if study.encoder is None:
+    if settings is None:
         return None
-    encoder = study.encoder.build(folder)
-    if any(objects_in(study.encoder)):
+    encoder = settings.build(folder)
+    if any(objects_in(settings)):
         return encoder
     return CachedEncoder(encoder, cache_folder(), note)
 
@@ -240,7 +282,9 @@ def make_selector(
 ) -> Selector:
     """Build a new selector; this reads or embeds the reference."""
     start = start or Start.of(study)
-    objective = make_objective(study, lambda path: read_reference(path, folder, encoder, note))
+    objective = make_objective(
+        study, lambda path: read_reference(path, folder, encoder, note), start.prompt_columns
+    )
     return Selector(
         start.arms,
         objective,

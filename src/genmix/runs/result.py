@@ -25,7 +25,8 @@ from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
-from genmix.study.study import Budget, Study
+from genmix.study.sections import Budget
+from genmix.study.study import Study
 
 SUMMARY, WEIGHTS = "summary.json", "weights.json"
 ENDS = ("finished", "interrupted", "trouble")

@@ -22,7 +22,7 @@ from genmix.journal.images import IMAGES
 from genmix.journal.integrity import verify
 from genmix.journal.journal import Journal
 from genmix.journal.lock import FolderLock
-from genmix.journal.prompts import prompts_of
+from genmix.journal.prompts import dimension_of_prompts, prompts_of
 from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
@@ -155,6 +155,7 @@ def start_of(journal: JournalReader) -> prepare.Start:
         journal.meta("arms") or now.arms,
         journal.meta("shares") or now.shares,
         prompt_shares(prompts_of(journal)),
+        dimension_of_prompts(journal),
     )
 
 

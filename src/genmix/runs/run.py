@@ -263,8 +263,9 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
         make_folder(folder)
         with FolderLock(folder, interrupts.are_received):
             _check_empty(folder)
-            meta = prepare.metadata(plan, folder, parts.encoder)
-            with Journal.create(folder, meta, parts.prompts) as journal:
+            meta = prepare.metadata(plan, folder, parts)
+            prompts = parts.prompts, parts.prompt_embeddings
+            with Journal.create(folder, meta, *prompts) as journal:
                 return await Execution(journal, plan.study, parts, options, interrupts).run()
 
     return wrap_up(interrupts.run(parts.closing(begin())), options)

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -23,7 +24,12 @@ from genmix.encoders.references import Note
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.images import IMAGES, sample_of
 from genmix.journal.journal import Journal
-from genmix.journal.prompts import PromptQueue, prompt_of_ticket, was_attempted
+from genmix.journal.prompts import (
+    PromptQueue,
+    embeddings_of_prompts,
+    prompt_of_ticket,
+    was_attempted,
+)
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry, JournalError, JournalStep
 from genmix.objectives import Objective
@@ -67,6 +73,8 @@ class Session:
         """The arms to draw from; None for all."""
         self.prompts = PromptQueue.of(journal)
         """The prompts to answer; None if the study has none."""
+        self._embeddings = embeddings_of_prompts(journal)
+        """Embeddings of the prompts by their ids, if the objective or the policy uses them."""
         self.replan: Callable[[], None] = lambda: None
         """Called before every step that may re-solve the mixture."""
         self._libraries = ThreadpoolController()
@@ -115,24 +123,34 @@ class Session:
         restricted = None if set(arms) >= set(self.selector.arms) else list(arms)
         if restricted != self._among:
             self.plan(arms=restricted)
-        [ticket] = self.selector.ask(among=self._among, group=self._group(prompt))
-        return self._entry(ticket, prompt)
+        return self._entry(self._draw(prompt), prompt)
 
     def probe(self, arm: str) -> Entry | None:
         """Issue a ticket for a suspended arm; None if no prompt is waiting for an answer from it."""
         prompt, arms = self._next_prompt([arm])
         if not arms:
             return None
-        ticket = self.selector.ask_from(arm, group=self._group(prompt))
-        return self._entry(ticket, prompt, probe=True)
+        return self._entry(self._draw(prompt, arm), prompt, probe=True)
 
     def _next_prompt(self, arms: Sequence[str]) -> tuple[Prompt | None, Sequence[str]]:
         if self.prompts is None:
             return None, arms
         return self.prompts.next(arms) or (None, ())
 
-    def _group(self, prompt: Prompt | None) -> str | None:
-        return None if prompt is None else prompt.group
+    def _draw(self, prompt: Prompt | None, arm: str | None = None) -> Ticket:
+        """Ask the selector for a ticket, from this arm or from those to draw from."""
+        group = None if prompt is None else prompt.group
+        embedding = None if prompt is None else self._embeddings.get(prompt.id)
+        with nullcontext() if embedding is None else self.threads():
+            if arm is not None:
+                return self.selector.ask_from(arm, group=group, prompt=embedding)
+            return self.selector.ask(among=self._among, group=group, prompt=embedding)[0]
+
+    def paired(self, entry: Entry, row: NDArray[Any]) -> NDArray[Any]:
+        """Return what the objective compares: a sample's embedding, or the prompt's followed by it."""
+        if not self.journal.prompt_columns or entry.prompt is None or row.ndim != 1:
+            return row
+        return np.concatenate([self._embeddings[entry.prompt.id], row])
 
     def _entry(self, ticket: Ticket, prompt: Prompt | None, probe: bool = False) -> Entry:
         place = self._places.get(ticket.arm, 0)
@@ -330,11 +348,9 @@ class Session:
 
     def _replay_step(self, step: JournalStep) -> None:
         if step.kind == "ask":
-            group = self._group(self._prompt_of(step.ticket))
-            _check_ticket(self.selector.ask(among=self._among, group=group)[0], step)
+            _check_ticket(self._draw(self._prompt_of(step.ticket)), step)
         elif step.kind == "probe":
-            group = self._group(self._prompt_of(step.ticket))
-            _check_ticket(self.selector.ask_from(step.arm, group=group), step)
+            _check_ticket(self._draw(self._prompt_of(step.ticket), step.arm), step)
         elif step.kind in ("retire", "revive", "join"):
             retires = step.kind == "retire"
             with self.threads():

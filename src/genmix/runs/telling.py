@@ -45,19 +45,26 @@ class Telling:
     async def _start_embedding(self) -> None:
         while pairs := self.embedding.take_batch():
             if has_vector(pairs[0]):
-                await self._tell(pairs, [np.asarray(sample.vector) for _, sample in pairs])
+                await self._tell(pairs, self._paired(pairs, [s.vector for _, s in pairs]))
             else:
                 self._inbox.spawn(self.embedding.embed(pairs))
 
     async def _on_embedded(self, batch: EmbeddedBatch) -> None:
         self.embedding.finish(batch)
         if batch.error is None:
-            await self._tell(batch.pairs, [np.asarray(row) for row in batch.rows])
+            await self._tell(batch.pairs, self._paired(batch.pairs, batch.rows))
         elif batch.is_fatal or (batch.is_late and self.reason is not None):
             self._give_up(str(batch.error).rstrip("."))
         elif len(batch.pairs) == 1:  # the samples of larger batches are embedded again one by one
             self._reject(batch.pairs[0][0], batch.error)
             self._find_fault(batch.error)
+
+    def _paired(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> list[Any]:
+        """Return the embeddings as the objective compares them, with those of the prompts if it uses them."""
+        entries = (entry for entry, _ in pairs)
+        return [
+            self.session.paired(e, np.asarray(row)) for e, row in zip(entries, rows, strict=True)
+        ]
 
     async def _tell(self, pairs: Sequence[Pair], rows: Sequence[Any]) -> None:
         """Tell the selector the samples that it accepts, and reject the others."""

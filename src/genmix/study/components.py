@@ -16,6 +16,7 @@ import genmix as gx
 from genmix.core.plugins import Plugin, find_plugins, plugin_classes
 from genmix.core.python_objects import OR_OBJECT, PythonObject, missing_in
 from genmix.errors import InputError
+from genmix.selector.prompts import prompt_columns
 from genmix.study.problems import KeyPath, Problems
 
 if TYPE_CHECKING:
@@ -45,10 +46,7 @@ def objective_plugins() -> tuple[Plugin, ...]:
 
 def kernel_classes() -> dict[str, type]:
     """Return the kernels that a study can use."""
-    kernels = [
-        each for each in _public(gx.Kernel) if each is not gx.Joint
-    ]  # no prompts in the rows
-    return {hyphenated(each.__name__): each for each in kernels}
+    return {hyphenated(each.__name__): each for each in _public(gx.Kernel)}
 
 
 def policy_classes() -> dict[str, type]:
@@ -143,6 +141,21 @@ class KernelSettings(ComponentSettings):
     """Settings for a kernel."""
 
 
+class JointSettings(KernelSettings):
+    """Settings for the kernel on pairs of a prompt and an answer."""
+
+    prompts: int | None = Field(
+        None,
+        ge=1,
+        description="Dimension of the prompts' embeddings; by default, that of the study's prompts.",
+    )
+
+    def build(self, reference: Any = None) -> Any:
+        """Build the kernel; until the prompts are embedded, with a dimension of 1."""
+        known = self if self.prompts is not None else self.model_copy(update={"prompts": 1})
+        return super(JointSettings, known).build(reference)
+
+
 class PolicySettings(ComponentSettings):
     """Settings for a policy."""
 
@@ -220,6 +233,8 @@ def settings_of(name: str, cls: type, base: type[ComponentSettings]) -> Any:
         hint = _written_type(each.name, hints[each.name], has_reference)
         is_required = each.default is MISSING and each.default_factory is MISSING
         default = each.default if isinstance(each.default, int | float | str) else None
+        if each.name in base.model_fields:
+            continue
         if cls is gx.Coverage and each.name == DRAWS:
             hint, default = DrawCount, None
         parameters[each.name] = (hint, ... if is_required and each.name != "reference" else default)
@@ -245,6 +260,8 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     """Return the type that a parameter has in a study file."""
     if key == "kernel":
         return Kernel
+    if key in PARTS:
+        return Annotated[PartKernel | None, Field(description=f"The kernel on {key}s, or null.")]
     if key == "reference":
         words = (
             "Path to a feature file, text file or image folder; overrides the study's reference."
@@ -260,7 +277,15 @@ def _written_type(key: str, hint: Any, has_reference: bool) -> Any:
     return hint
 
 
-KERNELS = {name: settings_of(name, cls, KernelSettings) for name, cls in kernel_classes().items()}
+PARTS = ("prompt", "output")
+"""The parameters of the joint kernel that are kernels, or null."""
+PART_KERNELS = {
+    name: settings_of(name, cls, KernelSettings)
+    for name, cls in kernel_classes().items()
+    if cls is not gx.Joint
+}
+PartKernel: Any = one_of(PART_KERNELS.values())
+KERNELS = {**PART_KERNELS, "joint": settings_of("joint", gx.Joint, JointSettings)}
 Kernel: Any = one_of(KERNELS.values())
 OBJECTIVES = {name: _objective_settings(name, cls) for name, cls in objective_classes().items()}
 POLICIES = {name: _policy_settings(name, cls) for name, cls in policy_classes().items()}
@@ -269,11 +294,11 @@ POLICIES = {name: _policy_settings(name, cls) for name, cls in policy_classes().
 # -- building ----------------------------------------------------------------------------------------
 
 
-def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
+def make_objective(study: Study, read: Callable[[str], Any], columns: int = 0) -> gx.Objective:
     """Build the objective of a study.
 
     ``read`` returns the reference at a path: an array ``(n, d)`` or moments. It is called once per
-    path.
+    path. ``columns`` is the dimension of the prompts' embeddings, for joint kernels.
     """
     references = {path: read(path) for path in reference_paths(study)}
     problems = Problems()
@@ -281,11 +306,25 @@ def make_objective(study: Study, read: Callable[[str], Any]) -> gx.Objective:
     for position, term in enumerate(study.objective):
         path = reference_of(term, study.reference)
         try:
-            made.append(term.build(references.get(path)))
+            made.append(_with_prompts(term, columns).build(references.get(path)))
         except InputError as error:
             problems.add(term_path(study, position), f"{term.kind}: {error}")
     problems.raise_if_any()
     return reduce(add, made)
+
+
+def _with_prompts(term: ObjectiveSettings, columns: int) -> ObjectiveSettings:
+    """Return a term whose joint kernel knows the dimension of the prompts' embeddings."""
+    if not uses_joint(term):
+        return term
+    kernel = term.kernel  # type: ignore[attr-defined]
+    if not columns or kernel.prompts not in (None, columns):
+        known = f"have {columns} dimensions" if columns else "are not known"
+        raise InputError(
+            f"the embeddings of the prompts {known}, but the joint kernel needs "
+            f"{kernel.prompts or 'their dimension'}; use an encoder that fits."
+        )
+    return term.model_copy(update={"kernel": kernel.model_copy(update={"prompts": columns})})
 
 
 def with_draws(study: Study) -> Study:
@@ -304,6 +343,21 @@ def make_policy(study: Study) -> gx.Policy:
     """Build the policy of a study."""
     made: gx.Policy = study.policy.build()
     return made
+
+
+def uses_joint(term: ObjectiveSettings) -> bool:
+    """Return whether a term has a joint kernel that the study describes."""
+    return isinstance(getattr(term, "kernel", None), JointSettings)
+
+
+def uses_pairs(study: Study) -> bool:
+    """Return whether the objective compares pairs of a prompt and an answer."""
+    return prompt_columns(trial_objective(study)) > 0
+
+
+def uses_prompt_embeddings(study: Study) -> bool:
+    """Return whether the objective or the policy uses the embeddings of the prompts."""
+    return bool(make_policy(study).needs_prompts) or uses_pairs(study)
 
 
 def trial_objective(study: Study) -> gx.Objective:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import genmix as gx
 from genmix.core.text import counted, listed
 from genmix.errors import InputError
 from genmix.selector.limits import Limits
 from genmix.solvers.newton import Newton
 from genmix.study.components import (
+    OwnObjective,
     make_policy,
     reference_of,
     reference_paths,
     term_path,
     trial_objective,
+    uses_joint,
+    uses_pairs,
+    uses_prompt_embeddings,
 )
 from genmix.study.problems import Problems, did_you_mean
 
 if TYPE_CHECKING:
+    from genmix.study.sections import Prompts
     from genmix.study.study import Study
 
 WITHOUT_VECTORS = ("openai", "transformers", "diffusers")
 """Kinds of arms that always produce text or images."""
+WITHOUT_TEXTS = ("dinov2", "inception", "pixels", "precomputed")
+"""Kinds of encoders that cannot embed texts."""
 
 
 def check_consistency(study: Study, problems: Problems) -> None:
@@ -57,7 +65,8 @@ def _check_budget(study: Study, problems: Problems) -> None:
 
 
 def _check_prompts(study: Study, problems: Problems) -> None:
-    """Check that the arms can answer the prompts of the study."""
+    """Check that the arms can answer the prompts of the study, and that what needs prompts has them."""
+    _check_pairs(study, problems)
     if study.prompts is None:
         return
     for label, arm in study.arms.items():
@@ -67,12 +76,53 @@ def _check_prompts(study: Study, problems: Problems) -> None:
                 f"arm {label!r}: a recorded arm cannot answer prompts; remove it, or remove 'prompts:' from "
                 "the study.",
             )
-    if study.prompts.groups and study.encoder is None:
+    _check_prompt_embeddings(study, study.prompts, problems)
+
+
+def _check_prompt_embeddings(study: Study, prompts: Prompts, problems: Problems) -> None:
+    """Check that the prompts can be embedded if anything uses their embeddings."""
+    encoder = prompts.encoder or study.encoder
+    kind = getattr(encoder, "kind", None)
+    if prompts.embedding is not None or (encoder is not None and kind not in WITHOUT_TEXTS):
+        return
+    why = "" if kind is None else f" (the encoder {kind} cannot embed texts)"
+    if prompts.groups:
         problems.add(
             ("prompts", "groups"),
-            "groups are formed from embeddings of the prompts; add an 'encoder', or name a column with "
-            "'group:'.",
+            f"groups are formed from embeddings of the prompts{why}; add an 'encoder' for texts, or name a "
+            "column with 'group:'.",
         )
+    if uses_prompt_embeddings(study):
+        problems.add(
+            ("prompts",),
+            f"the objective or the policy uses embeddings of the prompts{why}; add 'encoder:' to the "
+            "prompts, or name a column with 'embedding:'.",
+        )
+
+
+def _check_pairs(study: Study, problems: Problems) -> None:
+    """Check that all terms can be computed from pairs of a prompt and an answer, if one of them is."""
+    if not uses_pairs(study):
+        return
+    if study.prompts is None:
+        problems.add(
+            ("objective",),
+            "the joint kernel compares prompts and answers, but the study has no prompts; add 'prompts:', or "
+            "use another kernel.",
+        )
+        return
+    for position, term in enumerate(study.objective):
+        if isinstance(term, OwnObjective) or issubclass(term.component, gx.Quality | gx.Cost):
+            continue
+        if term.needs_reference or "kernel" not in type(term).model_fields:
+            words = f"{term.kind} cannot be combined with a joint kernel; remove one of them."
+            problems.add(term_path(study, position), words)
+        elif not uses_joint(term):
+            problems.add(
+                term_path(study, position),
+                f"{term.kind} needs a joint kernel, like the other term; to compare only the answers, use "
+                "'kernel: {joint: {prompt: null}}'.",
+            )
 
 
 def _check_keep(study: Study, problems: Problems) -> None:
@@ -149,14 +199,23 @@ def _check_policy(study: Study, problems: Problems) -> None:
     if not unknown:
         try:
             made = make_policy(study)
-            if made.needs_prompts:
-                raise InputError(
-                    "it chooses an arm for every prompt from its embedding, which a study does not pass on; "
-                    "use it with Selector.ask(prompt=…), or use mixture-ucbv with groups of prompts."
-                )
+            _check_prompt_policy(study, made)
             made.check(labels, labels, trial_objective(study))
         except InputError as error:
             problems.add(("policy",), f"{policy.kind}: {error}")
+
+
+def _check_prompt_policy(study: Study, policy: gx.Policy) -> None:
+    if policy.needs_prompts and study.prompts is None:
+        raise InputError(
+            "it chooses an arm for every prompt, but the study has no prompts; add 'prompts:', or use "
+            "another policy."
+        )
+    if getattr(policy, "needs_references", False):
+        raise InputError(
+            "it compares with a reference answer to every prompt, which a study does not have; use "
+            "'diversity: rke'."
+        )
 
 
 def _check_weights(study: Study, problems: Problems) -> None:

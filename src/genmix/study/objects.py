@@ -21,7 +21,7 @@ from genmix.data.reference import Moments, Samples, to_reference
 from genmix.errors import InputError
 from genmix.kernels.kernels import Custom, Normalised
 from genmix.objectives import Sum
-from genmix.study.components import KERNELS, OBJECTIVES, POLICIES
+from genmix.study.components import KERNELS, OBJECTIVES, PARTS, POLICIES
 from genmix.study.problems import KeyPath, subject
 
 
@@ -32,6 +32,8 @@ def written(value: Any, path: KeyPath) -> Any:
         return _callable(value, rest[1:])
     if section == ("encoder",):
         return _callable(value, rest)
+    if path[:2] == ("prompts", "encoder"):
+        return _callable(value, path[2:])
     if section in (("objective",), ("policy",)):
         _refuse_class(value, path)
     if section == ("objective",):
@@ -95,7 +97,7 @@ def _in_objective(value: Any, path: KeyPath) -> Any:
         return [term for item in items for term in _terms(item)]
     if isinstance(key, int):
         return _stored_term(value)
-    if key == "kernel":
+    if key == "kernel" or key in PARTS:
         return _kernel(value)
     return _reference(value) if key == "reference" else value
 
@@ -156,7 +158,7 @@ def _is_set(value: Description, parameter: Field[Any]) -> bool:
 
 
 def _parameter(key: str, value: Any) -> Any:
-    if key == "kernel":
+    if key == "kernel" or key in PARTS:
         return _kernel(value)
     if key == "reference":
         return _reference(value)

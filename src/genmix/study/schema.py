@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from genmix.study.components import KERNELS, OBJECTIVES, POLICIES, SHORT_NAMES
+from genmix.study.components import KERNELS, OBJECTIVES, PARTS, POLICIES, SHORT_NAMES
 
 Schema = dict[str, Any]
 
@@ -77,6 +77,9 @@ def _parameters(schema: Schema) -> Schema:
     properties = {key: part for key, part in schema["properties"].items() if key != "kind"}
     if "kernel" in properties:
         properties["kernel"] = KERNEL
+    for key in PARTS:
+        if key in properties:
+            properties[key] = {"anyOf": [KERNEL, {"type": "null"}]}
     required = [key for key in schema["required"] if key != "kind"]
     found = {**schema, "type": ["object", "null"], "properties": properties, "required": required}
     return found if required else {key: part for key, part in found.items() if key != "required"}

@@ -11,8 +11,10 @@ from genmix.study.components import (
     KERNELS,
     OBJECTIVES,
     OWN,
+    PARTS,
     POLICIES,
     ComponentSettings,
+    JointSettings,
     component_name,
     hyphenated,
 )
@@ -166,11 +168,18 @@ class Expansion:
         parameters = dict(given or {})
         if "kind" in parameters:
             self.problems.add((*path, "kind"), f"unknown key 'kind' in {kind}; remove it.")
-        if "kernel" in parameters and "kernel" in known[kind].model_fields:
-            where = (*path, "kernel"), (*full, "kernel")
-            kernel = self._component("kernel", parameters.pop("kernel"), *where)
-            parameters |= {"kernel": kernel} if kernel else {}
+        for key in _kernels_in(known[kind], parameters):
+            where = (*path, key), (*full, key)
+            kernel = self._component("kernel", parameters.pop(key), *where)
+            parameters |= {key: kernel} if kernel else {}
         return {**parameters, "kind": kind}
+
+
+def _kernels_in(settings: type[ComponentSettings], parameters: Mapping[str, Any]) -> list[str]:
+    """Return the parameters that are kernels; a part of the joint kernel can also be null."""
+    if issubclass(settings, JointSettings):
+        return [key for key in PARTS if parameters.get(key) is not None]
+    return ["kernel"] if "kernel" in parameters and "kernel" in settings.model_fields else []
 
 
 def _several_names(family: str, written: Mapping[str, Any], known: Iterable[str]) -> str:
