@@ -13,13 +13,14 @@ import pytest
 
 import genmix as gx
 from genmix.data.samples import Request, Sample
+from genmix.engines.outcomes import sanitized, validated
 from genmix.errors import StorageError
 from genmix.generators.base import GenerationError
 from genmix.journal.integrity import check_run
 from genmix.journal.journal import Journal
 from genmix.journal.schema import Entry
 from genmix.objectives import Batch
-from genmix.runs.arm import ArmState, sanitized, validated
+from genmix.runs.arm import ArmState
 from genmix.runs.retries import Retries
 from genmix.study.sections import Retries as RetrySettings
 from tests.support.report_runs import feature_run

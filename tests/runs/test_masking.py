@@ -294,7 +294,7 @@ def test_masked_errors_keep_their_type() -> None:
 
 def test_images_and_vectors_are_not_changed() -> None:
     from genmix.data.samples import Sample
-    from genmix.runs.arm import validated
+    from genmix.engines.outcomes import validated
 
     remember_secret(OWN_KEY)
     sample = Sample(vector=np.ones(3), source=f"file {OWN_KEY}")

@@ -101,10 +101,15 @@ def test_the_name_comes_from_the_file(tmp_path: Path) -> None:
     assert read_study(path).name == "my-study-2"
 
 
-def test_in_flight_is_the_largest_arm_unless_given(tmp_path: Path) -> None:
+def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_given(tmp_path: Path) -> None:
     text = SMALL.replace('one: {kind: callable, function: "arms:make"}', "one: {kind: callable, "
                          'function: "arms:make", concurrency: 3, batch: 4}')  # fmt: skip
-    assert read(tmp_path, text).in_flight == 12
+    assert read(tmp_path, text).in_flight == 24
+    assert read(tmp_path, text.replace("batch: 4", "batch: 1")).in_flight == 3
+    assert read(tmp_path, SMALL).in_flight == 1
+    replicas = text.replace("batch: 4", "batch: 4, resources: {replicas: 2}")
+    assert read(tmp_path, replicas).in_flight == 24
+    assert read(tmp_path, f"{replicas}engine: ray\n").in_flight == 48
 
 
 @pytest.mark.parametrize("text", [SMALL, FULL, EXAMPLE])

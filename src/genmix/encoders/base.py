@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from genmix.core.resources import Resources
 from genmix.core.text import counted, first_sentence
 from genmix.data import png
 from genmix.data.samples import FieldError, Sample
@@ -69,6 +70,10 @@ class EncoderSettings(BaseModel):
         gt=0,
         allow_inf_nan=False,
         description="Seconds that embedding a batch of up to 256 samples may take.",
+    )
+    resources: Resources = Field(
+        default_factory=lambda: Resources.model_validate({}),
+        description="What its workers need on Ray: num_cpus, num_gpus, replicas, max_restarts.",
     )
 
     def time_limit(self, samples: int) -> float:

@@ -75,6 +75,11 @@ class OpenAISettings(EncoderSettings):
         attempts = math.ceil(samples / self.batch) * (len(WAITS) + 1)
         return attempts * (self.timeout + LONGEST_WAIT)
 
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable with the key; None if the server needs none."""
+        return self.api_key_env or (OPENAI_KEY if self.base_url == OPENAI_URL else None)
+
     def build(self, folder: Path) -> OpenAIEncoder:
         return OpenAIEncoder(self)
 
@@ -190,7 +195,7 @@ class _RetryableError(Exception):
 
 
 def _key(settings: OpenAISettings) -> str:
-    name = settings.api_key_env or (OPENAI_KEY if settings.base_url == OPENAI_URL else None)
+    name = settings.key_variable
     if name is None:
         return NO_KEY
     key = os.environ.get(name, "").strip()

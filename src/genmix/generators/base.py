@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from genmix.core.resources import Resources
 from genmix.data.samples import Request, Sample
 from genmix.data.text_files import resolved
 
@@ -143,10 +144,25 @@ class ArmSettings(BaseModel):
     """Optional modules that this kind imports."""
     extra: ClassVar[str] = ""
     """The genmix extra that installs these modules."""
+    billed: ClassVar[bool] = True
+    """Whether somebody may charge for a request whose answer is lost, e.g. because its worker died."""
 
-    concurrency: int = Field(1, ge=1, description="Maximum number of concurrent calls to this arm.")
+    concurrency: int = Field(
+        1, ge=1, description="Maximum number of concurrent calls to this arm, per worker on Ray."
+    )
     batch: int = Field(1, ge=1, description="Maximum number of samples per call.")
+    resources: Resources = Field(
+        default_factory=lambda: Resources.model_validate({}),
+        description="What its workers need on Ray: num_cpus, num_gpus, replicas, max_restarts.",
+    )
 
     @abstractmethod
     def build(self, context: Context) -> Generator:
         """Build the generator; raise InputError if the settings are invalid."""
+
+    def describe(self, context: Context) -> Generator:
+        """Return a generator that is only asked for costs and supply, because another process generates.
+
+        Override this if ``build`` needs what only the machine that generates has, e.g. a GPU.
+        """
+        return self.build(context)

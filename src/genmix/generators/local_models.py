@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 class LocalModelSettings(PromptSettings):
     """Settings for an arm with a model from a folder or the Hugging Face Hub."""
+
+    billed: ClassVar[bool] = False
 
     model: str = Field(
         min_length=1,
@@ -59,6 +61,10 @@ class LocalModelSettings(PromptSettings):
                 )
         return data
 
+    def describe(self, context: Context) -> Generator:
+        self.read_prompts(context)  # raises the error if they are missing
+        return _PricedModel(self.price)
+
     def find_model(self, context: Context, marker: str) -> str:
         """Return the model's folder if it contains ``marker``, else its name on the Hub."""
         folder = context.path(self.model)
@@ -69,6 +75,20 @@ class LocalModelSettings(PromptSettings):
                 f"there is no model in {folder} ({marker} is missing); correct the path."
             )
         return self.model
+
+
+class _PricedModel(Generator):
+    """What is known about a model that runs on another machine."""
+
+    def __init__(self, price: float) -> None:
+        self._price = price
+
+    async def generate(self, requests: Sequence[Request]) -> Outcomes:
+        raise GenerationError("the model runs on another machine.", retryable=False)
+        yield
+
+    def most_cost(self) -> float | None:
+        return self._price
 
 
 def find_device(name: str, what: str) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -47,6 +47,8 @@ class RecordedArm(ArmSettings):
     By default, the samples are shuffled, based on the study's seed and the arm's label. Samples that
     you already have and do not pay for again are an arm with ``once: true``.
     """
+
+    billed: ClassVar[bool] = False
 
     kind: Literal["recorded"]
     path: str = Field(

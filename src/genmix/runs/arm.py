@@ -1,26 +1,21 @@
-"""One arm of a running study: its queue, its calls to the generator, and checks on their outcomes."""
+"""One arm of a running study: its queue, and its calls to the generator."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from genmix.core.masking import mask
-from genmix.core.text import number, quotable
-from genmix.data.samples import MAX_COST, Request, Sample
-from genmix.generators.base import GenerationError, Generator, Outcome, Outcomes
+from genmix.core.text import number
+from genmix.data.samples import Request
+from genmix.engines.outcomes import message_of, sanitized, validated_stream
+from genmix.generators.base import GenerationError, Generator, Outcome
 from genmix.journal.schema import Entry
-from genmix.runs.retries import InvalidSampleError, Retries
-
-MAX_TOKENS = 2**53
-MAX_MESSAGE = 1000
+from genmix.runs.retries import Retries
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,12 @@ class ArmState:
 
     @property
     def ready(self) -> bool:
-        return bool(self.queue) and self.calls < self.concurrency and not self.suspended
+        return bool(self.queue) and self.calls < self.capacity and not self.suspended
+
+    @property
+    def capacity(self) -> int:
+        """Number of calls that the generator can handle at the same time."""
+        return getattr(self.generator, "capacity", self.concurrency)
 
     def take_batch(self) -> list[Entry]:
         return [self.queue.popleft() for _ in range(min(self.batch, len(self.queue)))]
@@ -112,7 +112,10 @@ class ArmState:
         """Pass on what the generator yields, and return the error for requests without an answer."""
         timeout = self.retries.settings.timeout * len(requests)
         try:
-            async with asyncio.timeout(timeout), aclosing(self._stream(requests)) as outcomes:
+            async with (
+                asyncio.timeout(timeout),
+                aclosing(validated_stream(self.generator, requests)) as outcomes,
+            ):
                 async for position, outcome in outcomes:
                     answer(position, outcome)
             return GenerationError("the generator returned no outcome for this request.")
@@ -126,7 +129,7 @@ class ArmState:
                 raise  # the run is being stopped
             return GenerationError("the generator canceled its own call.")
         except (Exception, SystemExit) as raised:  # a generator may be user code
-            return GenerationError(f"{type(raised).__name__}: {_message(raised)}")
+            return GenerationError(f"{type(raised).__name__}: {message_of(raised)}")
 
     def _error_for(
         self, request: Request, error: GenerationError, is_first: bool
@@ -140,19 +143,6 @@ class ArmState:
                 is_sent = getattr(self.generator, "may_be_charged", lambda request: True)
                 found.may_be_charged = bool(is_sent(request))
         return found
-
-    async def _stream(self, requests: Sequence[Request]) -> Outcomes:
-        outcomes = self.generator.generate(requests)
-        if not hasattr(outcomes, "__aiter__"):
-            if inspect.iscoroutine(outcomes):
-                outcomes.close()
-            raise GenerationError(
-                "generate() must be an async generator that yields (position, outcome) pairs.",
-                retryable=False,
-            )
-        async with aclosing(outcomes):
-            async for position, outcome in outcomes:
-                yield position, validated(outcome)
 
 
 def _wrong_position(position: Any, outcome: Outcome) -> GenerationError:
@@ -174,87 +164,3 @@ def with_maximum_cost(error: GenerationError, cost: float | None) -> GenerationE
         retry_after=error.retry_after,
         cost=cost,
     )
-
-
-# -- checks on what a generator returned -------------------------------------------------------------
-
-
-def validated(outcome: Any) -> Outcome:
-    """Return a sample that the journal can store, or an error that says what is wrong with it."""
-    if isinstance(outcome, GenerationError):
-        return sanitized(outcome)
-    if not isinstance(outcome, Sample):
-        return GenerationError(f"returned a {type(outcome).__name__} instead of a sample.")
-    problem = _problem(outcome)
-    if problem is not None:
-        return sanitized(
-            InvalidSampleError(
-                problem,
-                cost=outcome.cost,
-                input_tokens=outcome.input_tokens,
-                output_tokens=outcome.output_tokens,
-            )
-        )
-    return replace(
-        outcome,
-        text=_storable(outcome.text),
-        prompt=_storable(outcome.prompt),
-        source=_storable(outcome.source),
-        input_tokens=_token_count(outcome.input_tokens),
-        output_tokens=_token_count(outcome.output_tokens),
-    )
-
-
-def _problem(sample: Sample) -> str | None:
-    if sum(part is not None for part in (sample.text, sample.image, sample.vector)) != 1:
-        return "must return exactly one of text, image and vector."
-    if sample.text is not None and not sample.text.strip():
-        return "returned empty text."
-    if sample.quality is not None and not _is_finite(sample.quality):
-        return f"returned the quality {sample.quality!r}, which is not a finite number."
-    if sample.cost is not None and not _is_cost(sample.cost):
-        return f"returned the cost {sample.cost!r}, which is not a number from 0 to {MAX_COST:g}."
-    return None
-
-
-def sanitized(error: GenerationError) -> GenerationError:
-    """Copy an error with a printable one-line message and numbers that can be summed."""
-    kind = InvalidSampleError if isinstance(error, InvalidSampleError) else GenerationError
-    # A subclass of a user may have skipped __init__.
-    retry_after, cost = getattr(error, "retry_after", None), getattr(error, "cost", None)
-    return kind(
-        quotable(_message(error), most=MAX_MESSAGE),
-        retryable=bool(getattr(error, "retryable", True)),
-        retry_after=float(retry_after) if _is_cost(retry_after) else None,  # type: ignore[arg-type]
-        cost=cost if _is_cost(cost) else None,
-        input_tokens=_token_count(getattr(error, "input_tokens", None)),
-        output_tokens=_token_count(getattr(error, "output_tokens", None)),
-        may_be_charged=bool(getattr(error, "may_be_charged", False)),
-        prompt_at_fault=bool(getattr(error, "prompt_at_fault", False)),
-    )
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return f"{type(error).__name__} (its message cannot be read)"
-
-
-def _storable(text: str | None) -> str | None:
-    """Mask secrets, and replace lone surrogates, which UTF-8 cannot represent."""
-    return None if text is None else mask(text).encode("utf-8", "replace").decode("utf-8")
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-
-
-def _is_cost(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= MAX_COST
-
-
-def _token_count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return int(value) if 0 <= value <= MAX_TOKENS else None

@@ -21,14 +21,14 @@ from genmix.study.problems import KeyPath, StudyError, dotted
 from genmix.study.sections import Budget
 from genmix.study.study import study_from
 
-ADJUSTABLE = ("budget", "in_flight", "retries", "stop_when", "keep", "weights")
+ADJUSTABLE = ("budget", "in_flight", "engine", "retries", "stop_when", "keep", "weights")
 """Sections of a study that can change during a run."""
 ADJUSTABLE_OF_ARMS = (
     *("concurrency", "batch", "price", "cost", "timeout", "exhausted"),
-    *("base_url", "api_key_env", "env", "device"),
+    *("base_url", "api_key_env", "env", "device", "resources"),
 )
 """Settings of arms that affect neither which samples they produce nor their order."""
-ADJUSTABLE_OF_ENCODER = ("timeout", "batch", "base_url", "api_key_env", "device")
+ADJUSTABLE_OF_ENCODER = ("timeout", "batch", "base_url", "api_key_env", "device", "resources")
 FILES = ("path", "prompts_file", "reference", "file")
 """Settings that are compared after their paths are resolved."""
 

@@ -21,6 +21,7 @@ from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.references import read_reference, texts_or_images
+from genmix.engines.base import Engine
 from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import Entry
@@ -29,6 +30,7 @@ from genmix.offline.keeping import Rules
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.estimate import Estimate, estimate
+from genmix.runs.execution import Options, open_engine_of
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
@@ -103,8 +105,9 @@ def check_study(study: str | Path | dict[str, Any], draw: bool = True) -> CheckR
         name, arms, draw, keep=None if keep is None else str(Rules(**keep.model_dump()))
     )
     check = _Check(plan.study, plan.base, report, plan.prompts)
-    check.build()
-    Interrupts().run(check.run(draw))
+    with open_engine_of(plan.study, Options()) as engine:
+        check.build(engine)
+        Interrupts().run(check.run(draw))
     return check.report
 
 
@@ -126,17 +129,17 @@ class _Check:
 
     # -- building --------------------------------------------------------------------------------
 
-    def build(self) -> None:
+    def build(self, engine: Engine) -> None:
         texts = [prompt.text for prompt in self.prompts]
         for arm in self.report.arms:
             context = Context(self.folder, self.study.seed, arm.arm, texts)
             try:
-                self.generators[arm.arm] = self.study.arms[arm.arm].build(context)
+                self.generators[arm.arm] = engine.generator(self.study.arms[arm.arm], context)
             except Exception as error:  # a problem in one arm must not hide those in others
                 arm.problem = _sentence(error)
         try:
             prepare.check_packages(self.study)
-            self.encoder = prepare.make_encoder(self.study, self.folder, _ignore)
+            self.encoder = prepare.make_encoder(self.study, self.folder, _ignore, engine)
             self.report.encoder = None if self.encoder is None else self.encoder.name
         except GenmixError as error:
             self.report.others.append(str(error))

@@ -302,7 +302,7 @@ def _time(
         return None
     each = samples / len(costs)
     busy = {label: each * seconds[label] for label in costs}
-    slowest = max(busy[label] / study.arms[label].concurrency for label in costs)
+    slowest = max(busy[label] / study.calls(label) for label in costs)
     return max(math.fsum(busy.values()) / study.in_flight, slowest)
 
 

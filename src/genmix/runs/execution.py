@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,13 @@ from genmix.core.atomic import write_text
 from genmix.core.text import quotable
 from genmix.data.samples import Request
 from genmix.encoders.references import Note
+from genmix.engines import open_engine
+from genmix.engines.base import Engine
+from genmix.errors import InputError
 from genmix.generators.base import Generator, Outcomes
 from genmix.journal.journal import Journal
 from genmix.journal.lock import mark_stopping
+from genmix.journal.watching import Watcher, Watchers
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, EarlyStopping, Limits, Money
@@ -37,6 +41,9 @@ STUDY = "study.yaml"
 REPORT = "GENMIX_REPORT"
 """An environment variable; set it to ``off`` to skip the report at the end of a run."""
 
+START_LIMIT, START_SHARE = 60.0, 0.9
+"""Seconds that a worker may take to start, and the largest part of the timeout of a call that it may use."""
+
 REMOVED = "it was removed from the study"
 """The reason recorded when an arm was retired because the study no longer contains it."""
 
@@ -52,6 +59,8 @@ class Options:
     note: Note = lambda line: None
     hard_stop: Callable[[], None] = lambda: None
     """Called on the second Ctrl-C."""
+    address: str | None = None
+    """The address of the Ray cluster, if the study's engine is Ray; by default, a local one is started."""
     report: bool = field(default_factory=lambda: os.environ.get(REPORT) != "off")
     """Whether to write the report at the end."""
     report_progress: Callable[[int, int], None] = lambda done, total: None
@@ -70,6 +79,7 @@ class Execution:
 
     async def run(self) -> Run:
         copy_study(self.journal)
+        self.journal.watch = Watchers(c for c in self.options.callbacks if isinstance(c, Watcher))
         session = Session(self.parts.selector, self.journal, self.study.seed, self.options.note)
         rule = self.study.stop_when
         stopping = None if rule is None else EarlyStopping(rule, session)
@@ -229,6 +239,19 @@ class RemovedArm(Generator):
 
     def available(self) -> int:
         return 0
+
+
+def open_engine_of(study: Study, options: Options) -> AbstractContextManager[Engine]:
+    """Connect to the place where the study's samples are generated, and disconnect at the end."""
+    if options.address is not None and study.engine == "local":
+        raise InputError(
+            f"the address {options.address} is that of a Ray cluster, but the engine is local; use the "
+            "engine ray, or remove the address."
+        )
+    if study.engine != "local":
+        options.note(f"connecting to the engine {study.engine}")
+    start_limit = min(START_LIMIT, START_SHARE * study.retries.timeout)
+    return closing(open_engine(study.engine, options.address, start_limit))
 
 
 def copy_study(journal: Journal) -> None:

@@ -20,7 +20,7 @@ from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
 from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
-from genmix.core.text import counted, number
+from genmix.core.text import counted, listed, number
 from genmix.core.user_functions import source_digest
 from genmix.data.prompts import Prompt, prompt_shares, read_prompt_embeddings, read_prompts
 from genmix.data.samples import Sample
@@ -29,6 +29,9 @@ from genmix.encoders.base import Encoder, EncoderSettings, EncodingError
 from genmix.encoders.cache import CachedEncoder, cache_folder
 from genmix.encoders.prompt_groups import embed_prompts, grouped
 from genmix.encoders.references import Note, read_reference
+from genmix.engines import ENGINES
+from genmix.engines.base import Engine
+from genmix.engines.local import LocalEngine
 from genmix.errors import InputError, StorageError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.reader import PROMPT_COLUMNS
@@ -49,6 +52,8 @@ from genmix.study.parsing import parse_study_file, parse_study_text, study_file
 from genmix.study.study import Study, study_from, study_in, valid_name, with_budget
 
 T = TypeVar("T")
+
+LOCAL = LocalEngine()
 
 
 SOURCES = "sources"
@@ -95,6 +100,15 @@ class Plan:
         if study.budget.samples is None or study.budget.samples > most:
             study = with_budget(study, {"samples": most})
         return replace(self, study=study, prompts=prompts)
+
+    def with_engine(self, engine: str | None) -> Plan:
+        """Replace the study's engine, unless it is None."""
+        if engine is None or engine == self.study.engine:
+            return self
+        if engine not in ENGINES:
+            raise InputError(f"the engine is {engine!r}; pass {listed(map(repr, ENGINES), 'or')}.")
+        source = None if self.source is None else text_with(self.source, {"engine": engine})
+        return replace(self, study=self.study.with_engine(engine), source=source)
 
     @classmethod
     def _read(
@@ -155,12 +169,18 @@ class Parts:
     """One row per prompt, if a new run uses them."""
 
     @classmethod
-    def build(cls, plan: Plan, note: Note, start: Start | None = None) -> Parts:
+    def build(
+        cls,
+        plan: Plan,
+        note: Note,
+        start: Start | None = None,
+        engine: Engine = LOCAL,
+    ) -> Parts:
         """Build everything; ``start`` is how the run began, if the study may have changed since."""
         study, folder, prompts = plan.study, plan.base, plan.prompts
         check_packages(study)
-        generators = make_generators(study, folder, [prompt.text for prompt in prompts])
-        encoder = make_encoder(study, folder, note)
+        generators = make_generators(study, folder, [prompt.text for prompt in prompts], engine)
+        encoder = make_encoder(study, folder, note, engine)
         embeddings = None if start is not None else embedded_prompts(plan, encoder, note)
         if study.prompts is not None and study.prompts.groups and embeddings is not None:
             prompts = grouped(prompts, embeddings, study.prompts.groups, study.seed)
@@ -198,9 +218,11 @@ def embedded_prompts(plan: Plan, encoder: Encoder | None, note: Note) -> NDArray
 
 
 def check_packages(study: Study) -> None:
-    """Raise an InputError that names all missing packages that the study needs."""
+    """Raise an InputError that names all missing packages that the study needs on this machine."""
     prompts = None if study.prompts is None else study.prompts.encoder
-    parts = [*study.arms.values(), study.encoder, prompts, make_policy(study)]
+    parts: list[Any] = [prompts, make_policy(study)]
+    if study.engine == "local":
+        parts = [*study.arms.values(), study.encoder, *parts]
     needed = dict.fromkeys(module for part in parts for module in getattr(part, "needs", ()))
     missing = [module for module in needed if not is_installed(module)]
     if missing:
@@ -237,14 +259,14 @@ def source_digests(plan: Plan) -> dict[str, str]:
 
 
 def make_generators(
-    study: Study, folder: Path, prompts: Sequence[str] = ()
+    study: Study, folder: Path, prompts: Sequence[str] = (), engine: Engine = LOCAL
 ) -> dict[str, Generator]:
     """Build the generator of every arm; the message of an error has one line per arm that fails."""
     remember_environment()
     found, failed, messages = {}, list[Exception](), list[str]()
     for label, settings in study.arms.items():
         try:
-            found[label] = settings.build(Context(folder, study.seed, label, prompts))
+            found[label] = engine.generator(settings, Context(folder, study.seed, label, prompts))
         except (InputError, StorageError) as error:
             failed.append(error)
             messages.append(f"arm {label!r}: {mask(str(error))}")
@@ -254,12 +276,16 @@ def make_generators(
     return found
 
 
-def make_encoder(study: Study, folder: Path, note: Note = lambda line: None) -> Encoder | None:
+def make_encoder(
+    study: Study, folder: Path, note: Note = lambda line: None, engine: Engine = LOCAL
+) -> Encoder | None:
     """Build the study's encoder with a cache, so that nothing is embedded twice, even across runs."""
-    return built_encoder(study.encoder, folder, note)
+    return built_encoder(study.encoder, folder, note, engine)
 
 
-def built_encoder(settings: EncoderSettings | None, folder: Path, note: Note) -> Encoder | None:
+def built_encoder(
+    settings: EncoderSettings | None, folder: Path, note: Note, engine: Engine = LOCAL
+) -> Encoder | None:
     """Build an encoder with a cache.
 
     A function that was passed in Python has no cache: two functions with the same source code can compute
@@ -267,7 +293,7 @@ def built_encoder(settings: EncoderSettings | None, folder: Path, note: Note) ->
     """
     if settings is None:
         return None
-    encoder = settings.build(folder)
+    encoder = engine.encoder(settings, folder)
     if any(objects_in(settings)):
         return encoder
     return CachedEncoder(encoder, cache_folder(), note)

@@ -17,6 +17,7 @@ from genmix.core.streams import streams_of_version
 from genmix.core.text import listed
 from genmix.data.prompts import prompt_shares
 from genmix.encoders.base import Encoder
+from genmix.engines.base import Engine
 from genmix.errors import InputError
 from genmix.journal.images import IMAGES
 from genmix.journal.integrity import verify
@@ -27,7 +28,14 @@ from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
 from genmix.runs.estimate import warnings_on_resume
-from genmix.runs.execution import STUDY, Execution, Options, copy_study, wrap_up
+from genmix.runs.execution import (
+    STUDY,
+    Execution,
+    Options,
+    copy_study,
+    open_engine_of,
+    wrap_up,
+)
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
 from genmix.runs.session import Session
@@ -47,6 +55,7 @@ class Update:
     samples: int | None = None
     cost: float | None = None
     time: float | str | None = None
+    engine: str | None = None
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -56,7 +65,7 @@ class Update:
 
     @property
     def is_empty(self) -> bool:
-        return self.study is None and not self.limits
+        return self.study is None and self.engine is None and not self.limits
 
 
 def continue_run(folder: Path, options: Options, update: Update | None = None) -> Run:
@@ -73,13 +82,16 @@ def continue_run(folder: Path, options: Options, update: Update | None = None) -
                 next_study.record()
                 run = _rewrite_results(journal, next_study.plan, options)
             else:
-                run = _execute(next_study, options, interrupts)
+                with open_engine_of(next_study.plan.study, options) as engine:
+                    run = _execute(next_study, options, interrupts, engine)
     return wrap_up(run, options)
 
 
-def _execute(next_study: NextStudy, options: Options, interrupts: Interrupts) -> Run:
+def _execute(
+    next_study: NextStudy, options: Options, interrupts: Interrupts, engine: Engine
+) -> Run:
     plan, journal = next_study.plan, next_study.journal
-    parts = prepare.Parts.build(plan, options.note, start_of(journal))
+    parts = prepare.Parts.build(plan, options.note, start_of(journal), engine)
     if next_study.changes:
         prepare.check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
@@ -194,6 +206,7 @@ class NextStudy:
             _check_objects(plan.study, journal.path.parent)
         if update.limits:
             plan = _with_limits(plan, update.limits).with_prompts(now.prompts or None)
+        plan = plan.with_engine(update.engine)
         _note_edited_copy(journal, plan, options)
         old, new = (comparable(p.study.plain(), p.base) for p in (now, plan))
         changes = changes_between(old, new, journal.meta("former arms") or {})

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from genmix.engines.outcomes import InvalidSampleError
 from genmix.generators.base import GenerationError
 
 JITTER = 0.25
@@ -18,10 +19,6 @@ MAX_BACKOFF = 16
 
 MAX_RETRY_AFTER = 86400.0
 """Maximum pause in seconds, even if a server asks for a longer one."""
-
-
-class InvalidSampleError(GenerationError):
-    """A sample arrived but is unusable, e.g. an empty string. The same seed would produce it again."""
 
 
 class RetrySettings(Protocol):

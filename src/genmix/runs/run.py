@@ -21,7 +21,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL
 from genmix.runs import prepare, result
 from genmix.runs.estimate import estimate
-from genmix.runs.execution import Callback, Execution, Options, wrap_up
+from genmix.runs.execution import Callback, Execution, Options, open_engine_of, wrap_up
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
@@ -36,6 +36,8 @@ def run(
     study: str | os.PathLike[str] | dict[str, Any] | Study,
     out: str | os.PathLike[str] | None = None,
     *,
+    engine: str | None = None,
+    address: str | None = None,
     callbacks: Sequence[Callback] = (),
     note: Note = lambda line: None,
     progress: bool | None = None,
@@ -54,6 +56,11 @@ def run(
     out : str or path, optional
         The run folder, which must be new or empty. Default: ``runs/NAME``, or the first of
         ``runs/NAME-2``, ``runs/NAME-3`` and so on that is free.
+    engine : {"local", "ray"}, optional
+        Where generation happens, instead of the study's engine.
+    address : str, optional
+        The address of the Ray cluster, e.g. ``"auto"`` on one of its nodes. Default: ``$RAY_ADDRESS``, or
+        a cluster on this machine that is stopped at the end.
     callbacks : sequence of callables, optional
         Each is called with the running study after every event. If it has a ``finish`` method, that
         method is called with the finished run.
@@ -99,10 +106,10 @@ def run(
     60
     >>> folder.cleanup()
     """
-    plan = prepare.Plan.of(study)
+    plan = prepare.Plan.of(study).with_engine(engine)
     folder = Path(out) if out is not None else free_folder(plan.study.name, note)
     with _progress_view(progress) as views:
-        found = start(plan, folder, Options([*views, *callbacks], note))
+        found = start(plan, folder, Options([*views, *callbacks], note, address=address))
     if not progress:
         _warn_of_failures(found)
     return found
@@ -115,6 +122,8 @@ def resume(
     cost: float | None = None,
     time: float | str | None = None,
     study: str | os.PathLike[str] | dict[str, Any] | Study | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     callbacks: Sequence[Callback] = (),
     note: Note = lambda line: None,
     progress: bool | None = None,
@@ -141,8 +150,8 @@ def resume(
         which the run was started. If the study contains Python objects, pass it with the same objects:
         a journal cannot store them. If its budget is the one that was passed before, the limits that the
         run got since then stay.
-    callbacks, note, progress
-        As for :func:`genmix.run`.
+    engine, address, callbacks, note, progress
+        As for :func:`genmix.run`. A run can continue on another engine.
 
     Returns
     -------
@@ -181,9 +190,10 @@ def resume(
     >>> folder.cleanup()
     """
     place = folder.folder if isinstance(folder, Run) else Path(folder)
-    update = Update(study, samples, cost, time)
+    update = Update(study, samples, cost, time, engine)
     with _progress_view(progress) as views:
-        found = continue_run(place, Options([*views, *callbacks], note), update)
+        options = Options([*views, *callbacks], note, address=address)
+        found = continue_run(place, options, update)
     if not progress:
         _warn_of_failures(found)
     return found
@@ -251,24 +261,26 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
             "or choose another folder."
         )
     _check_empty(folder)
-    parts = prepare.Parts.build(plan, options.note)
-    prepare.check_supply(plan.study, parts.generators)
-    for line in estimate(plan.study, parts.generators).warnings:
-        options.note(line)
-    prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
-    interrupts = Interrupts()
+    with open_engine_of(plan.study, options) as engine:
+        parts = prepare.Parts.build(plan, options.note, engine=engine)
+        prepare.check_supply(plan.study, parts.generators)
+        for line in estimate(plan.study, parts.generators).warnings:
+            options.note(line)
+        prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
+        interrupts = Interrupts()
 
-    async def begin() -> Run:
-        await prepare.ping_all(parts.generators)
-        make_folder(folder)
-        with FolderLock(folder, interrupts.are_received):
-            _check_empty(folder)
-            meta = prepare.metadata(plan, folder, parts)
-            prompts = parts.prompts, parts.prompt_embeddings
-            with Journal.create(folder, meta, *prompts) as journal:
-                return await Execution(journal, plan.study, parts, options, interrupts).run()
+        async def begin() -> Run:
+            await prepare.ping_all(parts.generators)
+            make_folder(folder)
+            with FolderLock(folder, interrupts.are_received):
+                _check_empty(folder)
+                meta = prepare.metadata(plan, folder, parts)
+                prompts = parts.prompts, parts.prompt_embeddings
+                with Journal.create(folder, meta, *prompts) as journal:
+                    return await Execution(journal, plan.study, parts, options, interrupts).run()
 
-    return wrap_up(interrupts.run(parts.closing(begin())), options)
+        found = interrupts.run(parts.closing(begin()))
+    return wrap_up(found, options)
 
 
 def _check_empty(folder: Path) -> None:

@@ -105,7 +105,12 @@ class Study(Section):
     in_flight: int = Field(
         0,
         ge=1,
-        description="Concurrent samples across all arms; by default, the largest concurrency × batch.",
+        description="Concurrent samples across all arms; by default, the largest concurrency × batch, and "
+        "enough for two full batches per call of every arm with batches.",
+    )
+    engine: Literal["local", "ray"] = Field(
+        "local",
+        description="Where generation happens: in this process (local) or on a Ray cluster (ray).",
     )
     retries: Retries = Field(
         default_factory=lambda: Retries.model_validate({}), description="How failures are handled."
@@ -118,9 +123,27 @@ class Study(Section):
     @model_validator(mode="after")
     def _set_in_flight(self) -> Study:
         if not self.in_flight:
-            most = max(arm.concurrency * arm.batch for arm in self.arms.values())
-            object.__setattr__(self, "in_flight", most)
+            object.__setattr__(self, "in_flight", self._default_in_flight())
         return self
+
+    def _default_in_flight(self) -> int:
+        """Return enough to keep the busiest arm busy, and for each full batch another one that is filling."""
+        sizes = {label: self.calls(label) * arm.batch for label, arm in self.arms.items()}
+        batched = sum(2 * size for label, size in sizes.items() if self.arms[label].batch > 1)
+        return max(*sizes.values(), batched)
+
+    def calls(self, label: str) -> int:
+        """Return the maximum number of concurrent calls to an arm."""
+        arm = self.arms[label]
+        return arm.concurrency * (arm.resources.replicas if self.engine == "ray" else 1)
+
+    def with_engine(self, engine: str) -> Study:
+        """Return the same study on another engine; ``in_flight`` follows unless it was set."""
+        is_default = self.in_flight == self._default_in_flight()
+        found = self.model_copy(update={"engine": engine})
+        if is_default:
+            object.__setattr__(found, "in_flight", found._default_in_flight())
+        return found
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values from which ``study_from`` recreates an equal study."""

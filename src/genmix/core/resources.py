@@ -1,0 +1,32 @@
+"""The resources that a worker on a cluster needs, for arms and encoders alike."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Resources(BaseModel):
+    """What the workers of one arm or encoder need on Ray. The local engine ignores it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    num_cpus: float = Field(
+        0.0, ge=0, description="CPUs per worker; with 0, any number of workers shares them."
+    )
+    num_gpus: float = Field(0.0, ge=0, description="GPUs per worker; fractions share one.")
+    replicas: int = Field(1, ge=1, description="Number of workers.")
+    max_restarts: int = Field(
+        -1,
+        ge=-1,
+        description="How often a worker that died is restarted; -1 means without a limit.",
+    )
+
+
+def variables_of(settings: BaseModel) -> list[str]:
+    """Return the names of the environment variables that settings refer to."""
+    found: list[str] = []
+    for key, value in settings:
+        if value and (key == "env" or key.endswith("_env")):
+            found += [value] if isinstance(value, str) else value
+    default = getattr(settings, "key_variable", None)
+    return list(dict.fromkeys([*found, default] if default else found))
