@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from genmix.data.reference import read_features
+from genmix.data.shards import Shards
 from genmix.diagnosis.diagnose import diagnose
 from genmix.diagnosis.diagnosis import Diagnosis
 from genmix.diagnosis.uncertainty import Uncertainty
@@ -72,6 +73,7 @@ from genmix.policies import (
 )
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
+from genmix.shards.settings import streaming
 from genmix.solvers.eg import EG
 from genmix.solvers.newton import Newton
 from genmix.solvers.region import Region
@@ -127,6 +129,7 @@ __all__ = [
     "Score",
     "ScoreTable",
     "Selector",
+    "Shards",
     "Solution",
     "StorageError",
     "SuccessiveHalving",
@@ -148,6 +151,7 @@ __all__ = [
     "run",
     "score",
     "solve",
+    "streaming",
 ]
 
 if TYPE_CHECKING:

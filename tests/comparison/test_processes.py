@@ -21,10 +21,10 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 import genmix as gx
 from genmix.comparison import plan as plan_module
-from genmix.comparison import processes
+from genmix.shards import processes
 from genmix.comparison.compare import compare
 from genmix.comparison.plan import Plan
-from genmix.comparison.processes import run_jobs
+from genmix.shards.processes import run_jobs
 from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import modes
@@ -106,7 +106,7 @@ def test_thread_pools_are_looked_up_again_after_an_import(monkeypatch: pytest.Mo
 SCRIPT = """
 import numpy as np
 import genmix as gx
-from genmix.comparison.processes import run_jobs
+from genmix.shards.processes import run_jobs
 from genmix.comparison.worlds import modes
 from genmix.policies import Decision
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import genmix as gx
-from genmix.diagnosis.diagnose import _subsample
+from genmix.diagnosis.diagnose import _subsample_rows
 from genmix.diagnosis.diagnosis import Diagnosis
 from genmix.diagnosis.innovation import innovation
-from genmix.diagnosis.resampling import Spread
+from genmix.diagnosis.resampling import Spread, take_rows
 from genmix.diagnosis.theory import TheoremInputs
 from genmix.objectives import Batch
 from genmix.solvers.loss import SliceLoss
@@ -311,7 +311,8 @@ def test_a_kernel_is_that_of_the_whole_in_every_subsample() -> None:
 def test_a_subsample_keeps_rows_together(size: int | None, count: int) -> None:
     index = np.arange(20.0)
     batch = Batch(np.stack([index, index], axis=1), index, index)
-    draws = [_subsample({"a": batch}, 1, size, 0, repeat)["a"] for repeat in range(30)]
+    rows = [_subsample_rows({"a": 20}, 1, size, 0, repeat)["a"] for repeat in range(30)]
+    draws = [take_rows(batch, each) for each in rows]
     for drawn in draws:
         assert len(drawn) == count
         assert len(set(drawn.quality)) == count, "without replacement"

@@ -13,7 +13,7 @@ import numpy as np
 
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.plan import Options, Plan
-from genmix.comparison.processes import run_jobs
+from genmix.shards.processes import run_jobs
 from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import World

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix import __version__
-from genmix.comparison.processes import one_thread
+from genmix.shards.processes import one_thread
 from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.comparison.worlds import World
 from genmix.core.description import Description, has_missing, to_plain

@@ -1,4 +1,7 @@
-"""Atomic file writes: content goes to a draft file, which replaces the target once complete."""
+"""Atomic file writes: content goes to a draft file, which replaces the target once complete.
+
+Also the folder for what can be computed again.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,14 @@ from genmix.errors import StorageError
 
 ADVICE = "check the folder and its free space"
 DRAFT = ".genmix.part"
+
+
+def cache_folder() -> Path:
+    """Return ``$GENMIX_CACHE``, or ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    if named := os.environ.get("GENMIX_CACHE"):
+        return Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "genmix"
 
 
 @contextmanager

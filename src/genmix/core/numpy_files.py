@@ -7,9 +7,11 @@ many types of exceptions; here, every one of them becomes an InputError.
 from __future__ import annotations
 
 import math
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Self
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
@@ -29,8 +31,20 @@ FLOAT = 8
 """Bytes per number after reading, because all numbers are converted to float64."""
 PICKLE = b"\x80"
 """The first byte of a pickle."""
+LOCAL_HEADER = 30
+"""Number of bytes before the name of a zip member; the last four are the lengths of what follows."""
 ENCRYPTED = 1
 """The bit of a zip member's flags that marks encrypted content."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape of a stored array, and the position of its numbers in the file; None if compressed."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    is_fortran: bool
+    offset: int | None
 
 
 class NumpyArchive(Mapping[str, Any]):
@@ -66,6 +80,29 @@ class NumpyArchive(Mapping[str, Any]):
         with self._zip.open(info) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 
+    def layout(self, name: str) -> Layout:
+        """Return the shape of an array, and where it is in the file if it is not compressed."""
+        info, where = self._members[name], f"{self._path} ({printable(name)})"
+        with _as_sentences(self._path):
+            _check_member(info, where)
+            with self._zip.open(info) as file:
+                layout = _check_header(file, info.file_size, self._size, where)
+            if info.compress_type != ZIP_STORED:
+                return replace(layout, offset=None)
+            with self._path.open("rb") as raw:
+                raw.seek(info.header_offset + LOCAL_HEADER - 4)
+                lengths = raw.read(4)
+            before = info.header_offset + LOCAL_HEADER + sum(struct.unpack("<HH", lengths))
+            return replace(layout, offset=before + (layout.offset or 0))
+
+    @contextmanager
+    def stream(self, name: str) -> Iterator[IO[bytes]]:
+        """Open an array for reading its numbers one after another."""
+        info = self._members[name]
+        with _as_sentences(self._path), self._zip.open(info) as file:
+            _check_header(file, info.file_size, self._size, str(self._path))
+            yield file
+
 
 def check_archive(path: Path) -> None:
     """Check the sizes of all members of a zip file, whatever they contain."""
@@ -95,15 +132,22 @@ def read_array(path: Path, mmap: bool = False) -> Any:
         return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
 
 
-def _check_header(file: IO[bytes], size: int, on_disk: int, where: str) -> None:
-    """Check the header of an array in a file or zip member of ``size`` bytes."""
+def array_layout(path: Path) -> Layout:
+    """Return the shape of the array in an ``.npy`` file, and where its numbers begin."""
+    size = size_of(path)
+    with _as_sentences(path), path.open("rb") as file:
+        return _check_header(file, size, size, str(path))
+
+
+def _check_header(file: IO[bytes], size: int, on_disk: int, where: str) -> Layout:
+    """Check the header of an array in a file or zip member of ``size`` bytes, and read past it."""
     if file.read(1) == PICKLE:
         raise _pickled(where)
     file.seek(0)
     version = np.lib.format.read_magic(file)
     if version not in HEADERS:
         raise InputError(f"{where} is not an array of plain numbers; write it again.")
-    shape, _, dtype = HEADERS[version](file)
+    shape, is_fortran, dtype = HEADERS[version](file)
     if dtype.hasobject:
         raise _pickled(where)
     count, found = math.prod(shape), size - file.tell()
@@ -113,6 +157,7 @@ def _check_header(file: IO[bytes], size: int, on_disk: int, where: str) -> None:
             f"{found} bytes follow; write it again."
         )
     check_size(count * max(dtype.itemsize, FLOAT), on_disk, where)
+    return Layout(shape, dtype, is_fortran, file.tell())
 
 
 def _pickled(where: str) -> InputError:

@@ -118,11 +118,11 @@ def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Co
             content["n"] if "n" in names else None,
             *(quotable(content[name]) if name in names else None for name in ("encoder", "dtype")),
         )
-    name = _chosen(names, key, path, f"store it as one of {', '.join(SAMPLE_KEYS)}")
+    name = array_with_features(names, key, path, f"store it as one of {', '.join(SAMPLE_KEYS)}")
     return as_matrix(content[name], f"{path} ({printable(name)})")
 
 
-def _chosen(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
+def array_with_features(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
     """Return the name of the array that contains the features."""
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if len(found) != 1:
@@ -167,7 +167,7 @@ def _from_torch(torch: Any, content: Any, path: Path, key: str | None) -> Conten
     where = str(path)
     if isinstance(content, dict):
         named = {str(name): value for name, value in content.items()}
-        name = _chosen(list(named), key, path, "save the tensor alone")
+        name = array_with_features(list(named), key, path, "save the tensor alone")
         content, where = named[name], f"{path} ({printable(name)})"
     if not isinstance(content, torch.Tensor) or content.layout != torch.strided:
         raise InputError(f"{where} is not a dense tensor; write one with torch.save(tensor, path).")
@@ -183,7 +183,7 @@ def _read_parquet(path: Path, key: str | None) -> Content:
     _, parquet, _ = require_all(modules, extra="export", what="reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            column = _embedding_column(file.schema_arrow, path, key)
+            column = required_column(file.schema_arrow, path, key)
             where = f"{path} ({printable(column)})"
             check_column(file, column, size_of(path), where)
             chunks = file.read(columns=[column]).column(column).chunks
@@ -211,13 +211,13 @@ def _stacked(chunks: Sequence[Any], where: str) -> Any:
     blocks, rows = [np.empty((0, 0))], 0
     for chunk in chunks:
         if len(chunk):
-            blocks.append(_matrix_of(chunk, where, rows))
+            blocks.append(list_matrix(chunk, where, rows))
             _check_width(f"{where}, row {rows}", blocks[-1].shape[1], blocks[1].shape[1])
             rows += len(chunk)
     return np.concatenate(blocks[1:] or blocks)
 
 
-def _embedding_column(schema: Any, path: Path, key: str | None) -> str:
+def required_column(schema: Any, path: Path, key: str | None) -> str:
     found = embedding_column(schema, key)
     if found is None:
         raise InputError(
@@ -245,7 +245,7 @@ def _is_list(arrow: Any, kind: Any) -> bool:
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
 
 
-def _matrix_of(chunk: Any, where: str, first: int) -> Any:
+def list_matrix(chunk: Any, where: str, first: int) -> Any:
     """Convert a chunk of equal-length lists to ``(rows, d)``; ``first`` is its first row's index."""
     compute = require("pyarrow.compute", extra="export", what="reading Parquet")
     if chunk.null_count:

@@ -19,13 +19,14 @@ from genmix.core.arrays import Array
 from genmix.core.text import counted
 from genmix.diagnosis.diagnosis import ArmDiagnosis, Diagnosis, Subsampled
 from genmix.diagnosis.evidence import gather_evidence
-from genmix.diagnosis.innovation import innovation, innovation_gaps
-from genmix.diagnosis.resampling import Spread, half_rows, shuffled_rows, take_rows
+from genmix.diagnosis.resampling import Spread, half_rows, shuffled_rows
+from genmix.diagnosis.samples import HeldSamples, PartStatistics, Rows, Samples, StreamedSamples
 from genmix.diagnosis.theory import TheoremInputs, Theory, fidelity_weight
 from genmix.errors import InputError, number, whole
-from genmix.objectives import Batch, Objective
+from genmix.objectives import Objective
 from genmix.objectives.validation import batches
-from genmix.offline.mixture import Mixture, optimal_mixture
+from genmix.offline.mixture import Mixture
+from genmix.shards.arms import any_shards, streamed_arms
 from genmix.solvers.loss import SliceLoss
 
 DEFAULT_GAMMA_PART = 0.1
@@ -56,8 +57,8 @@ def diagnose(
 
     Parameters
     ----------
-    arms : mapping of str to array of shape (n, d)
-        Samples of each arm, as a numpy array or torch tensor.
+    arms : mapping of str to array of shape (n, d) or Shards
+        Samples of each arm, as a numpy array or torch tensor, or as files that are read in blocks.
     objective : Objective
         What the mixture optimizes.
     repeats : int, default 0
@@ -100,24 +101,24 @@ def diagnose(
     The mixture needs a.
     b and copy of b have weight, but the other arms can replace either of them at no loss.
     """
-    found = batches(arms, objective, quality, cost)
-    repeats = _check_repeats(repeats, subsample, found, objective)
-    even = 1 / len(found)
+    samples = _samples(arms, objective, quality, cost, encoder)
+    repeats = _check_repeats(repeats, subsample, samples.counts, objective)
+    even = 1 / len(samples.counts)
     gamma = DEFAULT_GAMMA_PART * even if gamma is None else number(gamma, "gamma", 0.0, even)
     seed, horizon = whole(seed, "seed", 0), whole(horizon, "horizon", 1)
     confidence = number(confidence, "confidence", 1e-300, 1.0)
-    innovations = innovation(found)
-    mixture = _best_mixture(found, objective, encoder)
-    evidence = gather_evidence(found, mixture, gamma, seed)
+    innovations = samples.innovations()
+    mixture = samples.mixture()
+    evidence = gather_evidence(samples, mixture, gamma, seed)
     parts = []
     for index in range(repeats):
-        part = _subsample(found, objective.least_samples, subsample, seed, index)
-        parts.append(_subsample_numbers(part, mixture.objective))
+        rows = _subsample_rows(samples.counts, objective.least_samples, subsample, seed, index)
+        parts.append(_subsample_numbers(samples.part(mixture.objective, rows)))
         if progress is not None:
             progress(index + 1)
     table = {
         name: ArmDiagnosis(
-            n=len(found[name]),
+            n=samples.counts[name],
             innovation=innovations[name],
             weight=weight,
             is_active=name in mixture.active,
@@ -132,6 +133,14 @@ def diagnose(
     return replace(diagnosis, theory=_theory(diagnosis, objective, horizon, confidence))
 
 
+def _samples(
+    arms: Mapping[str, Any], objective: Objective, quality: Any, cost: Any, encoder: str | None
+) -> Samples:
+    if any_shards(arms):
+        return StreamedSamples(streamed_arms(arms, objective, quality, cost), objective, encoder)
+    return HeldSamples(batches(arms, objective, quality, cost), objective, encoder)
+
+
 def _theory(
     found: Diagnosis, objective: Objective, horizon: int, confidence: float
 ) -> Theory | None:
@@ -144,16 +153,6 @@ def _theory(
 
 
 # -- interiority -------------------------------------------------------------------------------------
-
-
-def _best_mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str | None) -> Mixture:
-    return optimal_mixture(
-        {name: batch.embeddings for name, batch in arms.items()},
-        objective,
-        {name: batch.quality for name, batch in arms.items() if batch.quality is not None},
-        {name: batch.cost for name, batch in arms.items() if batch.cost is not None},
-        encoder=encoder,
-    )
 
 
 def _leave_one_out(mixture: Mixture, name: str) -> float:
@@ -193,7 +192,7 @@ class _SubsampleNumbers:
 
 
 def _check_repeats(
-    repeats: int, subsample: int | None, arms: Mapping[str, Batch], objective: Objective
+    repeats: int, subsample: int | None, counts: Mapping[str, int], objective: Objective
 ) -> int:
     repeats = whole(repeats, "repeats", 0)
     if repeats == 1:
@@ -203,33 +202,28 @@ def _check_repeats(
     whole(subsample, "subsample", objective.least_samples)
     if not repeats:
         raise InputError("subsample needs repeats; pass both, e.g. repeats=50, subsample=500.")
-    small = next((name for name, batch in arms.items() if len(batch) < subsample), None)
+    small = next((name for name, count in counts.items() if count < subsample), None)
     if small is not None:
         raise InputError(
-            f"subsample is {subsample}, but arm {small!r} has {counted(len(arms[small]), 'sample')}; "
+            f"subsample is {subsample}, but arm {small!r} has {counted(counts[small], 'sample')}; "
             "pass at most that many."
         )
     return repeats
 
 
-def _subsample(
-    arms: Mapping[str, Batch], least: int, size: int | None, seed: int, index: int
-) -> dict[str, Batch]:
+def _subsample_rows(
+    counts: Mapping[str, int], least: int, size: int | None, seed: int, index: int
+) -> dict[str, Rows]:
     """Draw ``size`` samples of each arm, or half of each, without replacement."""
-    found = {}
-    for name, batch in arms.items():
-        if size is None:
-            rows = half_rows(len(batch), name, seed, index, least)[0]
-        else:
-            rows = np.sort(shuffled_rows(len(batch), name, seed, index)[:size])
-        found[name] = take_rows(batch, rows)
-    return found
+    if size is None:
+        return {name: half_rows(n, name, seed, index, least)[0] for name, n in counts.items()}
+    return {name: np.sort(shuffled_rows(n, name, seed, index)[:size]) for name, n in counts.items()}
 
 
-def _subsample_numbers(arms: Mapping[str, Batch], objective: Objective) -> _SubsampleNumbers:
-    mixture = _best_mixture(arms, objective, None)
-    rises = {name: _leave_one_out(mixture, name) for name in arms}
-    return _SubsampleNumbers(innovation_gaps(arms), mixture.weights, rises, mixture.active)
+def _subsample_numbers(part: PartStatistics) -> _SubsampleNumbers:
+    mixture = part.mixture
+    rises = {name: _leave_one_out(mixture, name) for name in mixture.weights}
+    return _SubsampleNumbers(part.gaps, mixture.weights, rises, mixture.active)
 
 
 def _summarize(parts: Sequence[_SubsampleNumbers], name: str) -> Subsampled:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from genmix.core.arrays import like
 from genmix.core.streams import private_stream
-from genmix.diagnosis.innovation import held_out_innovation
-from genmix.diagnosis.resampling import Spread, half_rows, random_rows, take_rows
-from genmix.objectives import Batch, Objective
+from genmix.diagnosis.resampling import Spread, half_rows, random_rows
+from genmix.diagnosis.samples import Rows, Samples, Split, SplitStatistics
+from genmix.objectives import Objective
+from genmix.objectives.tally import Tally
 from genmix.offline.mixture import Mixture
 from genmix.solvers.loss import Loss, SliceLoss
 from genmix.solvers.newton import NEGLIGIBLE_WEIGHT, Newton
@@ -61,16 +61,18 @@ class _SplitResult(NamedTuple):
 
 
 def gather_evidence(
-    arms: Mapping[str, Batch], mixture: Mixture, gamma: float, seed: int
+    samples: Samples, mixture: Mixture, gamma: float, seed: int
 ) -> dict[str, Evidence]:
     """Return the evidence for each arm that has enough samples."""
-    if len(arms) == 1:
+    counts, objective = samples.counts, mixture.objective
+    if len(counts) == 1:
         return {}
-    sample = next(iter(arms.values())).embeddings
-    moved = {name: replace(b, embeddings=like(b.embeddings, sample)) for name, b in arms.items()}
-    shares = {name: _shares_without(mixture, name) for name in arms}
-    splits = [_split(moved, mixture.objective, shares, gamma, seed, i) for i in range(SPLITS)]
-    enough = [name for name, batch in arms.items() if len(batch) >= MIN_SAMPLES]
+    shares = {name: _shares_without(mixture, name) for name in counts}
+    splits = []
+    for index in range(SPLITS):
+        split = _split(counts, objective, shares, seed, index)
+        splits.append(_results(samples.split(objective, split), list(counts), gamma))
+    enough = [name for name, count in counts.items() if count >= MIN_SAMPLES]
     return {name: _summarize([split[name] for split in splits]) for name in enough}
 
 
@@ -99,68 +101,67 @@ def _shares_without(mixture: Mixture, name: str) -> dict[str, float]:
 
 
 def _split(
-    arms: Mapping[str, Batch],
+    counts: Mapping[str, int],
     objective: Objective,
     shares: Mapping[str, Mapping[str, float]],
-    gamma: float,
     seed: int,
     index: int,
-) -> dict[str, _SplitResult]:
-    """Compare each arm in one half with substitutes from the other half."""
-    first, second = {}, {}
-    for name, batch in arms.items():
-        parts = half_rows(len(batch), name, seed, index, objective.least_samples)
-        first[name], second[name] = (take_rows(batch, rows) for rows in parts)
-    innovations = held_out_innovation(first, second)
-    half = _HalfStatistics(first, objective)
-    for i, (name, batch) in enumerate(first.items()):
-        rng = private_stream(seed, "diagnosis", index, zlib.crc32(name.encode()), 1)
-        half.add_substitutes(i, batch, _substitutes(second, shares[name], len(batch), rng), rng)
-    best = half.solve(range(len(arms)))
-    return {
-        name: _SplitResult(
-            innovations[name].held_out,
-            *half.loss_increases(i, best, gamma),
-            float(best.weights[i]),
-        )
-        for i, name in enumerate(first)
-    }
-
-
-def _substitutes(
-    arms: Mapping[str, Batch], shares: Mapping[str, float], size: int, rng: np.random.Generator
-) -> list[Batch]:
-    """Draw up to ``size`` samples in proportion to ``shares``, independently of the order of the arms."""
-    names = sorted(shares)
-    counts = rng.multinomial(size, [shares[name] for name in names])
-    parts = [random_rows(arms[name], count, rng) for name, count in zip(names, counts, strict=True)]
-    return [part for part in parts if len(part)]
-
-
-class _HalfStatistics:
-    """The statistics of one half of the samples, with substitutes for every arm.
+) -> Split:
+    """Split every arm into halves, and choose substitutes for each arm from the other half of the others.
 
     With m arms, slot i contains arm i and slot m + i its substitutes. If there are fewer substitutes than
     samples, slot 2m + i contains only that many samples of the arm, so that the comparison is fair.
     """
+    size, least = len(counts), max(objective.least_samples, MIN_SAMPLES // 2)
+    halves = {
+        name: half_rows(count, name, seed, index, objective.least_samples)
+        for name, count in counts.items()
+    }
+    picks = [(i, name, first) for i, (name, (first, _)) in enumerate(halves.items())]
+    for i, (name, (own, _)) in enumerate(halves.items()):
+        rng = private_stream(seed, "diagnosis", index, zlib.crc32(name.encode()), 1)
+        found = _substitutes(halves, shares[name], len(own), rng)
+        count = sum(len(rows) for _, rows in found)
+        if count >= least:
+            picks += [(size + i, other, rows) for other, rows in found]
+            if count < len(own):
+                picks.append((2 * size + i, name, random_rows(own, count, rng)))
+    return Split(halves, picks, 3 * size)
 
-    def __init__(self, arms: Mapping[str, Batch], objective: Objective) -> None:
-        self.size, self.least = len(arms), max(objective.least_samples, MIN_SAMPLES // 2)
-        self.tally = objective.tally(3 * len(arms), next(iter(arms.values())).embeddings)
-        self.solver = Newton()
-        for i, batch in enumerate(arms.values()):
-            self.tally.add(i, batch)
 
-    def add_substitutes(
-        self, arm: int, own: Batch, substitutes: Sequence[Batch], rng: np.random.Generator
-    ) -> None:
-        count = sum(map(len, substitutes))
-        if count < self.least:
-            return
-        for part in substitutes:
-            self.tally.add(self.size + arm, part)
-        if count < len(own):
-            self.tally.add(2 * self.size + arm, random_rows(own, count, rng))
+def _substitutes(
+    halves: Mapping[str, tuple[Rows, Rows]],
+    shares: Mapping[str, float],
+    size: int,
+    rng: np.random.Generator,
+) -> list[tuple[str, Rows]]:
+    """Draw up to ``size`` samples in proportion to ``shares``, independently of the order of the arms."""
+    names = sorted(shares)
+    counts = rng.multinomial(size, [shares[name] for name in names])
+    parts = [
+        (name, random_rows(halves[name][1], count, rng))
+        for name, count in zip(names, counts, strict=True)
+    ]
+    return [(name, rows) for name, rows in parts if len(rows)]
+
+
+def _results(found: SplitStatistics, names: Sequence[str], gamma: float) -> dict[str, _SplitResult]:
+    """Compare each arm in one half with its substitutes from the other half."""
+    half = _HalfStatistics(found.tally, len(names))
+    best = half.solve(range(len(names)))
+    return {
+        name: _SplitResult(
+            found.held_out[name], *half.loss_increases(i, best, gamma), float(best.weights[i])
+        )
+        for i, name in enumerate(names)
+    }
+
+
+class _HalfStatistics:
+    """The statistics of one half of the samples, with substitutes for every arm; see ``_split``."""
+
+    def __init__(self, tally: Tally, size: int) -> None:
+        self.tally, self.size, self.solver = tally, size, Newton()
 
     def solve(self, slots: Sequence[int]) -> Solution:
         return self.solver.solve(self.tally.loss(slots), np.full(self.size, 1 / self.size))

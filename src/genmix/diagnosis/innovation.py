@@ -13,7 +13,7 @@ from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_num
 from genmix.errors import InputError
 from genmix.kernels.distances import norms
 from genmix.kernels.kernels import Cosine
-from genmix.objectives import Batch
+from genmix.objectives import Batch, Vendi
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,17 @@ class Innovation:
 
 def innovation(arms: Mapping[str, Batch]) -> dict[str, Innovation]:
     """Compute ``δ_i = λ_max(S_i − Σ_{j≠i} S_j)`` and its eigenvector, on unit-norm embeddings."""
-    moments, total, basis = _second_moments(arms)
+    return _innovations(*_second_moments(arms))
+
+
+def innovation_of_moments(moments: Mapping[str, Array]) -> dict[str, Innovation]:
+    """Compute the same from the second moments ``S_i`` of unit-norm embeddings."""
+    return _innovations(moments, sum(moments.values()), None)
+
+
+def _innovations(
+    moments: Mapping[str, Array], total: Array, basis: Array | None
+) -> dict[str, Innovation]:
     found = {}
     for name, moment in moments.items():
         values, vectors = namespace(moment).linalg.eigh(symmetric(2 * moment - total))
@@ -103,10 +113,22 @@ def _second_moments(arms: Mapping[str, Batch]) -> tuple[dict[str, Array], Array,
 
 
 def _unit_rows(name: str, batch: Batch) -> Array:
+    _check_directions(batch, f"arm {name!r}")
+    return Cosine().feature_map(batch.embeddings)
+
+
+def _check_directions(batch: Batch, where: str) -> None:
     lengths = to_numpy(norms(batch.embeddings))
     if not lengths.all():
         raise InputError(
-            f"arm {name!r}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
+            f"{where}, sample {int(np.argmin(lengths))}: the embedding is the zero vector, "
             "so it has no direction for an innovation gap; leave that sample out."
         )
-    return Cosine().feature_map(batch.embeddings)
+
+
+@dataclass(frozen=True, eq=False)
+class Directions(Vendi):
+    """The objective whose statistics are the second moments of unit-norm embeddings."""
+
+    def check(self, batch: Batch, where: str) -> None:
+        _check_directions(batch, where)

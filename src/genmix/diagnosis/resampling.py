@@ -52,9 +52,9 @@ def shuffled_rows(count: int, name: str, seed: int, index: int) -> NDArray[np.in
     return private_stream(seed, "diagnosis", *path).permutation(count)
 
 
-def random_rows(batch: Batch, count: int, rng: np.random.Generator) -> Batch:
-    """Draw ``count`` samples without replacement, or all of them if there are fewer."""
-    return take_rows(batch, np.sort(rng.permutation(len(batch))[:count]))
+def random_rows(rows: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw ``count`` of these rows without replacement, or all of them if there are fewer."""
+    return rows[np.sort(rng.permutation(len(rows))[:count])]
 
 
 def take_rows(batch: Batch, rows: NDArray[np.int64]) -> Batch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sqlite3
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from genmix.core.atomic import cache_folder as cache_folder
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, Rows, modality_of
 
@@ -27,14 +27,6 @@ KEYS_PER_QUERY = 500
 BUSY_SECONDS = 30.0
 """Time to wait while another process is writing."""
 FORMAT = np.dtype("<f4")
-
-
-def cache_folder() -> Path:
-    """Return ``$GENMIX_CACHE``, or ``genmix`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    if named := os.environ.get("GENMIX_CACHE"):
-        return Path(named).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "genmix"
 
 
 class CachedEncoder:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from genmix.core.arrays import Array, check_spread, namespace, to_numpy
 from genmix.core.streams import private_stream
+from genmix.data.streamed_rows import StreamedRows
 from genmix.errors import InputError
 
 BANDWIDTH_POINTS = 2000
@@ -33,6 +35,11 @@ def squared_distances(x: Array, y: Array) -> Array:
     return xp.where(square > 0, square, xp.zeros_like(square))
 
 
+def _rows_at(group: Array, rows: Any) -> Any:
+    """Return some rows as a numpy array; only these are read if the group is on disk."""
+    return group[rows, :] if isinstance(group, StreamedRows) else to_numpy(group)[rows, :]
+
+
 def median_distance(groups: Sequence[Array], seed: int) -> float:
     """Return the median pairwise distance between random points, the same number from each group.
 
@@ -41,8 +48,9 @@ def median_distance(groups: Sequence[Array], seed: int) -> float:
     rng = private_stream(seed, "bandwidth")
     share = min(BANDWIDTH_POINTS // len(groups), *(g.shape[0] for g in groups), BANDWIDTH_POINTS)
     share = max(share, 1)
-    picked = [to_numpy(g)[np.sort(rng.permutation(g.shape[0])[:share]), :] for g in groups]
-    points = np.concatenate(picked)
+    points = np.concatenate(
+        [_rows_at(g, np.sort(rng.permutation(g.shape[0])[:share])) for g in groups]
+    )
     centered = points - points.mean(0)
     check_spread(float(np.max(np.abs(centered))), "the set of points for the median bandwidth")
     upper = np.triu_indices(len(points), 1)

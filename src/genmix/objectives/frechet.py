@@ -165,15 +165,15 @@ class FrechetTally(MomentTally):
         self.turned = bool(xp.all(xp.any(rows != rows[:1, :], axis=0)))
         super()._fold()
 
-    def _merge(self, other: Any) -> None:
+    def _merge(self, other: Any, arms: Sequence[int]) -> None:
         if not other.keeps_rows and self.keeps_rows:
             self._fold()
         if not other.keeps_rows and self.turned != other.turned:
             self._rotate()
             other = other.fork()
             other._rotate()
-        super()._merge(other)
-        self.squares = added(self.squares, other.squares)
+        super()._merge(other, arms)
+        self.squares = added(self.squares, other.squares, arms)
 
     def _rotate(self) -> None:
         """Rotate the moments into the eigenbasis of the reference."""

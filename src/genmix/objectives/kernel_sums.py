@@ -183,19 +183,21 @@ class ExactPairTally(PairTally):
             cross = cross + total[:, 0] / len(self.reference)
         self.pairs, self.cross, self.summed = pairs, cross, len(rows)
 
-    def _merge(self, other: ExactPairTally) -> None:
+    def _merge(self, other: ExactPairTally, arms: Sequence[int]) -> None:
         self._add_pairs()
         other._add_pairs()
         if other.kept.count == 0:
             return
         points = other.blocks.points(other.kept.array, other.centre)
-        theirs = Grouped(self._prepared(points), self._members(other.arms.array))
+        owners = like(np.array(arms)[to_numpy(other.arms.array).astype(int)], points)
+        theirs = Grouped(self._prepared(points), self._members(owners))
         mine = Grouped(self.kept.array, self._members(self.arms.array))
         pairs = sums_between(self.blocks, theirs, mine, self.block_bytes)
-        self.pairs = self.pairs + other.pairs + (pairs + pairs.mT)
-        self.own, self.cross = self.own + other.own, self.cross + other.cross
+        place = like(np.eye(len(self.counts))[:, list(arms)], points)  # columns for their arms
+        self.pairs = self.pairs + place @ other.pairs @ place.mT + (pairs + pairs.mT)
+        self.own, self.cross = self.own + place @ other.own, self.cross + place @ other.cross
         self.kept.append(theirs.rows)
-        self.arms.append(other.arms.array)
+        self.arms.append(owners)
         self.summed = self.kept.count
 
     def _grow(self) -> None:

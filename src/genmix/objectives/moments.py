@@ -86,18 +86,19 @@ class MomentTally(Tally):
             if rows.count:
                 self._absorb(arm, 0, *self._moments(rows.array))
 
-    def _merge(self, other: MomentTally) -> None:
+    def _merge(self, other: MomentTally, arms: Sequence[int]) -> None:
         if other.keeps_rows:
             before = sum(self.counts)
-            for arm, rows in enumerate(other.kept):
+            for arm, rows in zip(arms, other.kept, strict=True):
                 if rows.count:
                     self._take(arm, rows.array, before)
                     before += rows.count
             return
         if self.keeps_rows:
             self._fold()
-        for arm, (have, more) in enumerate(zip(self.counts, other.counts, strict=True)):
-            self._absorb(arm, have, more, other.first[arm], other.second[arm])
+        sums = zip(arms, other.counts, other.first, other.second, strict=True)
+        for arm, more, first, second in sums:
+            self._absorb(arm, self.counts[arm], more, first, second)
 
     def _grow(self) -> None:
         if self.keeps_rows:

@@ -58,10 +58,15 @@ class Tally(ABC):
     def flush(self) -> None:  # noqa: B027 - most tallies have nothing to do
         """Do deferred work now, so that later reads do not modify the tally."""
 
-    def merge(self, other: Tally) -> None:
-        """Add the statistics of another part of the same stream."""
-        self._merge(other)
-        self.counts = added(self.counts, other.counts)
+    def merge(self, other: Tally, arms: Sequence[int] | None = None) -> None:
+        """Add the statistics of another part of the same stream.
+
+        ``arms`` says which arm of this tally each arm of the other one is, if the other one has only some of
+        them.
+        """
+        arms = range(len(other.counts)) if arms is None else arms
+        self._merge(other, arms)
+        self.counts = added(self.counts, other.counts, arms)
 
     def grow(self) -> None:
         """Add an arm without samples."""
@@ -72,7 +77,7 @@ class Tally(ABC):
     def _add(self, arm: int, batch: Batch) -> None: ...
 
     @abstractmethod
-    def _merge(self, other: Any) -> None: ...
+    def _merge(self, other: Any, arms: Sequence[int]) -> None: ...
 
     @abstractmethod
     def _grow(self) -> None: ...
@@ -144,9 +149,9 @@ class Tally(ABC):
 class SummedTally(Tally):
     """Statistics that are sums over each arm's samples. ``STATE`` names lists with one sum per arm."""
 
-    def _merge(self, other: SummedTally) -> None:
+    def _merge(self, other: SummedTally, arms: Sequence[int]) -> None:
         for key in self.STATE:
-            setattr(self, key, added(getattr(self, key), getattr(other, key)))
+            setattr(self, key, added(getattr(self, key), getattr(other, key), arms))
 
     def _grow(self) -> None:
         for key in self.STATE:
@@ -154,9 +159,12 @@ class SummedTally(Tally):
             sums.append(0.0 * sums[0])
 
 
-def added(mine: Iterable[Any], theirs: Iterable[Any]) -> list[Any]:
-    """Add two lists element by element."""
-    return [a + b for a, b in zip(mine, theirs, strict=True)]
+def added(mine: Iterable[Any], theirs: Iterable[Any], arms: Iterable[int]) -> list[Any]:
+    """Add each of their elements to my element of this arm."""
+    total = list(mine)
+    for arm, value in zip(arms, theirs, strict=True):
+        total[arm] = total[arm] + value
+    return total
 
 
 def _copied(value: Any) -> Any:
@@ -209,9 +217,9 @@ class CompositeTally(Tally):
         for part in self.parts:
             part.add(arm, batch)
 
-    def _merge(self, other: CompositeTally) -> None:
+    def _merge(self, other: CompositeTally, arms: Sequence[int]) -> None:
         for mine, theirs in zip(self.parts, other.parts, strict=True):
-            mine.merge(theirs)
+            mine.merge(theirs, arms)
 
     def _grow(self) -> None:
         for part in self.parts:

@@ -31,10 +31,7 @@ def batches(
 ) -> dict[str, Batch]:
     """Validate every arm's samples against the objective and against each other."""
     check_objective(objective)
-    if not isinstance(arms, Mapping):
-        raise InputError('arms is not a map; pass a map from label to samples, e.g. {"sdxl": X}.')
-    for values, what in ((quality, "quality"), (cost, "cost")):
-        _check_map(values, what, arms)
+    check_maps(arms, quality, cost)
     found: dict[str, Batch] = {}
     for name in labels(arms):
         where = f"arm {name!r}"
@@ -65,6 +62,14 @@ def check_objective(objective: object) -> None:
     if not isinstance(objective, Objective):
         what = objective.__name__ if isinstance(objective, type) else type(objective).__name__
         raise InputError(f"{what} is not an objective; pass one, e.g. Vendi().")
+
+
+def check_maps(arms: object, quality: object, cost: object) -> None:
+    """Check that arms, quality and cost are maps with the same labels."""
+    if not isinstance(arms, Mapping):
+        raise InputError('arms is not a map; pass a map from label to samples, e.g. {"sdxl": X}.')
+    for values, what in ((quality, "quality"), (cost, "cost")):
+        _check_map(values, what, arms)
 
 
 def _check_map(values: object, what: str, arms: Mapping[str, Array]) -> None:

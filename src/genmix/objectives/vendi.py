@@ -262,9 +262,9 @@ class GramTally(Tally):
     def _add(self, arm: int, batch: Batch) -> None:
         self.kept[arm].append(batch.embeddings)
 
-    def _merge(self, other: GramTally) -> None:
-        for mine, theirs in zip(self.kept, other.kept, strict=True):
-            mine.append(theirs.array)
+    def _merge(self, other: GramTally, arms: Sequence[int]) -> None:
+        for arm, theirs in zip(arms, other.kept, strict=True):
+            self.kept[arm].append(theirs.array)
 
     def _grow(self) -> None:
         self.kept.append(self.rows())

@@ -16,6 +16,7 @@ from genmix.errors import InputError, number
 from genmix.kernels.joint import uses_pairs
 from genmix.objectives import Objective, Scores, score_context
 from genmix.objectives.pool import Pool
+from genmix.shards.pool import pool_of
 from genmix.offline.mixture import Mixture
 from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.newton import Newton
@@ -161,7 +162,7 @@ def grouped_mixture(
     kappa = _pooling(pooling, objective)
     samples = _flat(arms)
     assert samples is not None
-    pool = Pool.of(samples, objective, _flat(quality), _flat(cost), encoder)
+    pool = pool_of(samples, objective, _flat(quality), _flat(cost), encoder)
     places = [tuple(json.loads(label)) for label in pool.arms]
     cells = [(group, arm) for group in arms for arm in names]
     for group, arm in cells:

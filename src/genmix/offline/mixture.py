@@ -16,6 +16,8 @@ from genmix.core.text import number as brief_number
 from genmix.errors import InputError, number
 from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
+from genmix.shards.arms import any_shards, own_numbers
+from genmix.shards.pool import pool_of
 from genmix.solvers.loss import Loss
 from genmix.solvers.newton import Newton
 from genmix.solvers.nonconvex import row_multipliers, solve_reported
@@ -306,8 +308,8 @@ def optimal_mixture(
 
     Parameters
     ----------
-    arms : mapping of str to array of shape (n, d)
-        Samples of each arm, as a numpy array or torch tensor.
+    arms : mapping of str to array of shape (n, d) or Shards
+        Samples of each arm, as a numpy array or torch tensor, or as files that are read in blocks.
     objective : Objective
         What the mixture optimizes, e.g. ``Vendi()``.
     quality, cost : mapping of str to array or float, optional
@@ -373,6 +375,8 @@ def optimal_mixture(
         )
         check_shares(least, most, names)
         known = _without_groups(cost) if by_group else cost
+        if any_shards(arms) and not by_group:
+            known = own_numbers(arms, cost, "cost")
         costs = None if mean_cost is None else _mean_costs(known or {}, names)
         limit = None if mean_cost is None else number(mean_cost, "mean_cost", 0.0)
         return region_of(names, least, most, costs, limit)
@@ -385,7 +389,7 @@ def optimal_mixture(
         raise InputError(
             'groups and pooling need samples by group; pass arms as {"travel": {"sdxl": X, ...}, ...}.'
         )
-    pool = Pool.of(arms, objective, quality, cost, encoder)
+    pool = pool_of(arms, objective, quality, cost, encoder)
     return best_mixture(pool, solver, region=limited(pool.arms))
 
 

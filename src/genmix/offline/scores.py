@@ -15,6 +15,9 @@ from genmix.errors import InputError
 from genmix.kernels.balls import Balls, scores_against
 from genmix.objectives import Objective, Score, Scores, Sum
 from genmix.objectives.pool import Pool
+from genmix.shards.arms import any_shards, streamed_arms
+from genmix.shards.neighbors import neighbor_scores
+from genmix.shards.pool import pool_of
 from genmix.solvers.simplex import on_simplex
 
 Row = dict[str, Score]
@@ -86,8 +89,8 @@ def score(
 
     Parameters
     ----------
-    arms : mapping of str to array of shape (n, d)
-        Samples of each arm, as a numpy array or torch tensor.
+    arms : mapping of str to array of shape (n, d) or Shards
+        Samples of each arm, as a numpy array or torch tensor, or as files that are read in blocks.
     objective : Objective
         The scores to compute; a sum of objectives has one score per term.
     weights : mapping of str to float, optional
@@ -121,7 +124,7 @@ def score(
     >>> print(f"{table.arms['a']['vendi']:.3f} {table.mixture['vendi']:.3f}")
     2.000 2.828
     """
-    pool = Pool.of(arms, objective, quality, cost, encoder)
+    pool = pool_of(arms, objective, quality, cost, encoder)
     points = _reference_points(objective if reference is None else reference)
     if points is not None and points.shape[1] != pool.tally.dimension:
         raise InputError(
@@ -130,16 +133,16 @@ def score(
         )
     if reference is None and points is not None and points.shape[0] <= k:
         points = None  # too few neighbors, and the caller did not request these scores
-    rows = {name: like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms}
-    everything = namespace(pool.tally.sample).concat(list(rows.values()), axis=0)
-    real = None if points is None else Balls.around(like(points, everything), k)
+    apart: list[Row] = [{} for _ in pool.arms]
+    together: Row = {}
+    if points is not None:
+        apart, together = _neighbor_scores(arms, pool, points, k)
     vertices = np.eye(len(pool.arms))
     return ScoreTable(
         arms={
-            name: _combined(pool.score(vertices[i]), _manifold(real, rows[name], encoder))
-            for i, name in enumerate(pool.arms)
+            name: _combined(pool.score(vertices[i]), apart[i]) for i, name in enumerate(pool.arms)
         },
-        pooled=_combined(pool.pooled_score(), _manifold(real, everything, encoder)),
+        pooled=_combined(pool.pooled_score(), together),
         mixture=None
         if weights is None
         else by_name(pool.score(_weight_vector(weights, pool.arms))),
@@ -171,10 +174,24 @@ def _reference_points(source: Any) -> Array | None:
     return samples_of(source).points
 
 
-def _manifold(real: Balls | None, samples: Array, encoder: str | None) -> Row:
-    if real is None:
-        return {}
-    sizes = {"reference n": int(real.centers.shape[0]), "n": int(samples.shape[0])}
-    details = {"k": real.k, **sizes, "encoder": encoder or "unstated"}
-    found = scores_against(real, samples)
-    return {name: Score(value, name, True, details) for name, value in found.items()}
+def _neighbor_scores(
+    arms: Mapping[str, Any], pool: Pool, points: Array, k: int
+) -> tuple[list[Row], Row]:
+    """Return precision, density, recall and coverage of each arm and of all samples."""
+    counts = pool.tally.counts
+    if any_shards(arms):
+        each, together = neighbor_scores(streamed_arms(arms, pool.objective, None, None), points, k)
+    else:
+        rows = [like(as_matrix(arms[name], name), pool.tally.sample) for name in pool.arms]
+        everything = namespace(pool.tally.sample).concat(rows, axis=0)
+        real = Balls.around(like(points, everything), k)
+        each = [scores_against(real, mine) for mine in rows]
+        together = scores_against(real, everything)
+
+    def named(found: Mapping[str, float], count: int) -> Row:
+        sizes = {"reference n": int(points.shape[0]), "n": count}
+        details = {"k": k, **sizes, "encoder": pool.encoder or "unstated"}
+        return {name: Score(value, name, True, details) for name, value in found.items()}
+
+    apart = [named(found, count) for found, count in zip(each, counts, strict=True)]
+    return apart, named(together, sum(counts))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from genmix import __version__
-from genmix.comparison.processes import Job, run_jobs
+from genmix.shards.processes import Job, run_jobs
 from genmix.comparison.worlds import find_worlds
 from genmix.core.atomic import make_folder, remove, sweep, write_json, write_parquet, write_text
 from genmix.errors import GenmixError

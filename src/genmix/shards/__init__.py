@@ -1,0 +1,1 @@
+"""Statistics of samples that are larger than memory."""
