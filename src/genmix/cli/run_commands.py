@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
+from genmix.cli.watching import NOTHING, LogJson, MetricsPort, Otel, Watching, logging, watching
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,19 @@ StudyFile = Annotated[
     Path, typer.Argument(help="The study file, or its folder.", show_default=False)
 ]
 Report = Annotated[bool, typer.Option(help="Write report.html into the run folder at the end.")]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="Where generation happens: local or ray, instead of the study's."
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of the Ray cluster, e.g. auto on one of its nodes. Default: $RAY_ADDRESS, or a "
+        "cluster on this machine."
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(help="The run folder.", show_default=False)]
 
 
@@ -125,6 +139,11 @@ def run(
     name: Annotated[
         str | None, typer.Option(help="Name of the study, which also names the run folder.")
     ] = None,
+    engine: EngineName = None,
+    address: Address = None,
+    metrics: MetricsPort = None,
+    log_json: LogJson = False,
+    otel: Otel = False,
     quiet: Quiet = False,
     as_json: Json = False,
     report: Report = True,
@@ -137,14 +156,16 @@ def run(
     had to stop early, and 130 after Ctrl-C.
     """
     folder = out
-    with plain_errors(lambda: stop_message(folder)):
-        from genmix.runs.prepare import Plan
-        from genmix.runs.run import free_folder, start
+    with logging(log_json) as log:
+        with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
+            from genmix.runs.prepare import Plan
+            from genmix.runs.run import free_folder, start
 
-        plan = Plan.of(study, _changes(samples, cost, time, seed, name))
-        folder = out if out is not None else free_folder(plan.study.name, print_note)
-        summary = run_with_view(partial(start, plan, folder), folder, quiet, report)
-    finish(summary, folder, as_json)
+            plan = Plan.of(study, _changes(samples, cost, time, seed, name)).with_engine(engine)
+            folder = out if out is not None else free_folder(plan.study.name, print_note)
+            execute = partial(start, plan, folder)
+            summary = run_with_view(execute, folder, quiet, report, address, watch)
+        finish(summary, folder, as_json)
 
 
 def _changes(
@@ -172,6 +193,11 @@ def resume(
     study: Annotated[
         Path | None, typer.Option(help="A changed study with which the run continues.")
     ] = None,
+    engine: EngineName = None,
+    address: Address = None,
+    metrics: MetricsPort = None,
+    log_json: LogJson = False,
+    otel: Otel = False,
     quiet: Quiet = False,
     as_json: Json = False,
     report: Report = True,
@@ -182,18 +208,19 @@ def resume(
     prices, retries and limits apply; the seed, the encoder and the objective must stay the same. The exit
     codes are those of 'genmix run'.
     """
-    with plain_errors(lambda: stop_message(folder)):
-        from genmix.runs.resume import Update
-        from genmix.runs.run import continue_run, is_finished
+    with logging(log_json) as log:
+        with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
+            from genmix.runs.resume import Update
+            from genmix.runs.run import continue_run, is_finished
 
-        update = Update(study, samples, cost, time)
-        if update.is_empty and is_finished(folder):
-            typer.echo(
-                "genmix: the run is already finished; extend it with --samples, --cost or --time.",
-                err=True,
-            )
-        summary = run_with_view(partial(continue_run, folder, update=update), folder, quiet, report)
-    finish(summary, folder, as_json)
+            update = Update(study, samples, cost, time, engine)
+            if update.is_empty and is_finished(folder):
+                print_note(
+                    "the run is already finished; extend it with --samples, --cost or --time."
+                )
+            execute = partial(continue_run, folder, update=update)
+            summary = run_with_view(execute, folder, quiet, report, address, watch)
+        finish(summary, folder, as_json)
 
 
 @app.command(epilog="Example: genmix export runs/first --to hf --out my-dataset")
@@ -267,8 +294,15 @@ def print_note(line: str) -> None:
     typer.echo(f"genmix: {printable_lines(line)}", err=True)
 
 
-def run_with_view(execute: Any, folder: Path, quiet: bool, report: bool) -> dict[str, Any]:
-    """Run with a live view and return the summary."""
+def run_with_view(
+    execute: Any,
+    folder: Path,
+    quiet: bool,
+    report: bool,
+    address: str | None = None,
+    watch: Watching = NOTHING,
+) -> dict[str, Any]:
+    """Run with a live view, unless it is logged, and return the summary."""
     from rich.console import Console
 
     from genmix.cli.live_terminal import make_view
@@ -276,9 +310,11 @@ def run_with_view(execute: Any, folder: Path, quiet: bool, report: bool) -> dict
 
     view = make_view(Console(stderr=True))
     with view:
-        options = Options(() if quiet else (view,), view.note if not quiet else lambda _: None)
+        options = Options(watch.callbacks, watch.note)
+        options.address = address
         options.hard_stop = partial(_exit_now, view, folder)
-        if not quiet:
+        if not quiet and not watch.is_logged:
+            options.callbacks, options.note = (view, *watch.callbacks), view.note
             options.report_progress = view.report_progress
         options.report &= report
         with redirect_stdout(sys.stderr):  # stdout is for the result, not for what arms print

@@ -57,6 +57,7 @@ from genmix.journal.schema import (
     write_error,
     writing_connection,
 )
+from genmix.journal.watching import Watcher
 
 SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
@@ -78,6 +79,8 @@ class Journal(JournalReader):
         self._checksum = Checksum()
         self._vectors: dict[int, int] = {}
         """Hashes of the embeddings of open tickets, which are replaced when their samples are told."""
+        self.watch = Watcher()
+        """What is told about the run as it happens."""
 
     @classmethod
     def create(
@@ -279,6 +282,8 @@ class Journal(JournalReader):
         )
         with self.transaction():
             self._append(FAILURES, values)
+        told = {"stage": stage, "message": str(error), "cost": paid.cost}
+        self.watch.event("failure", arm=entry.arm, ticket=entry.id, **told)
 
     def ended(self, ticket: int, outcome: str, step: int) -> None:
         """Record that a ticket failed permanently or was withdrawn."""
@@ -301,6 +306,7 @@ class Journal(JournalReader):
     ) -> None:
         with self.transaction():
             self._append(EVENTS, (time.time(), kind, arm, step, json.dumps(detail)))
+        self.watch.event(kind, arm=arm, **detail)
 
     def changed(
         self, changes: Iterable[tuple[str | None, Mapping[str, Any]]], meta: Mapping[str, Any]
@@ -330,6 +336,7 @@ class Journal(JournalReader):
         with self.transaction():
             self._replace(TIMELINE_ROWS, row)
             self._db.execute("INSERT OR REPLACE INTO timeline VALUES (?, ?, ?, ?, ?)", row)
+        self.watch.event("progress", samples=samples, weights=weights, score=score, pooled=pooled)
 
     def remove_from_timeline(self, samples: int) -> None:
         """Remove what was recorded at this number of samples."""

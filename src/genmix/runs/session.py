@@ -183,11 +183,12 @@ class Session:
 
         The selector runs in a thread; use nothing but the journal until it has finished.
         """
-        if self.selector.will_solve(len(told)):
+        if will_solve := self.selector.will_solve(len(told)):
             self.replan()
         first = self._next_step()
         self._is_small = told[0][2].shape[-1] <= SMALL_DIMENSION
-        await in_thread(lambda: self._update_selector(told))
+        with self.journal.watch.span("solve") if will_solve else nullcontext():
+            await in_thread(lambda: self._update_selector(told))
         for entry, _, row in told:
             self.journal.told(entry.id, row, self._step + 1, first)
             self._step += 1

@@ -47,7 +47,15 @@ class Telling:
             if has_vector(pairs[0]):
                 await self._tell(pairs, self._paired(pairs, [s.vector for _, s in pairs]))
             else:
-                self._inbox.spawn(self.embedding.embed(pairs))
+                self._inbox.spawn(self._embed(pairs))
+
+    async def _embed(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
+        tickets = [entry.id for entry, _ in pairs]
+        with self.session.journal.watch.span("encode", tickets=tickets) as report:
+            batch = await self.embedding.embed(pairs)
+            if batch.error is not None:
+                report(batch.error)
+        return batch
 
     async def _on_embedded(self, batch: EmbeddedBatch) -> None:
         self.embedding.finish(batch)
@@ -92,7 +100,9 @@ class Telling:
                 await self._tell([(entry, sample)], [row])
             return
         self._last_told = time.monotonic()
-        for entry, _, _ in accepted:
+        for entry, sample, _ in accepted:
+            told = {"arm": entry.arm, "ticket": entry.id, "cost": sample.cost}
+            self.session.journal.watch.event("sample", **told)
             self.money.release(entry.id)
             arm = self.arms[entry.arm]
             arm.retries.rejections = 0
