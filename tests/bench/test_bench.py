@@ -17,7 +17,7 @@ from bench.__main__ import listing, main
 from bench.child import ROOT, in_child
 from bench.clouds import clouds, reference, samples
 from bench.online import drive
-from bench.opponents import naive_kernels, paper, slsqp, textbook_frechet
+from bench.opponents import distance_formulas, naive_kernels, paper, slsqp
 from bench.opponents.recompute import Recompute
 from bench.profile import shares
 from bench.registry import BENCHMARKS, benchmark
@@ -178,9 +178,14 @@ def test_scores_of_the_opponents_are_ours() -> None:
     for part in (rows, rows[:6]):
         ours = gx.score({"all": part}, gx.Vendi()).pooled["vendi"]
         assert vendi_package.score(part) == pytest.approx(float(ours), rel=1e-9)
-    ours = gx.score({"all": rows}, gx.FrechetDistance(REAL)).pooled["frechet_distance"]
-    moments = REAL.mean(axis=0), np.cov(REAL, rowvar=False, bias=True)
-    assert textbook_frechet.distance(rows, *moments) == pytest.approx(float(ours), rel=1e-8)
+    ours = gx.score({"all": rows}, gx.FrechetDistance(REAL, ddof=1)).pooled["frechet_distance"]
+    moments = REAL.mean(axis=0), np.cov(REAL, rowvar=False)
+    for formula in ("clean_fid", "torch_fidelity", "optimal_transport"):
+        theirs = getattr(distance_formulas, formula)(rows, *moments)
+        assert theirs == pytest.approx(float(ours), rel=1e-8)
+    distance = gx.KernelDistance(REAL, gx.Polynomial(), unbiased=True)
+    ours = gx.score({"all": rows}, distance).pooled["kernel_distance"]
+    assert distance_formulas.kernel_distance(rows, REAL) == pytest.approx(float(ours), rel=1e-9)
 
 
 def test_a_run_knows_what_it_drew() -> None:

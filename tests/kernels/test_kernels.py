@@ -295,7 +295,7 @@ def test_a_sample_that_cannot_be_normalised_is_named() -> None:
 )
 def test_a_kernel_that_is_not_positive_semidefinite_is_refused(objective: gx.Objective) -> None:
     with pytest.raises(gx.InputError, match="positive semidefinite"):
-        loss_of(objective, [np.array([[0.0], [5.0]]), np.array([[9.0]])])
+        loss_of(objective, [np.array([[0.0], [5.0]]), np.array([[9.0]])]).value(np.full(2, 0.5))
 
 
 def test_an_exact_kernel_beyond_4000_samples_is_for_sums_only() -> None:

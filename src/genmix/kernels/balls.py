@@ -8,6 +8,7 @@ result, they are recomputed from explicit differences.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,15 +49,8 @@ class Balls:
 
     def contains(self, points: Array) -> Array:
         """Return whether each ball contains each point: booleans ``(n, r)``."""
-        xp = namespace(points)
         square = squared_distances(points, self.centers)
-        inside = square < self.radii[None, :]
-        uncertain = xp.abs(square - self.radii[None, :]) <= _margin(points, self.centers)
-        if bool(xp.any(uncertain)):
-            rows, columns = xp.nonzero(uncertain)
-            exact = _pair_distances(points, rows, self.centers, columns)
-            inside[rows, columns] = exact < self.radii[columns]
-        return inside
+        return _is_inside(square, self.radii[None, :], points, self.centers)
 
     def hits(self, points: Array) -> Array:
         """Count the balls that contain each point, ``(n,)``, in blocks of bounded memory."""
@@ -88,21 +82,52 @@ def check_neighbors(count: int, k: int, what: str) -> int:
 
 def scores_against(real: Balls, samples: Array) -> dict[str, float]:
     """Return precision, recall, density and coverage of ``samples``, given the balls around a reference."""
-    hits, k = to_numpy(real.hits(samples)), real.k
-    scores = {"precision": float(np.mean(hits > 0)), "density": float(np.mean(hits)) / k}
-    if samples.shape[0] > k:
-        fake = Balls.around(samples, k, "the sample set")
-        scores["recall"] = float(np.mean(to_numpy(fake.hits(real.centers)) > 0))
-    scores["coverage"] = float(np.mean(to_numpy(real.covered(samples))))
+    xp, k, centers = namespace(samples), real.k, real.centers
+    fake = Balls.around(samples, k, "the sample set") if samples.shape[0] > k else None
+    hits, is_covered, is_recalled = [], None, None
+    for rows in _blocks(samples.shape[0], centers.shape[0]):
+        points = samples[rows, :]
+        square = squared_distances(points, centers)
+        inside = _is_inside(square, real.radii[None, :], points, centers)
+        hits.append(to_numpy(xp.sum(inside, axis=1)))
+        is_covered = _or(is_covered, to_numpy(xp.any(inside, axis=0)))
+        if fake is not None:
+            around = _is_inside(square, fake.radii[rows][:, None], points, centers)
+            is_recalled = _or(is_recalled, to_numpy(xp.any(around, axis=0)))
+    counts = np.concatenate(hits)
+    scores = {"precision": float(np.mean(counts > 0)), "density": float(np.mean(counts)) / k}
+    if is_recalled is not None:
+        scores["recall"] = float(np.mean(is_recalled))
+    scores["coverage"] = float(np.mean(is_covered))  # type: ignore[arg-type]
     return scores
 
 
+def _or(before: Any, now: Any) -> Any:
+    return now if before is None else before | now
+
+
+def _is_inside(square: Array, radii: Array, points: Array, centers: Array) -> Array:
+    """Return whether squared distances ``(n, r)`` are below ``radii``, which has one row or one column.
+
+    Where rounding errors could change the result, distances are computed from explicit differences.
+    """
+    xp = namespace(points)
+    margin = _margin(points, centers) if radii.shape[0] == 1 else _margin(centers, points).mT
+    inside = square < radii - margin
+    uncertain = (square <= radii + margin) ^ inside
+    if bool(xp.any(uncertain)):
+        rows, columns = xp.nonzero(uncertain)
+        exact = _pair_distances(points, rows, centers, columns)
+        inside[rows, columns] = exact < xp.broadcast_to(radii, square.shape)[rows, columns]
+    return inside
+
+
 def _margin(x: Array, y: Array) -> Array:
-    """Bound the error of each squared distance, ``(n, k)``."""
+    """Bound the error of the squared distances of all x to each y, ``(1, k)``."""
     xp = namespace(x)
     center = xp.mean(y, axis=0)
     left, right = (xp.sum((z - center) ** 2, axis=1) for z in (x, y))
-    return PRODUCT_ERROR * (left[:, None] + right[None, :])
+    return PRODUCT_ERROR * (xp.max(left) + right)[None, :]
 
 
 def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
@@ -127,11 +152,13 @@ def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
             float(xp.max(xp.abs(_close_differences(points, own, column)))), "a neighborhood"
         )
     kth = xp.take_along_axis(near, column[:, None], axis=1)
-    margin = _margin(points[start : start + near.shape[0], :], points)
-    candidates = to_numpy(xp.sum(xp.astype(xp.abs(near - kth) <= margin, xp.int64), axis=1))
+    margin = _margin(points, points[start : start + near.shape[0], :]).mT
+    candidates = to_numpy(
+        xp.sum(near <= kth + margin, axis=1) - xp.sum(near < kth - margin, axis=1)
+    )
     for i in np.flatnonzero(candidates > 1).tolist():
-        candidate = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin[i, :])[0]
-        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin[i, :], xp.int64)))
+        candidate = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin[i, 0])[0]
+        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin[i, 0], xp.int64)))
         distances = _pair_distances(points, xp.full_like(candidate, start + i), points, candidate)
         exact[i] = xp.sort(distances)[k - below]
     return exact

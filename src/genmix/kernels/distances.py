@@ -17,9 +17,16 @@ BANDWIDTH_POINTS = 2000
 """Number of points that the median heuristic uses, across all arms and the reference."""
 
 
+SAFE_SQUARE = 1e-200
+"""No square that matters underflows if the sum of squares is larger, or overflows if it is below 1/this."""
+
+
 def norms(x: Array) -> Array:
     """Compute ``‖x_j‖`` for each row, without underflow for tiny vectors."""
     xp = namespace(x)
+    square = xp.sum(x * x, axis=1)
+    if float(xp.min(square)) > SAFE_SQUARE and float(xp.max(square)) < 1 / SAFE_SQUARE:
+        return xp.sqrt(square)
     largest = xp.max(xp.abs(x), axis=1)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
     scaled = x / safe[:, None]
@@ -31,8 +38,14 @@ def squared_distances(x: Array, y: Array) -> Array:
     xp = namespace(x)
     center = xp.mean(y, axis=0)  # leaves distances unchanged but reduces cancellation
     x, y = x - center, y - center
-    square = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :] - 2 * (x @ y.mT)
-    return xp.where(square > 0, square, xp.zeros_like(square))
+    square = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
+    product = x @ y.mT
+    product *= 2  # in place: these matrices are the largest of a score
+    square -= product
+    negative = square < 0
+    if bool(xp.any(negative)):
+        square[negative] = 0.0
+    return square
 
 
 def _rows_at(group: Array, rows: Any) -> Any:

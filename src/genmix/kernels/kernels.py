@@ -116,7 +116,7 @@ class Cosine(Kernel):
         return x / norms(x)[:, None]
 
     def check(self, x: Array, where: str) -> None:
-        zero = to_numpy(norms(x)) == 0
+        zero = to_numpy(~namespace(x).any(x != 0, axis=1))
         if zero.any():
             raise InputError(
                 f"{where}, sample {int(np.argmax(zero))}: the embedding is the zero vector, so it "
