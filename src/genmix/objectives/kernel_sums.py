@@ -24,6 +24,9 @@ from genmix.objectives.moments import MomentTally
 from genmix.objectives.tally import Batch, SummedTally, Tally
 from genmix.solvers.loss import Loss, Matrix, QuadraticLoss
 
+FEW_ROWS = 64
+"""Up to this number of new rows, their sums are computed and kept by row; a run adds few at a time."""
+
 
 @dataclass(frozen=True)
 class PairSums:
@@ -130,6 +133,8 @@ class ExactPairTally(PairTally):
         self.own, self.cross = self.zeros(arms), self.zeros(arms)
         self.centre: Array | None = None  # spelled as in saved states
         self._last_sums: tuple[Array, Matrix, Vector] | None = None
+        self._newest: tuple[Array, Matrix, Vector] | None = None
+        """The rows that were added last, if they were few, and their sums as in ``_sample_sums``."""
         self.given, self.reference = reference, None
         if reference is not None:
             self.reference = Grouped(self._prepared(like(reference, self.sample)))
@@ -174,14 +179,42 @@ class ExactPairTally(PairTally):
             self._keep()
         if self.summed == self.kept.count:
             return
+        self._forget()
         rows = Grouped(self.kept.array, self._members(self.arms.array))
-        pairs = self.pairs + sums_within(self.blocks, rows, self.summed, self.block_bytes)
-        cross = self.cross
-        if self.reference is not None:
-            new = rows[self.summed :]
-            total = sums_between(self.blocks, new, self.reference, self.block_bytes)
-            cross = cross + total[:, 0] / len(self.reference)
-        self.pairs, self.cross, self.summed = pairs, cross, len(rows)
+        if len(rows) - self.summed <= FEW_ROWS:
+            pairs, cross = self._few_pairs(rows[: self.summed], rows[self.summed :])
+        else:
+            pairs = sums_within(self.blocks, rows, self.summed, self.block_bytes)
+            cross = self._cross_sums(rows[self.summed :])
+        self.pairs, self.cross, self.summed = self.pairs + pairs, self.cross + cross, len(rows)
+
+    def _forget(self) -> None:
+        """Forget the sums of rows, which do not include other rows that are being added."""
+        self._last_sums = self._newest = None
+
+    def _cross_sums(self, new: Grouped) -> Array:
+        if self.reference is None:
+            return self.zeros(new.groups)
+        total = sums_between(self.blocks, new, self.reference, self.block_bytes)
+        return total[:, 0] / len(self.reference)
+
+    def _few_pairs(self, old: Grouped, new: Grouped) -> tuple[Array, Array]:
+        """Return the sums of a few new rows by arm, and remember them by row for ``sample_plane``."""
+        with_old = sums_of_rows(self.blocks, new.rows, old, self.block_bytes)
+        with_new = sums_of_rows(self.blocks, new.rows, new, self.block_bytes)
+        cross = self._reference_means(new.rows)
+        self._newest = new.rows, to_numpy(with_old + with_new), to_numpy(cross)
+        assert new.members is not None
+        half = new.members.mT @ with_old + new.members.mT @ with_new / 2
+        return half + half.mT, new.members.mT @ cross
+
+    def _reference_means(self, rows: Array) -> Array:
+        """Return the mean of the kernel over the reference for each row."""
+        if self.reference is None:
+            return namespace(rows).zeros_like(rows[:, 0])
+        every = Grouped(self.reference.rows, namespace(rows).ones_like(self.reference.rows[:, :1]))
+        total = sums_of_rows(self.blocks, rows, every, self.block_bytes)
+        return total[:, 0] / len(self.reference)
 
     def _merge(self, other: ExactPairTally, arms: Sequence[int]) -> None:
         self._add_pairs()
@@ -196,11 +229,13 @@ class ExactPairTally(PairTally):
         place = like(np.eye(len(self.counts))[:, list(arms)], points)  # columns for their arms
         self.pairs = self.pairs + place @ other.pairs @ place.mT + (pairs + pairs.mT)
         self.own, self.cross = self.own + place @ other.own, self.cross + place @ other.cross
+        self._forget()
         self.kept.append(theirs.rows)
         self.arms.append(owners)
         self.summed = self.kept.count
 
     def _grow(self) -> None:
+        self._forget()
         for table in self.TABLES:
             wider = np.pad(to_numpy(getattr(self, table)), (0, 1))
             setattr(self, table, like(wider, self.sample))
@@ -214,6 +249,7 @@ class ExactPairTally(PairTally):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
+        self._forget()
         self.summed = self.kept.count
         if self.given is not None:
             # Prepare the reference again, with the same center as the kept rows.
@@ -222,11 +258,14 @@ class ExactPairTally(PairTally):
     def sample_plane(
         self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False
     ) -> Vector:
-        if not complete:
-            return super().sample_plane(loss, arms, alpha, batch)
         sums, cross = self._sample_sums(batch.embeddings)
-        slopes: Vector = 2 * (sums[:, list(arms)] @ (alpha / self.counts_of(arms)) - cross)
-        return _with_gradient(slopes, loss, alpha, self.counts_of(arms))
+        shares = alpha / self.counts_of(arms)
+        slopes: Vector = 2 * (sums[:, list(arms)] @ shares - cross)
+        if complete:
+            return _with_gradient(slopes, loss, alpha, self.counts_of(arms))
+        every = self.pair_sums(arms)
+        mean = 2 * (every.pairs @ shares - every.cross) @ shares
+        return slopes + float(alpha @ loss.expand(alpha).gradient - mean)
 
     def _sample_sums(self, points: Array) -> tuple[Matrix, Vector]:
         """Return the sums of the kernel between each point and each arm, and its mean over the reference.
@@ -235,16 +274,27 @@ class ExactPairTally(PairTally):
         """
         self._add_pairs()
         if self._last_sums is None or self._last_sums[0] is not points:
-            xp, left = namespace(points), self._prepared(points)
-            arms = Grouped(self.kept.array, self._members(self.arms.array))
-            sums = to_numpy(sums_of_rows(self.blocks, left, arms, self.block_bytes))
-            cross = np.zeros(len(left))
-            if self.reference is not None:
-                every = Grouped(self.reference.rows, xp.ones_like(self.reference.rows[:, :1]))
-                total = sums_of_rows(self.blocks, left, every, self.block_bytes)
-                cross = to_numpy(total)[:, 0] / len(self.reference)
+            left = self._prepared(points)
+            sums, cross = self._newest_sums(left) or self._sums_of(left)
             self._last_sums = points, sums, cross
         return self._last_sums[1:]
+
+    def _sums_of(self, left: Array) -> tuple[Matrix, Vector]:
+        arms = Grouped(self.kept.array, self._members(self.arms.array))
+        sums = sums_of_rows(self.blocks, left, arms, self.block_bytes)
+        return to_numpy(sums), to_numpy(self._reference_means(left))
+
+    def _newest_sums(self, left: Array) -> tuple[Matrix, Vector] | None:
+        """Return the sums of prepared rows if they are all among the newest ones, which are known."""
+        if self._newest is None or len(left) > len(self._newest[0]):
+            return None
+        rows, sums, cross = self._newest
+        xp = namespace(left)
+        equal = to_numpy(xp.all(left[:, None, :] == rows[None, :, :], axis=2))
+        if not equal.any(axis=1).all():
+            return None
+        found = equal.argmax(axis=1)
+        return sums[found], cross[found]
 
     def pair_sums(self, arms: Sequence[int]) -> PairSums:
         self._add_pairs()
