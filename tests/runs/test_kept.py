@@ -308,7 +308,7 @@ def test_searches_are_rare_and_stop_on_request(
 ) -> None:
     started: list[Any] = []
     monkeypatch.setattr(timeline, "write_kept_so_far", lambda *a: started.append(a))
-    monkeypatch.setattr(timeline, "KEPT_PAUSE", 0.0)
+    monkeypatch.setattr(timeline, "PAUSE", 0.0)
     so_far = KeptSoFar(study_from(study(tmp_path)), tmp_path)
     for told in range(20, 200):
         so_far.update(told, gx.Vendi())

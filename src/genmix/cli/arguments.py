@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KERNEL = ("kernel", "bandwidth", "features")
 """Options that together describe a kernel."""
+PROMPTS = "prompts"
+"""The key of the dimension of the prompts' embeddings, for the joint kernel."""
 MOST_NEIGHBORS = 1000
 """Neighbors up to which ``--k`` is checked before the reference is read."""
 
@@ -43,10 +45,19 @@ class Inputs:
     reference: Reference | None
     objective: gx.Objective
     encoder: str | None
+    has_pairs: bool = False
+    """Whether the objective compares pairs of prompt and answer."""
 
     @property
     def arms(self) -> dict[str, Any]:
-        return {arm.label: arm.features for arm in self.loaded}
+        return {arm.label: self.rows_of(arm) for arm in self.loaded}
+
+    def rows_of(self, arm: LoadedArm) -> Any:
+        """Return what the objective compares: the embeddings, or those of the prompts followed by them."""
+        import numpy as np
+
+        pair: tuple[Any, Any] = (arm.prompt_features, arm.features)
+        return np.hstack(pair) if self.has_pairs else arm.features
 
     @property
     def counts(self) -> dict[str, int]:
@@ -82,7 +93,22 @@ def read_inputs(options: ScoreOptions, neighbors: bool = False) -> Inputs:
     arms, real, encoder = embed_samples(loaded, real, options.encoder)
     reference = None if real is None else _reference(options.reference, real)
     content = None if reference is None else reference.content
-    return Inputs(arms, reference, make_objective(options.objective, content, given), encoder)
+    has_pairs = options.kernel is KernelName.joint
+    if has_pairs:
+        given |= {PROMPTS: _prompt_columns(arms)}
+    objective = make_objective(options.objective, content, given)
+    return Inputs(arms, reference, objective, encoder, has_pairs)
+
+
+def _prompt_columns(arms: Sequence[LoadedArm]) -> int:
+    """Return the dimension of the prompts' embeddings; refuse arms without them."""
+    for arm in arms:
+        if arm.prompt_features is None:
+            raise InputError(
+                f"--kernel joint compares pairs of prompt and answer, but {arm.source} has no embeddings of "
+                "prompts; pass runs that embedded their prompts, or use another kernel."
+            )
+    return int(arms[0].prompt_features.shape[1])  # type: ignore[union-attr]
 
 
 # -- samples -----------------------------------------------------------------------------------------
@@ -239,7 +265,8 @@ def _make_term(name: str, reference: Any, given: Mapping[str, Any]) -> gx.Object
         arguments["reference"] = reference
     if set(KERNEL) & set(arguments):
         is_vendi = component_name(name) in ("vendi", "quality-vendi")
-        arguments["kernel"] = _kernel(is_vendi, *(arguments.pop(each, None) for each in KERNEL))
+        options = (arguments.pop(each, None) for each in KERNEL)
+        arguments["kernel"] = _kernel(is_vendi, given.get(PROMPTS, 1), *options)
     made: gx.Objective = OBJECTIVES[component_name(name)].component(**arguments)
     return made
 
@@ -254,14 +281,19 @@ def _check_parameters(objective: str, given: Mapping[str, Any]) -> None:
 
 
 def _kernel(
-    is_vendi: bool, name: KernelName | None, bandwidth: str | None, features: int | None
+    is_vendi: bool,
+    prompts: int,
+    name: KernelName | None,
+    bandwidth: str | None,
+    features: int | None,
 ) -> gx.Kernel:
     import genmix as gx
 
     if name is None:
         name = KernelName.cosine if is_vendi else KernelName.gaussian
-    if name is KernelName.gaussian:
-        return gx.Gaussian(_number_or_text(bandwidth or "median"), features)
+    if name in (KernelName.gaussian, KernelName.joint):
+        gaussian = gx.Gaussian(_number_or_text(bandwidth or "median"), features)
+        return gaussian if name is KernelName.gaussian else gx.Joint(prompts, gaussian, gaussian)
     if bandwidth is not None or features is not None:
         option = "features" if bandwidth is None else "bandwidth"
         raise InputError(

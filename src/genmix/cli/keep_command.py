@@ -175,7 +175,7 @@ def _select(
 
     _check_numbers(given, rules)
     whole = reduce(LoadedArm.joined, given.loaded)
-    batch = Batch(as_matrix(whole.features, "the samples"), whole.quality, whole.cost)
+    batch = Batch(as_matrix(given.rows_of(whole), "the samples"), whole.quality, whole.cost)
     given.objective.check(batch, "the samples")
     given.objective.check_total(len(batch))
     count, candidates = rules.count(len(batch)), rules.candidates(batch)

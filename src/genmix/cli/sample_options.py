@@ -19,6 +19,7 @@ class KernelName(StrEnum):
     cosine = "cosine"
     gaussian = "gaussian"
     polynomial = "polynomial"
+    joint = "joint"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +83,18 @@ class ScoreOptions(InputOptions):
     ] = None
     kernel: Annotated[
         KernelName | None,
-        typer.Option(help="Kernel. Default: cosine for vendi, gaussian for rke and kd."),
+        typer.Option(
+            help="Kernel. Default: cosine for vendi, gaussian for rke and kd. joint compares pairs of prompt "
+            "and answer, for runs that embedded their prompts."
+        ),
     ] = None
     bandwidth: Annotated[
         str | None,
-        typer.Option(help="σ of the Gaussian kernel: a number or median. Default: median."),
+        typer.Option(help="σ of a Gaussian kernel: a number or median. Default: median."),
     ] = None
     features: Annotated[
         int | None,
-        typer.Option(help="Approximate the Gaussian kernel with this many random frequencies."),
+        typer.Option(help="Approximate a Gaussian kernel with this many random frequencies."),
     ] = None
     ddof: Annotated[
         int | None,

@@ -81,7 +81,7 @@ def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
             "scores": scores_of(run, summary),
             "kept": kept_of(run),
             "arms": arms_of(run, is_active, summary),
-            "groups": groups_of(summary),
+            "groups": groups_of(run, summary),
             "chart": chart_of(run),
             "newest": [row | {"image": row["image"] is not None} for row in run.newest_samples],
             "failure_count": run.failures.total(),

@@ -47,7 +47,7 @@ class LoadedArm:
     features : array of shape (n, d), optional
         The embeddings. None for texts and images that have not been embedded yet.
     prompt_features : array of shape (n, p), optional
-        The embeddings of the prompts, for runs whose objective compares pairs of prompt and answer.
+        The embeddings of the prompts, for runs that embedded them.
     prompts : list of str, optional
         The prompts that the samples answer.
     texts : list of str, optional

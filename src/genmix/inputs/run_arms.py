@@ -14,10 +14,14 @@ from genmix.errors import InputError
 from genmix.inputs.generator_identity import identity
 from genmix.journal.images import IMAGES
 from genmix.journal.integrity import verify
-from genmix.journal.reader import JournalReader, Row, embedding_of
+from genmix.journal.prompts import embeddings_of_prompts, prompt_of_ticket
+from genmix.journal.reader import JournalReader, Row
 from genmix.journal.schema import JOURNAL
 from genmix.runs.export import encoder_name
 from genmix.runs.prepare import SOURCES
+
+OUTPUT, PROMPT = "output embedding", "prompt embedding"
+"""Keys of the embeddings of a sample and of its prompt, beside the columns of the journal."""
 
 
 def is_run(path: Path) -> bool:
@@ -39,11 +43,14 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
     with JournalReader.open(folder) as journal, journal.snapshot():
         verify(journal)
         rows: dict[str, list[Row]] = {}
+        embeddings, prompts = embeddings_of_prompts(journal), prompt_of_ticket(journal)
         for row in journal.told_rows():
-            rows.setdefault(row["arm"], []).append(row)
+            prompt = embeddings.get(prompts.get(row["id"], -1))
+            found = row | {OUTPUT: journal.output_of(row), PROMPT: prompt}
+            rows.setdefault(row["arm"], []).append(found)
         settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
         everything = (journal.meta("former arms") or {}) | settings
-        sources, columns = journal.meta(SOURCES) or {}, journal.prompt_columns
+        sources = journal.meta(SOURCES) or {}
         base = None if journal.meta("folder") is None else journal.study_folder()
     if not rows:
         raise InputError(f"{folder} has no samples yet; continue it with: genmix resume {folder}")
@@ -55,7 +62,6 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
             folder,
             identity(everything.get(arm), base, sources.get(arm)),
             encoder,
-            columns,
         )
         for arm in dict.fromkeys([*settings, *rows])
         if arm in rows
@@ -69,17 +75,15 @@ def _arm(
     folder: Path,
     generator: str | None,
     encoder: str | None,
-    prompt_columns: int,
 ) -> LoadedArm:
-    told = np.stack([embedding_of(row) for row in rows])
-    as_matrix(told, f"{folder}, arm {arm!r}")
-    prompts, features = np.split(told, [prompt_columns], axis=1)
+    features, prompts = (_stacked([row[key] for row in rows]) for key in (OUTPUT, PROMPT))
+    as_matrix(features, f"{folder}, arm {arm!r}")
     images = _complete([row["image"] for row in rows])
     return LoadedArm(
         arm if name is None else f"{name}/{arm}",
         str(folder),
         features,
-        prompt_features=prompts if prompt_columns else None,
+        prompt_features=prompts,
         prompts=_complete([row["prompt"] for row in rows]),
         texts=_complete([row["text"] for row in rows]),
         images=None if images is None else [folder / IMAGES / Path(name).name for name in images],
@@ -93,6 +97,10 @@ def _arm(
 
 def _complete(values: list[Any]) -> list[Any] | None:
     return None if None in values else values
+
+
+def _stacked(rows: list[Any]) -> Any:
+    return None if any(row is None for row in rows) else np.stack(rows)
 
 
 def _numbers(values: list[Any]) -> Any:

@@ -15,6 +15,9 @@ from genmix.core.text import counted
 from genmix.data.prompts import Prompt
 from genmix.journal.reader import JournalReader, decoded
 
+GROUPS = "groups.json"
+"""The weights and scores of each group of prompts so far, for pages that show the run."""
+
 
 def prompts_of(journal: JournalReader) -> list[Prompt]:
     """Return the prompts of a run in the order of their file; an empty list if it has none."""
@@ -41,6 +44,19 @@ def prompt_of_ticket(journal: JournalReader) -> dict[int, int]:
     if not journal.has_table("prompted"):
         return {}
     return dict(journal.each("SELECT ticket, prompt_id FROM prompted"))
+
+
+def told_by_group(journal: JournalReader) -> dict[str, dict[str, int]]:
+    """Return the number of samples by group and arm."""
+    rows = journal.each(
+        "SELECT topic, arm, count(*) FROM prompted JOIN tickets ON ticket = tickets.id"
+        " JOIN prompts ON prompt_id = prompts.id"
+        " WHERE outcome = 'told' AND topic IS NOT NULL GROUP BY topic, arm"
+    )
+    found: dict[str, dict[str, int]] = {}
+    for group, arm, count in rows:
+        found.setdefault(group, {})[arm] = count
+    return found
 
 
 def was_attempted(journal: JournalReader, ticket: int) -> bool:

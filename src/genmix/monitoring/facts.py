@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from genmix.charts.objective_titles import objective_title
 from genmix.core.text import quotable
 from genmix.journal.kept import KEPT
+from genmix.journal.prompts import GROUPS
 from genmix.journal.study_changes import arms_in_order
 from genmix.monitoring.checked import is_count, is_number
 from genmix.monitoring.finding import read_inside
@@ -24,6 +25,7 @@ MAX_OBJECTIVE = 2000
 MAX_SUMMARY_BYTES = 5_000_000
 MAX_KEPT_BYTES = 20_000_000
 MAX_GROUPS = 200
+MAX_GROUP_NAME = 200
 
 
 def objective_text(study: Mapping[str, Any]) -> str:
@@ -100,15 +102,41 @@ def _why_inactive(detail: Mapping[str, Any]) -> str:
     return "out of samples" if detail.get("why") == EXHAUSTED else "retired"
 
 
-def groups_of(summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the weights of the arms in each group of prompts; the file may contain anything."""
-    found = (summary or {}).get("weights_by_group")
+def groups_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the weights, scores and sample counts of each group of prompts.
+
+    Runs of older versions have only weights, in the summary.
+    """
+    changed = changed_at(run.folder / GROUPS)
+    if changed is None:
+        found = (summary or {}).get("weights_by_group")
+        rows = found if isinstance(found, dict) else {}
+        return checked_groups({name: {"weights": weights} for name, weights in rows.items()})
+    if run.groups is None or run.groups[0] != changed:
+        content = _read_json(run, GROUPS, MAX_SUMMARY_BYTES)
+        found = content.get("groups") if isinstance(content, dict) else None
+        run.groups = changed, checked_groups(found)
+    return run.groups[1]
+
+
+def checked_groups(found: Any) -> list[dict[str, Any]]:
+    """Return what a page shows of the groups; the file may contain anything."""
     rows = found.items() if isinstance(found, dict) else ()
     return [
-        {"name": group, "weights": {arm: w for arm, w in weights.items() if is_number(w)}}
-        for group, weights in list(rows)[:MAX_GROUPS]
-        if isinstance(weights, dict)
+        {
+            "name": quotable(name, most=MAX_GROUP_NAME),
+            "weights": _numbers(row.get("weights"), is_number),
+            "scores": _numbers(row.get("scores"), is_number),
+            "counts": _numbers(row.get("counts"), is_count),
+        }
+        for name, row in list(rows)[:MAX_GROUPS]
+        if isinstance(row, dict)
     ]
+
+
+def _numbers(found: Any, is_valid: Callable[[Any], bool]) -> dict[str, Any]:
+    items = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in items if is_valid(value)}
 
 
 def cost_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> float | None:

@@ -97,6 +97,8 @@ class RunMonitor:
         """The time and content of ``summary.json`` when it was last read."""
         self.kept: tuple[float | None, dict[str, Any] | None] | None = None
         """The time and content of ``kept.json`` when it was last read."""
+        self.groups: tuple[float | None, list[dict[str, Any]]] | None = None
+        """The time and content of ``groups.json`` when it was last read."""
         self._list_seconds = LIST_SECONDS
         self._is_slow = False
         self._reset()

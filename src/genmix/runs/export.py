@@ -54,6 +54,7 @@ OWN_FILES = (
     "journal.sqlite-shm",
     "journal.sqlite-wal",
     "kept.json",
+    "groups.json",
     "lock",
     "report.html",
     "resume.log",

@@ -273,7 +273,10 @@ def write_results(study: Study, session: Session) -> Run:
     folder = session.journal.path.parent
     advice = f"free disk space, then run `genmix resume {folder}`"
     kept = write_kept(session.journal, session.selector.objective, study.seed, advice)
-    summary = summary_of(study, session) | _prompt_facts(session)
+    selector = copy.copy(session.selector)
+    with session.threads():
+        selector.certify()
+    summary = summary_of(study, session, selector) | _prompt_facts(session, selector)
     if kept is not None:
         summary["kept"] = {key: kept[key] for key in kept if key not in NOT_IN_SUMMARY}
     write_json(folder / SUMMARY, summary, advice)
@@ -282,10 +285,9 @@ def write_results(study: Study, session: Session) -> Run:
     return Run(folder)
 
 
-def summary_of(study: Study, session: Session) -> dict[str, Any]:
-    selector, journal = copy.copy(session.selector), session.journal
-    with session.threads():
-        selector.certify()
+def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, Any]:
+    """Return the facts about a run; ``selector`` has been certified on all samples."""
+    journal = session.journal
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
@@ -319,9 +321,9 @@ def summary_of(study: Study, session: Session) -> dict[str, Any]:
     }
 
 
-def _prompt_facts(session: Session) -> dict[str, Any]:
+def _prompt_facts(session: Session, selector: Selector) -> dict[str, Any]:
     """Return the weights by group, and the prompts that lack answers; nothing without prompts."""
-    queue, selector = session.prompts, session.selector
+    queue = session.prompts
     if queue is None:
         return {}
     facts = {"prompts": len(queue.prompts), "unanswered": unanswered_prompts(queue)}

@@ -13,8 +13,11 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from genmix.core.atomic import write_json
 from genmix.core.plain import by_name, finite
+from genmix.errors import GenmixError
 from genmix.journal.kept import write_kept_so_far
+from genmix.journal.prompts import GROUPS, told_by_group
 from genmix.objectives import Objective, Scores
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
@@ -30,8 +33,11 @@ GROWTH = 0.02
 KEPT_GROWTH = 0.2
 """The number of samples grows by this fraction between two searches for the best set so far."""
 
-KEPT_SECONDS, KEPT_PAUSE = 5.0, 20.0
-"""The longest search, and the pause after a search as a multiple of its time."""
+KEPT_SECONDS = 5.0
+"""The longest search for the best set so far."""
+
+PAUSE = 20.0
+"""The pause after a search, or after the groups were scored, as a multiple of the time that it took."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Timeline:
     """Journals weights and scores as the number of samples grows."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._groups = session, GroupsSoFar()
         points = session.journal.timeline()
         if points and points[-1]["samples"] == sum(session.selector.counts.values()):
             # The last session ended with it. It is written again if it is due.
@@ -81,8 +87,37 @@ class Timeline:
         self._session.journal.write_timeline(
             point.samples, point.weights, point.score, point.pooled
         )
+        self._groups.write(self._session, selector, at_end)
         self._next = _next_point(point.samples)
         self.latest = point
+
+
+class GroupsSoFar:
+    """Writes the weights and the score of each group of prompts next to the journal, only for display."""
+
+    def __init__(self) -> None:
+        self._earliest = 0.0
+
+    def write(self, session: Session, selector: Selector, at_end: bool) -> None:
+        """Write them, unless there are no groups, or the last time was slow and recent."""
+        begin = monotonic()
+        if not selector.groups or (begin < self._earliest and not at_end):
+            return
+        with session.threads():
+            scores = {g: plain_values(s) for g, s in selector.score_by_group.items()}
+        counts = told_by_group(session.journal)
+        found = {
+            group: {
+                "weights": weights,
+                "scores": scores.get(group, {}),
+                "counts": counts.get(group, {}),
+            }
+            for group, weights in selector.weights_by_group.items()
+        }
+        content = {"samples": sum(selector.counts.values()), "groups": found}
+        with suppress(GenmixError):  # e.g. a full disk: the run does not need it
+            write_json(session.journal.path.with_name(GROUPS), content)
+        self._earliest = monotonic() + PAUSE * (monotonic() - begin)
 
 
 class KeptSoFar:
@@ -122,7 +157,7 @@ class KeptSoFar:
 
         with suppress(Exception):  # e.g. the samples so far have no quality
             write_kept_so_far(self._folder, objective, check)
-        self._earliest = monotonic() + KEPT_PAUSE * (monotonic() - begin)
+        self._earliest = monotonic() + PAUSE * (monotonic() - begin)
 
 
 def _next_point(samples: int) -> int:

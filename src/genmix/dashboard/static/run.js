@@ -11,6 +11,7 @@ const path = pathOf(state.name);
 const charts = new Map();
 const ANNOUNCE_INTERVAL = 10_000;
 let announcedAt = 0;
+let shownGroups = "";
 const EVENTS = { start: "started", retire: "retired", revive: "revived", join: "joined", suspend: "suspended", trouble: "failed" };
 const CARD_WIDTH = 162;  // including the gap
 const POLL_INTERVAL = 2000;
@@ -141,17 +142,28 @@ function showArms() {
 }
 
 function showGroups() {
-  setHidden(byId("groups-part"), !state.groups.length);
-  if (!state.groups.length) return;
-  const head = [el("th", { scope: "col" }, "Group"), ...state.arms.map((arm) => el("th", { scope: "col" }, swatch(arm.color), arm.name))];
-  byId("groups").tHead.replaceChildren(el("tr", {}, ...head));
-  byId("groups").tBodies[0].replaceChildren(...state.groups.map((group) =>
-    el("tr", {}, el("th", { scope: "row", dir: "auto" }, group.name), ...state.arms.map((arm) => heatCell(group.weights[arm.name])))));
+  const { groups, arms } = state;
+  setHidden(byId("groups-part"), !groups.length);
+  const shown = JSON.stringify([groups, arms.map((arm) => [arm.name, arm.color])]);
+  if (!groups.length || shown === shownGroups) return;
+  shownGroups = shown;
+  const names = [...new Set(groups.flatMap((group) => Object.keys(group.scores)))];
+  const titles = names.map((name) => scoreName(state.scores.find((each) => each.name === name) ?? { name, maximise: true }));
+  const heads = ["Group", ...titles].map((title) => el("th", { scope: "col" }, title));
+  byId("groups").tHead.replaceChildren(el("tr", {}, ...heads, ...arms.map((arm) => el("th", { scope: "col" }, swatch(arm.color), arm.name))));
+  byId("groups").tBodies[0].replaceChildren(...groups.map((group) => {
+    const total = Object.values(group.counts).reduce((sum, each) => sum + each, 0);
+    const name = el("th", { scope: "row" }, el("span", { dir: "auto" }, group.name), total ? el("span", { class: "quiet small" }, `n ${count(total)}`) : null);
+    const scores = names.map((each) => el("td", {}, digits(group.scores[each])));
+    return el("tr", {}, name, ...scores, ...arms.map((arm) => heatCell(group, arm.name)));
+  }));
+  setHidden(byId("groups-note"), !groups.some((group) => Object.keys(group.counts).length));
 }
 
-function heatCell(weight) {
-  const cell = el("td", { class: "heat" }, percent(weight));
-  cell.style.setProperty("--heat", `${Math.round(50 * (weight ?? 0))}%`);
+function heatCell(group, arm) {
+  const samples = group.counts[arm];
+  const cell = el("td", { class: "heat" }, percent(group.weights[arm]), samples ? el("span", { class: "quiet small" }, `n ${count(samples)}`) : null);
+  cell.style.setProperty("--heat", `${Math.round(50 * (group.weights[arm] ?? 0))}%`);
   return cell;
 }
 
