@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) pytest -q -n 2 --dist loadfile
 
-.PHONY: help setup setup-real demo demo-llm demo-prompts paper paper-quick test coverage test-browser test-drills test-long test-real test-release fuzz \
+.PHONY: help setup setup-real demo demo-llm demo-prompts paper paper-quick test coverage test-browser test-drills test-long test-ray test-real test-release fuzz soak \
 	screenshots bench bench-quick lint format docs docs-serve dist clean rebuild
 
 help: ## Show the available targets
@@ -41,7 +41,7 @@ paper: setup ## Make every figure and table of the paper on the recorded worlds 
 paper-quick: setup ## Make small versions of all of them (minutes)
 	$(RUN) genmix paper --all --quick --out build/paper-quick
 
-QUICK := -m "not drill and not long and not real and not browser and not release"
+QUICK := -m "not drill and not long and not real and not browser and not release and not ray"
 
 test: setup ## Run the tests
 	$(PYTEST) $(QUICK)
@@ -58,11 +58,18 @@ test-long: setup ## Run the checks with thousands of cases (about 40 minutes)
 fuzz: setup ## Read more than 100,000 damaged files, studies, states and journals (about 15 minutes)
 	$(ONE_THREAD) $(RUN) tests.fuzz
 
+soak: setup ## Run 300,000 samples locally and 30,000 on Ray, with faults, kills and resumes (about 30 minutes)
+	rm -rf build/soak
+	$(ONE_THREAD) $(RUN) tests.soak build/soak
+
 test-real: setup-real ## Run the end-to-end tests on real models
 	HF_HUB_OFFLINE=1 $(ONE_THREAD) $(RUN) pytest -q -m real
 
 test-browser: setup ## Run the tests in a real browser (needs Debian's chromium)
 	$(ONE_THREAD) $(RUN) pytest -q -m browser
+
+test-ray: setup ## Run the tests on Ray clusters that they start
+	$(ONE_THREAD) $(RUN) pytest -q -m "ray and not drill"
 
 test-release: setup ## Build the wheel, install it into an empty environment, and use it there
 	$(RUN) pytest -q -m release
