@@ -335,7 +335,7 @@ def test_clients_are_told_apart_by_their_network(client: str, network: str) -> N
 @pytest.mark.parametrize("token", ["x", "fifteen letters", "  short         "])
 def test_short_tokens_are_for_this_machine_only(tmp_path: Path, token: str) -> None:
     with pytest.raises(InputError, match=r"fewer than 16 characters; choose a longer one"):
-        serve(tmp_path, "0.0.0.0", 0, token)
+        serve([str(tmp_path)], "0.0.0.0", 0, token)
     with serving(tmp_path, token=token.strip()) as url:
         assert get(url, params={"token": token.strip()}).status_code == 303
 

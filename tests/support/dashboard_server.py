@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from genmix.dashboard.server import listen, make_server
 
 
 @contextmanager
-def serving(root: Path, token: str | None = None, host: str = "127.0.0.1") -> Iterator[str]:
+def serving(
+    root: Path | Mapping[str, Path], token: str | None = None, host: str = "127.0.0.1"
+) -> Iterator[str]:
     """Yield its URL, without a trailing slash."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]

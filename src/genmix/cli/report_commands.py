@@ -75,9 +75,15 @@ def plot(
         typer.echo(save(chart, target.with_suffix(""), (extension,))[0])
 
 
-@app.command(epilog="Example: genmix dashboard runs --port 8080")
+@app.command(epilog="Example: genmix dashboard runs cluster=/mnt/cluster/runs --port 8080")
 def dashboard(
-    runs: Annotated[Path, typer.Argument(help="The folder that contains the runs.")] = Path("runs"),
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The folders that contain the runs, or NAME=FOLDER. Default: runs.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(
@@ -115,7 +121,7 @@ def dashboard(
             if open_ and is_interactive():
                 open_browser(url)
 
-        serve(runs, host, port, token, announce)
+        serve(runs or ["runs"], host, port, token, announce)
 
 
 def is_interactive() -> bool:

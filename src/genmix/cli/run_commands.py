@@ -80,9 +80,13 @@ def check(
     A folder that contains a journal is a run: its checksum is compared with its content. The exit code is 2
     if there is a problem.
     """
+    from genmix.journal.file_systems import network_warning
     from genmix.journal.schema import JOURNAL
 
-    if (study / JOURNAL).exists():
+    is_run = (study / JOURNAL).exists()
+    if (warning := network_warning(study if is_run else Path("runs"))) is not None:
+        print_note(warning)
+    if is_run:
         _check_run(study, as_json)
         return
     with plain_errors():

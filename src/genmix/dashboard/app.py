@@ -35,9 +35,11 @@ MAX_COMPARED = 12
 
 
 class Dashboard:
-    """Request handlers for one folder of runs."""
+    """Request handlers for one or several folders of runs."""
 
-    def __init__(self, root: Path, is_closing: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, root: Path | Mapping[str, Path], is_closing: Callable[[], bool] = lambda: False
+    ) -> None:
         self.runs, self.actions = RunsFolder(root), Actions()
         self._list = RunList(self.runs, self.actions)
         self._streams = EventStreams(self._current, is_closing)
@@ -45,7 +47,7 @@ class Dashboard:
     # -- pages -----------------------------------------------------------------------------------
 
     def list_page(self, request: Request) -> Response:
-        data = {"runs": self._list.entries(), "root": str(self.runs.root)}
+        data = {"runs": self._list.entries(), "root": self.runs.title}
         return HTMLResponse(data_page("runs", "Runs", data))
 
     def run_page(self, request: Request) -> Response:
@@ -127,8 +129,12 @@ class Dashboard:
         return name, run
 
 
-def make_app(root: Path, access: Access, is_closing: Callable[[], bool] = lambda: False) -> ASGIApp:
-    """Build the application and its access checks."""
+def make_app(
+    root: Path | Mapping[str, Path],
+    access: Access,
+    is_closing: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """Build the application and its access checks; ``root`` is a folder, or several by name."""
     dashboard = Dashboard(root, is_closing)
     routes = [
         Route("/", dashboard.list_page),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +21,23 @@ SHORTEST_TOKEN = 16
 
 
 def serve(
-    root: Path,
+    folders: Sequence[str],
     host: str,
     port: int,
     token: str | None,
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until Ctrl-C. ``announce`` is called with the URL once the server accepts connections."""
+    """Serve folders, each written ``FOLDER`` or ``NAME=FOLDER``, until Ctrl-C.
+
+    ``announce`` is called with the URL once the server accepts connections.
+    """
     require_all(("starlette", "uvicorn"), extra="dashboard", what="the dashboard")
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder; pass the folder that contains the runs.")
+    from genmix.dashboard.runs_folder import named_folders
+
+    roots = named_folders(folders)
     _check_token(token, host)
     listening = listen(host, port)
-    server = make_server(listening, root, host, token, announce)
+    server = make_server(listening, roots, host, token, announce)
     with suppress(KeyboardInterrupt):  # the normal way to stop it
         server.run(sockets=[listening])
 
@@ -72,7 +76,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_server(
     listening: socket.socket,
-    root: Path,
+    root: Path | Mapping[str, Path],
     host: str,
     token: str | None,
     announce: Callable[[str], None] = lambda url: None,

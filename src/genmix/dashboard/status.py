@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -35,5 +36,7 @@ def status_data(run: RunMonitor, actions: Actions) -> dict[str, Any]:
         "is_active": status.is_active,
         "can_stop": status.name == "running",
         "can_stop_now": status.name == "stopping",
-        "can_resume": status.is_resumable and not actions.is_starting(run.folder),
+        "can_resume": status.is_resumable
+        and not actions.is_starting(run.folder)
+        and os.access(run.folder, os.W_OK),
     }

@@ -71,6 +71,8 @@ class Journal(JournalReader):
             journal.event("start")
     """
 
+    is_writer = True
+
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(connection, path)
         self._elapsed: Callable[[], float] | None = None

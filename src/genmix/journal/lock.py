@@ -11,6 +11,7 @@ from pathlib import Path
 
 from genmix.core.atomic import is_alive, place
 from genmix.errors import InputError, StorageError
+from genmix.journal.file_systems import file_system_of
 
 LOCK = "lock"
 NO_SIGNALS = "thread"
@@ -21,6 +22,9 @@ ATTEMPTS = 200
 PAUSE = 0.01
 """Seconds between attempts. ``holder`` briefly acquires the lock, so a writer may have to wait."""
 MAX_BYTES = 1000
+RECENT = 600.0
+"""Seconds after the last write for which a run on another machine counts as running, if its lock is not
+visible here."""
 
 _held: set[int] = set()
 
@@ -59,17 +63,10 @@ class FolderLock:
             raise self._write_error(error) from error
         try:
             self._acquire()
-        except OSError as error:
-            found = _parsed(os.read(self._file, MAX_BYTES))
+            self._check_other_machines()
+        except BaseException:
             os.close(self._file)
-            owner = (
-                f"process {found.process}"
-                if found.process
-                else "a process on another machine or in another container"
-            )
-            raise InputError(
-                f"{self._path.parent} is in use by {owner}; wait for it to finish, or stop it."
-            ) from error
+            raise
         try:
             self._write_owner()
         except OSError as error:
@@ -83,10 +80,33 @@ class FolderLock:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            except OSError:
+            except BlockingIOError as error:
                 if not left:
-                    raise
+                    raise self._in_use() from error
                 time.sleep(PAUSE)
+            except OSError as error:
+                raise StorageError(
+                    f"could not lock {self._path} ({error.strerror}); choose a folder on a local disk, "
+                    "or a file system with locks."
+                ) from error
+
+    def _in_use(self) -> InputError:
+        process = _parsed(os.read(self._file, MAX_BYTES)).process
+        elsewhere = "a process on another machine or in another container"
+        owner = f"process {process}" if process else elsewhere
+        return InputError(
+            f"{self._path.parent} is in use by {owner}; wait for it to finish, or stop it."
+        )
+
+    def _check_other_machines(self) -> None:
+        """Refuse a lock file that another machine has left, if its lock would not be visible here."""
+        found = file_system_of(self._path.parent)
+        if not found.shares_locks and _is_elsewhere(os.pread(self._file, MAX_BYTES, 0)):
+            raise InputError(
+                f"{self._path.parent} may be in use by a process on another machine, whose locks are not "
+                f"visible on this file system ({found.kind}); if it has ended, delete {self._path} and try "
+                "again."
+            )
 
     def _write_owner(self) -> None:
         words = [str(os.getpid()), place(), *(() if self._hears_signals else (NO_SIGNALS,))]
@@ -128,9 +148,18 @@ def holder(folder: Path) -> Holder | None:
         return _parsed(os.read(file, MAX_BYTES))
     except OSError:
         return None
+    else:
+        return _holder_elsewhere(folder, os.read(file, MAX_BYTES))
     finally:
         os.close(file)
-    return None
+
+
+def _holder_elsewhere(folder: Path, content: bytes) -> Holder | None:
+    """Return a holder on another machine whose lock is not visible here, if it was active recently."""
+    if not _is_elsewhere(content) or file_system_of(folder).shares_locks:
+        return None
+    times = [path.stat().st_mtime for path in folder.glob("journal.sqlite*")]
+    return _parsed(content) if time.time() - max(times, default=0.0) < RECENT else None
 
 
 def locked_at(folder: Path) -> int:
@@ -139,6 +168,12 @@ def locked_at(folder: Path) -> int:
         return os.stat(folder / LOCK, follow_symlinks=False).st_mtime_ns
     except OSError:
         return 0
+
+
+def _is_elsewhere(content: bytes) -> bool:
+    """Return whether a lock file names a process on another machine; it is empty after a normal end."""
+    words = content.decode(errors="replace").split()
+    return len(words) > 1 and words[1] != place()
 
 
 def _parsed(content: bytes) -> Holder:

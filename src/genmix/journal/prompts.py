@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from genmix.core.streams import private_stream
 from genmix.core.text import counted
 from genmix.data.prompts import Prompt
-from genmix.journal.reader import JournalReader, decoded
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import decoded
 
 GROUPS = "groups.json"
 """The weights and scores of each group of prompts so far, for pages that show the run."""

@@ -12,21 +12,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from genmix.errors import InputError
+from genmix.journal.private_copy import file_state, is_read_in_place
 from genmix.journal.schema import (
-    DTYPES,
     FORMATS,
     JOURNAL,
     READ,
+    ChangedJournalError,
     Entry,
     JournalError,
     JournalStep,
     Limit,
     check_schema,
     corrupt,
+    decoded,
     explained_opening,
     read_error,
     reading_connection,
@@ -45,16 +46,16 @@ Row = dict[str, Any]
 class JournalReader:
     """Read-only access to one run's journal.
 
-    Use it as a context manager::
-
-        with JournalReader.open(folder) as journal:
-            rows = journal.timeline()
+    Use it as a context manager, e.g. ``with JournalReader.open(folder) as journal: ...``.
     """
+
+    is_writer = False
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db, self.path = connection, path
         self.has_checksum = True
         """False for journals from older versions."""
+        self._state: tuple[object, ...] | None = None  # of a journal that is read without locks
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -72,6 +73,7 @@ class JournalReader:
             raise InputError(
                 f"{folder} is not a run folder because it has no {JOURNAL}; pass the folder of a run."
             )
+        state = file_state(path) if not cls.is_writer and is_read_in_place(path) else None
         with explained_opening(path):
             journal = cls(connect(path), path)
         try:
@@ -80,6 +82,7 @@ class JournalReader:
         except JournalError:
             journal.close()
             raise
+        journal._state = state
         return journal
 
     def _check_format(self) -> None:
@@ -97,8 +100,11 @@ class JournalReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
+        is_doubtful = kind is None or issubclass(kind, JournalError)
+        if is_doubtful and self._state is not None and self._state != file_state(self.path):
+            raise ChangedJournalError(f"{self.path} has changed while it was read; try again.")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -439,9 +445,3 @@ def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
 
 def _truncated(row: Row) -> Row:
     return row | {key: row[key] and row[key][:MAX_TEXT] for key in ("text", "prompt")}
-
-
-def decoded(blob: bytes, dtype: str) -> NDArray[Any]:
-    if dtype not in DTYPES or len(blob) % int(dtype[-1]):
-        raise JournalError("The journal contains a corrupt embedding; restore it from a backup.")
-    return np.frombuffer(blob, dtype=dtype)

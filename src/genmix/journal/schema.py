@@ -7,6 +7,7 @@ reproduces the same selector.
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 import time
@@ -16,12 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from genmix.core.text import quotable
 from genmix.data.prompts import Prompt
 from genmix.errors import StorageError
+from genmix.journal.file_systems import file_system_of
 from genmix.journal.lock import holder
+from genmix.journal.private_copy import has_log, private_copy
 
 JOURNAL = "journal.sqlite"
 FORMAT = 2
@@ -143,6 +147,15 @@ NOT_WRITABLE = (
 """SQLite's error codes for when it cannot create the shared-memory file that a reader needs."""
 
 
+GUARDS = ("trusted_schema = OFF", "cell_size_check = ON")
+"""Settings for reading a file that anybody may have written."""
+
+SHARED_LOG_PAGES = 16384
+"""Pages of the write-ahead log (64 MB) after which it is restarted, on a network file system."""
+
+COPY_FACTOR = 10
+"""A copy may take this many times as long as the queries."""
+
 OPERATIONS_PER_CHECK = 5000
 """Steps of SQLite's virtual machine between checks of a time limit; they take less than a millisecond."""
 
@@ -153,6 +166,10 @@ class JournalError(StorageError):
 
 class SlowJournalError(JournalError):
     """Reading the journal exceeded its time limit."""
+
+
+class ChangedJournalError(JournalError):
+    """A journal that is read without locks has changed meanwhile; what was read may be inconsistent."""
 
 
 @dataclass(frozen=True)
@@ -194,34 +211,44 @@ class JournalStep:
 
 
 def reading_connection(path: Path, limit: Limit | None = None) -> sqlite3.Connection:
-    """Open for reading; this also works on read-only media, unless a write-ahead log was left there.
+    """Open for reading; this also works on read-only media.
 
     SQLite creates an empty log beside a journal that it reads, and only a connection that may write removes
     it. Therefore a journal without limits and without a writer is opened for writing, with all writes
-    disabled. A journal that may be hostile never is.
+    disabled. A journal that may be hostile never is, nor one on a network file system.
     """
-    settings = ("trusted_schema = OFF", "cell_size_check = ON")
+    if file_system_of(path.parent).is_network:
+        return _unlocked_connection(path, limit)
     try:
-        if limit is None and not _has_log(path) and holder(path.parent) is None:
-            return connect(path, "rw", "query_only = ON", *settings)
-        return connect(path, "ro", *settings, limit=limit)
+        if limit is None and not has_log(path) and holder(path.parent) is None:
+            return connect(path, "rw", "query_only = ON", *GUARDS)
+        return connect(path, "ro", *GUARDS, limit=limit)
     except sqlite3.Error as error:
-        if _code(error) not in NOT_WRITABLE or _has_log(path):
+        if _code(error) not in NOT_WRITABLE:
             raise
-    return connect(path, "ro&immutable=1", *settings, limit=limit)
+    return _unlocked_connection(path, limit)
 
 
-def _has_log(path: Path) -> bool:
-    """Return whether a write-ahead log with content, or a rollback journal, is beside the file."""
-    sizes = (_size(path.with_name(f"{path.name}-{ending}")) for ending in ("wal", "journal"))
-    return any(sizes)
+def _unlocked_connection(path: Path, limit: Limit | None) -> sqlite3.Connection:
+    """Open without locks and without files beside the journal; a copy, if it has a write-ahead log."""
+    if not has_log(path):
+        return connect(path, "ro&immutable=1", *GUARDS, limit=limit)
+    deadline = time.monotonic() + (math.inf if limit is None else COPY_FACTOR * limit.seconds)
+
+    def check_time() -> None:
+        if time.monotonic() > deadline:
+            raise slow(path)
+
+    # The files are removed while they are open; their space is freed when the connection is closed.
+    with private_copy(path, check_time) as copy:
+        return connect(copy, "ro", *GUARDS, limit=limit)
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def decoded(blob: bytes, dtype: str) -> NDArray[Any]:
+    """Return an embedding from its bytes and data type."""
+    if dtype not in DTYPES or len(blob) % int(dtype[-1]):
+        raise JournalError("The journal contains a corrupt embedding; restore it from a backup.")
+    return np.frombuffer(blob, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -264,8 +291,16 @@ class Limit:
 
 
 def writing_connection(path: Path) -> sqlite3.Connection:
+    """Open for writing. On a network file system, this is the only process that may open the file.
+
+    A write-ahead log usually needs shared memory, which machines do not share. With an exclusive lock, SQLite
+    keeps its index of the log in its own memory instead. The log may grow, because readers must copy the
+    journal before the log is restarted.
+    """
+    is_shared = file_system_of(path.parent).is_network
+    locking = ("locking_mode = EXCLUSIVE", f"wal_autocheckpoint = {SHARED_LOG_PAGES}")
     settings = ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON")
-    return connect(path, "rw", *settings)
+    return connect(path, "rw", *(locking if is_shared else ()), *settings)
 
 
 def connect(
@@ -310,7 +345,7 @@ def check_schema(query: Callable[[str], list[Any]]) -> None:
 def explained_opening(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, ValueError) as error:
+    except (sqlite3.Error, ValueError, OSError) as error:
         raise JournalError(
             f"{path} is not a journal ({quotable(error)}); restore it from a backup."
             if _code(error) in CORRUPT
@@ -321,13 +356,17 @@ def explained_opening(path: Path) -> Iterator[None]:
 
 def read_error(connection: sqlite3.Connection, path: Path, error: Exception) -> JournalError:
     if _code(error) == sqlite3.SQLITE_INTERRUPT:
-        return SlowJournalError(
-            f"reading {path} takes too long; check whether it is corrupt, very large or on a slow disk."
-        )
+        return slow(path)
     if _code(error) in CORRUPT:
         return corrupt(path, _corrupt_page(connection) or error)
     return JournalError(
         f"could not read {path} ({quotable(error)}); check the disk, or restore the journal from a backup."
+    )
+
+
+def slow(path: Path) -> SlowJournalError:
+    return SlowJournalError(
+        f"reading {path} takes too long; check whether it is corrupt, very large or on a slow disk."
     )
 
 

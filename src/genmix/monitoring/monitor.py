@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from genmix.errors import GenmixError
+from genmix.journal.file_systems import file_system_of
 from genmix.journal.reader import JournalReader, Row
-from genmix.journal.schema import JournalError, Limit, SlowJournalError
+from genmix.journal.schema import ChangedJournalError, JournalError, Limit, SlowJournalError
 from genmix.journal.version import journal_version
 from genmix.monitoring.checked import (
     MAX_ARMS,
@@ -65,6 +66,10 @@ quadruples it up to the second; the page of a run waits longer."""
 SLOW_RETRY = 10
 """A journal that could not be read in time is read again after this multiple of the time limit."""
 
+NETWORK_PAUSE, NETWORK_SHARE = 2.0, 20
+"""Seconds between reads of a journal on a network file system, and how many times as long as a read they
+are at least: reading a run in progress copies its journal."""
+
 COST_SECONDS = 60.0
 MAX_VALUE_BYTES = 16_000_000
 """Maximum size of a text or any other value."""
@@ -93,6 +98,7 @@ class RunMonitor:
         self._version: tuple[int, ...] | None = None
         self._problem: str | None = None
         self._retry_at = 0.0
+        self._next_read = 0.0
         self.summary: tuple[float | None, dict[str, Any] | None] | None = None
         """The time and content of ``summary.json`` when it was last read."""
         self.kept: tuple[float | None, dict[str, Any] | None] | None = None
@@ -145,7 +151,8 @@ class RunMonitor:
             If the journal cannot be read in time or contains invalid values. None of it is kept.
         """
         version = journal_version(self.folder)
-        is_new = version != self._version and not self._is_slow
+        is_due = time.monotonic() >= self._next_read
+        is_new = version != self._version and not self._is_slow and is_due
         if is_new or (self._problem is not None and time.monotonic() >= self._retry_at):
             self._problem, self._is_slow = None, False
             try:
@@ -159,15 +166,25 @@ class RunMonitor:
             raise JournalError(self._problem)
 
     def _read_within(self, seconds: float) -> None:
+        start = time.monotonic()
         try:
-            limit = Limit(seconds, MAX_VALUE_BYTES)
-            with JournalReader.open_limited(self.folder, limit) as journal, journal.snapshot():
-                self._read(journal)
+            self._read_journal(seconds)
+        except ChangedJournalError:  # a run has just begun to write to it
+            self._reset()
+            self._read_journal(seconds)
         except SlowJournalError:
             self._is_slow = True
             self._retry_at = time.monotonic() + SLOW_RETRY * seconds
             self._list_seconds = min(4 * self._list_seconds, PAGE_SECONDS)
             raise
+        if file_system_of(self.folder).is_network:
+            end = time.monotonic()
+            self._next_read = end + max(NETWORK_PAUSE, NETWORK_SHARE * (end - start))
+
+    def _read_journal(self, seconds: float) -> None:
+        limit = Limit(seconds, MAX_VALUE_BYTES)
+        with JournalReader.open_limited(self.folder, limit) as journal, journal.snapshot():
+            self._read(journal)
 
     def _note_problem(self, error: Exception) -> None:
         if not self._is_slow:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from genmix.engines import open_engine
 from genmix.engines.base import Engine
 from genmix.errors import InputError
 from genmix.generators.base import Generator, Outcomes
+from genmix.journal.file_systems import network_warning
 from genmix.journal.journal import Journal
 from genmix.journal.lock import mark_stopping
 from genmix.journal.watching import Watcher, Watchers
@@ -252,6 +254,12 @@ def open_engine_of(study: Study, options: Options) -> AbstractContextManager[Eng
         options.note(f"connecting to the engine {study.engine}")
     start_limit = min(START_LIMIT, START_SHARE * study.retries.timeout)
     return closing(open_engine(study.engine, options.address, start_limit))
+
+
+def warn_of_network(folder: Path, options: Options) -> None:
+    """Say so if the run folder is on a network file system."""
+    if (warning := network_warning(folder)) is not None:
+        options.note(warning)
 
 
 def copy_study(journal: Journal) -> None:

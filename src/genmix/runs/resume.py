@@ -34,6 +34,7 @@ from genmix.runs.execution import (
     Options,
     copy_study,
     open_engine_of,
+    warn_of_network,
     wrap_up,
 )
 from genmix.runs.interrupts import Interrupts
@@ -73,6 +74,7 @@ def continue_run(folder: Path, options: Options, update: Update | None = None) -
     with JournalReader.open(folder) as found, found.snapshot():
         verify(found)  # fail before anything is changed
     interrupts = Interrupts()
+    warn_of_network(folder, options)
     with FolderLock(folder, interrupts.are_received):
         for place in (folder, folder / IMAGES):
             sweep(place)

@@ -21,7 +21,14 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL
 from genmix.runs import prepare, result
 from genmix.runs.estimate import estimate
-from genmix.runs.execution import Callback, Execution, Options, open_engine_of, wrap_up
+from genmix.runs.execution import (
+    Callback,
+    Execution,
+    Options,
+    open_engine_of,
+    warn_of_network,
+    wrap_up,
+)
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
@@ -261,6 +268,7 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
             "or choose another folder."
         )
     _check_empty(folder)
+    warn_of_network(folder, options)
     with open_engine_of(plan.study, options) as engine:
         parts = prepare.Parts.build(plan, options.note, engine=engine)
         prepare.check_supply(plan.study, parts.generators)
