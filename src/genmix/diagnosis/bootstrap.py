@@ -30,7 +30,7 @@ from genmix.diagnosis.resampling import take_rows
 from genmix.objectives import Batch, Objective, Sum
 from genmix.objectives.tally import Tally
 from genmix.solvers.loss import LinearLoss, Loss, Matrix, QuadraticLoss
-from genmix.solvers.newton import NEGLIGIBLE_WEIGHT
+from genmix.solvers.newton_steps import NEGLIGIBLE_WEIGHT
 from genmix.solvers.quadratic_program import quadratic_program
 from genmix.solvers.simplex import SIMPLEX, Simplex
 

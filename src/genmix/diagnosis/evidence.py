@@ -22,7 +22,8 @@ from genmix.objectives import Objective
 from genmix.objectives.tally import Tally
 from genmix.offline.mixture import Mixture
 from genmix.solvers.loss import Loss, SliceLoss
-from genmix.solvers.newton import NEGLIGIBLE_WEIGHT, Newton
+from genmix.solvers.newton import Newton
+from genmix.solvers.newton_steps import NEGLIGIBLE_WEIGHT
 from genmix.solvers.solve import Solution
 
 SPLITS = 6

@@ -12,9 +12,8 @@ small operations, each of which would cost a kernel launch on a GPU.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -74,6 +73,10 @@ class Eigenbasis(ABC):
     @abstractmethod
     def blocks(self) -> Array:
         """Return ``B_i``, ``(m, r, r)``."""
+
+    @abstractmethod
+    def combined(self, weights: Vector) -> Callable[[int, int], Array]:
+        """Return a function of j and k that computes the rows j:k and columns :k of ``Σ_i w_i B_i``."""
 
     @abstractmethod
     def squares(self, rows: Array | None) -> Matrix:
@@ -253,163 +256,18 @@ class FactorEigenbasis(Eigenbasis):
         parts = [self._turned[s, :] for s in self._slices]
         return namespace(self._turned).stack([p.mT @ p / p.shape[0] for p in parts])
 
+    def combined(self, weights: Vector) -> Callable[[int, int], Array]:
+        used = [(weights[i], self._turned[self._slices[i], :]) for i in np.flatnonzero(weights)]
+        parts = [part * float(np.sqrt(weight / part.shape[0])) for weight, part in used]
+        rows = namespace(self._turned).concat(parts, axis=0)
+        return lambda first, last: rows[:, first:last].mT @ rows[:, :last]
+
     def squares(self, rows: Array | None) -> Matrix:
         if rows is not None:
             assert self._basis is not None  # the coordinates of other rows are known
             return np.asarray(to_numpy(rows @ self._basis) ** 2)
         squares: Matrix = to_numpy(self._turned) ** 2
         return squares
-
-
-class DenseMoments(MixtureMoments):
-    """Moments stored as matrices; null directions common to all arms are removed when needed.
-
-    ``sums`` ``(m, d, d)`` are second-order sums over ``counts`` samples, centered at the arms' ``means``
-    ``(m, d)`` if present. ``roots`` ``(d,)`` scale the coordinates of ``sums``; ``means`` are already scaled.
-    """
-
-    def __init__(
-        self, sums: Array, counts: Vector, means: Array | None = None, roots: Array | None = None
-    ) -> None:
-        self.size = int(sums.shape[0])
-        self.on_gpu = is_on_gpu(sums)
-        self.sums, self.counts, self.means, self.roots = sums, counts, means, roots
-        self.dropped: Vector = np.empty(0)
-        self._is_reduced = False
-        self.reduction: Array | None = None
-        """Maps rows to the coordinates of ``sums``, once null directions are removed."""
-
-    @cached_property
-    def traces(self) -> Vector:
-        """The trace of each arm's moment."""
-        xp = namespace(self.sums)
-        diagonals = xp.linalg.diagonal(self.sums)
-        if self.roots is not None:
-            diagonals = diagonals * self.roots**2
-        traces: Vector = to_numpy(xp.sum(diagonals, axis=1)) / self.counts
-        return traces
-
-    def _reduce(self) -> None:
-        """Remove the directions in which no arm varies."""
-        self._is_reduced = True
-        if 0 in self.sums.shape:
-            return
-        xp = namespace(self.sums)
-        middle = self.mixture(np.full(self.size, 1 / self.size))[0]
-        values, basis = xp.linalg.eigh(middle)
-        held = values > max(middle.shape[0] * EPS * float(xp.max(values)), TINY)
-        lost: Vector = to_numpy(xp.abs(values[xp.nonzero(~held)[0]]))
-        self.dropped = np.append(self.dropped, lost)
-        basis = basis[:, xp.nonzero(held)[0]]
-        scaled = self.scaled(basis)
-        self.sums = scaled.mT @ self.sums @ scaled
-        self.means = None if self.means is None else self.means @ basis
-        self.roots = None
-        self.reduction = scaled if self.reduction is None else self.reduction @ scaled
-
-    def scaled(self, basis: Array) -> Array:
-        """Convert vectors in scaled coordinates to the coordinates of the sums."""
-        return basis if self.roots is None else self.roots[:, None] * basis
-
-    def of(self, arms: Sequence[int]) -> DenseMoments:
-        xp = namespace(self.sums)
-        means = None if self.means is None else xp.stack([self.means[i, :] for i in arms])
-        sums = xp.stack([self.sums[i, :, :] for i in arms])
-        face = DenseMoments(sums, self.counts[list(arms)], means, self.roots)
-        face.dropped, face.reduction = self.dropped, self.reduction
-        return face
-
-    def mixture(self, alpha: Vector) -> tuple[Array, Array | None]:
-        """Return the mixture's moment (only the lower triangle is valid) and the arms' mean offsets."""
-        xp = namespace(self.sums)
-        flat = xp.reshape(self.sums, (self.size, -1))
-        mixed = xp.reshape(like(alpha / self.counts, flat) @ flat, self.sums.shape[1:])
-        if self.roots is not None:
-            mixed *= self.roots
-            mixed *= self.roots[:, None]
-        if self.means is None:
-            return mixed, None
-        weights = like(alpha, flat)
-        offsets = self.means - weights @ self.means
-        mixed += (weights[:, None] * offsets).mT @ offsets
-        return mixed, offsets
-
-    def spectrum(self, alpha: Vector) -> Vector:
-        mixed = self.mixture(alpha)[0]
-        values: Vector = to_numpy(namespace(mixed).linalg.eigvalsh(mixed))
-        if self._is_reduced or _is_clear_of_rounding(values):
-            return _without_rounding(values)[0]
-        self._reduce()
-        return self.spectrum(alpha)
-
-    def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
-        mixed, offsets = self.mixture(alpha)
-        found, basis = namespace(mixed).linalg.eigh(mixed)
-        values: Vector = to_numpy(found)
-        if self._is_reduced or _is_clear_of_rounding(values):
-            return DenseEigenbasis(self, values, basis, offsets)
-        self._reduce()
-        return self._eigenbasis(alpha)
-
-
-class DenseEigenbasis(Eigenbasis):
-    """The eigenbasis, computed from moments."""
-
-    def __init__(
-        self, moments: DenseMoments, values: Vector, basis: Array, offsets: Array | None
-    ) -> None:
-        self.values, self.noise = _without_rounding(values)
-        self.errors = np.full_like(values, 4 * EPS * float(values.max()) if len(values) else 0.0)
-        self.dropped = np.concatenate([moments.dropped, np.abs(values[values <= self.noise])])
-        self._sums, self._counts, self._traces = moments.sums, moments.counts, moments.traces
-        self._basis = moments.scaled(basis)
-        """Maps the sums to the eigenbasis."""
-        self._reduction, self._origin = moments.reduction, None
-        if offsets is not None:
-            self.means = offsets @ basis
-            self._origin = (moments.means - offsets)[:1, :] @ basis
-
-    def weigh(self, slope: Vector) -> Vector:
-        # Computes Tr(f'(Z) T_i) from one f'(Z), which takes one matrix product instead of one per arm.
-        xp = namespace(self._basis)
-        flat = xp.reshape(self._sums, (len(self._counts), -1))
-        weighed: Vector = to_numpy(flat @ xp.reshape(self._function(slope), (-1,))) / self._counts
-        if self.means is not None:
-            weighed = weighed + to_numpy(self.means) ** 2 @ slope
-        return weighed
-
-    def _function(self, values: Vector) -> Array:
-        """Return the matrix with these eigenvalues, in the coordinates of the sums."""
-        if np.all(values <= 0):  # a symmetric product takes half the work
-            half = self._basis * like(np.sqrt(-values), self._basis)
-            function = half @ half.mT
-            function *= -1.0
-            return function
-        return (self._basis * like(values, self._basis)) @ self._basis.mT
-
-    def squares(self, rows: Array | None) -> Matrix:
-        assert rows is not None  # the samples are not kept
-        turned = (rows if self._reduction is None else rows @ self._reduction) @ self._basis
-        squares: Matrix = to_numpy(turned if self._origin is None else turned - self._origin) ** 2
-        return squares
-
-    def rounding(self, arm: int, slope: Vector) -> float:
-        if len(slope) == 0:
-            return 0.0
-        return 4 * EPS * float(self._traces[arm]) * float(np.max(np.abs(slope)))
-
-    def diagonals(self) -> Matrix:
-        xp = namespace(self._basis)
-        found = to_numpy(xp.sum(self._basis * (self._sums @ self._basis), axis=1))
-        diagonals: Matrix = np.maximum(found / self._counts[:, None], 0.0)
-        return diagonals if self.means is None else diagonals + to_numpy(self.means) ** 2
-
-    def blocks(self) -> Array:
-        full = self._basis.mT @ self._sums @ self._basis
-        full /= like(self._counts, full)[:, None, None]
-        if self.means is None:
-            return full
-        return full + self.means[:, :, None] * self.means[:, None, :]
 
 
 def _has_no_null_direction(triangle: Array) -> bool:
@@ -423,19 +281,10 @@ def _well_conditioned(values: Vector) -> bool:
     return len(values) > 0 and float(values.min()) > WELL_CONDITIONED * float(values.max()) > 0
 
 
-def _is_clear_of_rounding(values: Vector) -> bool:
-    return len(values) > 0 and bool(values.min() > len(values) * EPS * np.sum(np.abs(values)))
-
-
 def _squares(roots: Vector, count: int) -> tuple[Vector, float]:
     """Return the eigenvalues that correspond to these singular values, and their rounding level."""
     noise = max(count * EPS * float(roots.max()), TINY) if len(roots) else TINY
     return np.where(roots > noise, roots, 0.0) ** 2, noise**2
-
-
-def _without_rounding(values: Vector) -> tuple[Vector, float]:
-    noise = max(len(values) * EPS * float(values.max()), TINY) if len(values) else TINY
-    return np.where(values > noise, values, 0.0), noise
 
 
 def is_full_rank(matrix: Array) -> bool:

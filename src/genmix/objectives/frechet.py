@@ -21,8 +21,8 @@ from genmix.core.arrays import (
 )
 from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
-from genmix.objectives.eigenbasis import DenseMoments, FactorMoments, MixtureMoments
-from genmix.objectives.moments import MomentTally
+from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments
+from genmix.objectives.moments import DenseMoments, MomentTally
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Batch, Tally, added
 from genmix.objectives.trace_functions import Root

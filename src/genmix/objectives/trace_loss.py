@@ -39,6 +39,9 @@ MANY_ARMS_REUSE_RATIO = 0.8
 CHEAP_ROTATIONS = 32
 """Number of rotations that cost less than one eigendecomposition on a GPU."""
 
+SLICE = 1_000_000
+"""Number of entries of a slice of the blocks of all arms."""
+
 LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 """Levels, relative to the largest eigenvalue, to which small eigenvalues are lifted."""
 
@@ -115,6 +118,7 @@ class TraceLoss(Loss):
             lower_planes=self._lifted_planes(basis, plane),
             gradient_predictor=self._gradient_predictor(basis, blocks, lifted),
             arm_noise=lambda: 16 * EPS * np.abs(self.linear) + roundings(basis, slope, self.size),
+            compute_hessian_at=lambda points: self._hessian_at(basis, points, lifted, slope),
         )
 
     def sample_plane(self, alpha: Vector, rows: Array | None) -> Vector:
@@ -183,6 +187,28 @@ class TraceLoss(Loss):
         if basis.means is not None:
             hessian = hessian - 2 * (basis.means * like(slope, blocks)) @ basis.means.mT
         found: Matrix = to_numpy(symmetric(hessian))
+        return found
+
+    def _hessian_at(
+        self, basis: Eigenbasis, points: Matrix, lifted: Vector, slope: Vector
+    ) -> Matrix:
+        """Return ``points @ hessian @ points.T`` from slices of the blocks, which takes little memory."""
+        roots: Matrix = np.sqrt(self.function.differences(lifted))
+        blocks = [basis.combined(point) for point in points]
+        size, found = len(lifted), np.zeros((len(points), len(points)))
+        width = max(SLICE // max(len(points) * size, 1), 1)
+        for first in range(0, size, width):
+            last = min(first + width, size)
+            weights = roots[first:last, :last].copy()
+            weights[:, :first] *= math.sqrt(2)  # the blocks are symmetric
+            parts = [block(first, last) for block in blocks]
+            flat = namespace(parts[0]).stack(parts)
+            flat *= like(weights, flat)
+            flat = flat.reshape(len(points), -1)
+            found += to_numpy(flat @ flat.mT)
+        if basis.means is not None:
+            means = points @ to_numpy(basis.means)
+            found -= 2 * (means * slope) @ means.T
         return found
 
 

@@ -109,11 +109,14 @@ class CellLearner(Learner):
 
     def _admit(self) -> bool:
         """Let the cells that have completed their warm start take part in the mixture, and re-solve."""
+        if not self.waiting:
+            return False
         ready: list[str] = []
+        entered = {self.places[cell.label][0] for cell in self.active}
         for group in self.shares:
             cells = [cell for cell in self.waiting if self.places[cell][0] == group]
             warm = [cell for cell in cells if self._lacks(cell) == 0]
-            if self._has_entered(group) or len(warm) == len(cells):
+            if group in entered or len(warm) == len(cells):
                 ready += warm
         if not ready:
             return False
@@ -145,7 +148,7 @@ class CellLearner(Learner):
 
     def will_solve(self, samples: int) -> bool:
         needs = []
-        for group in self.shares:
+        for group in self.shares if self.waiting else ():
             cells = [cell for cell in self.waiting if self.places[cell][0] == group]
             if cells and self._has_entered(group):
                 needs.append(min(map(self._lacks, cells)))

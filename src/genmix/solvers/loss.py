@@ -193,11 +193,15 @@ class RestrictedLoss(Loss):
             lower_planes=self._at_points(here.planes),
             gradient_predictor=None,
             arm_noise=lambda: self._at_points(here.noise_of_arms()),
+            compute_hessian_at=lambda points: self._hessian_at(here, points),
         )
 
     def _hessian(self, here: Expansion) -> Matrix:
         found: Matrix = self._at_points(self._at_points(here.hessian).T)
         return found
+
+    def _hessian_at(self, here: Expansion, points: Matrix) -> Matrix:
+        return here.hessian_at(points @ self._points)
 
     def _at_points(self, planes: Any) -> Any:
         """Convert values ``(..., m)`` of linear functions at the vertices to values at the points."""
@@ -399,6 +403,7 @@ class SumLoss(Loss):
             lower_planes=lower,
             gradient_predictor=predict if has_predictor else None,
             arm_noise=lambda: sum(abs(w) * part.noise_of_arms() for w, part in parts),  # type: ignore[arg-type, return-value]
+            compute_hessian_at=lambda points: sum(w * part.hessian_at(points) for w, part in parts),  # type: ignore[arg-type, return-value]
         )
 
     def face(self, arms: Sequence[int]) -> SumLoss:

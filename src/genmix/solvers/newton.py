@@ -9,14 +9,17 @@ import numpy as np
 from genmix.core.arrays import Vector
 from genmix.core.description import Description
 from genmix.errors import number, whole
-from genmix.solvers.loss import EPS, Expansion, Loss, Matrix
-from genmix.solvers.quadratic_program import quadratic_program
+from genmix.solvers import many_arms
+from genmix.solvers.loss import Expansion, Loss, Matrix
+from genmix.solvers.newton_steps import (
+    NEGLIGIBLE_WEIGHT,
+    bfgs_update,
+    line_search,
+    model_minimum,
+)
 from genmix.solvers.region import Region
 from genmix.solvers.simplex import SIMPLEX, Simplex
 from genmix.solvers.solve import FINAL_SMOOTHING, UNKNOWN_GAP, Solution, WarmSolver
-
-MAX_SHRINK = 10.0
-"""Largest factor by which a step may shrink a weight if the loss is singular at the boundary."""
 
 INITIAL_SMOOTHING = 0.05
 """Initial smoothing of a loss that is not differentiable; the final value is ``FINAL_SMOOTHING``."""
@@ -32,9 +35,6 @@ SAFETY_FACTOR = 3.0
 
 MIN_REDUCTION = 0.01
 """Smallest fraction of the gap that a step is expected to leave, even after a very good step."""
-
-NEGLIGIBLE_WEIGHT = 1e-5
-"""Weights below this are set to zero if the certificate allows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +107,8 @@ class Newton(Description, WarmSolver):
         within = SIMPLEX if region is None else region
         if not loss.smooth:
             return self._follow_smoothings(loss, within.enter(start), within)
+        if loss.size >= many_arms.MANY:
+            return self._descend_in_part(loss, start, curvature, within)
         return self._descend(loss, within.enter(start), curvature, True, within)
 
     def resolve(
@@ -140,6 +142,8 @@ class Newton(Description, WarmSolver):
         if loss.size == 1 or not loss.smooth or is_reduced:
             return self.solve(loss, start, region=region)
         within = SIMPLEX if region is None else region
+        if loss.size >= many_arms.MANY:
+            return self._descend_in_part(loss, start, curvature, within)
         return self._descend(loss, within.enter(start), curvature, False, within)
 
     def _on_face(self, loss: Loss, start: Vector, region: Region) -> Solution:
@@ -163,7 +167,8 @@ class Newton(Description, WarmSolver):
             steps += 1
             if hessian is None:
                 hessian = here.hessian
-            beta, there = _newton_step(loss, alpha, here, 0.0, hessian, within)
+            target = model_minimum(loss, alpha, here, hessian, within)
+            beta, there = line_search(loss, alpha, here, 0.0, target, within)
             left = (there.gap - there.noise) / (here.gap - here.noise)
             if left <= loss.hessian_reuse_ratio:
                 hessian = bfgs_update(hessian, beta - alpha, there.gradient - here.gradient)
@@ -172,12 +177,21 @@ class Newton(Description, WarmSolver):
             stalls = 0 if there.gap < 0.9 * best[0] or there.value < here.value else stalls + 1
             alpha, here = beta, there
             if not certify and hessian is not None and self._expects_convergence(here, left):
-                target = _model_minimum(loss, alpha, here, hessian, within)
+                target = model_minimum(loss, alpha, here, hessian, within)
                 if target.min() > NEGLIGIBLE_WEIGHT:
                     return Solution(target, np.nan, UNKNOWN_GAP, steps + 1, hessian)
             best = min(best, (here.gap, alpha, here.value), key=lambda item: item[0])
         gap, alpha, value = best
         return self._without_negligible(loss, Solution(alpha, value, gap, steps, hessian), within)
+
+    def _descend_in_part(
+        self, loss: Loss, start: Vector, curvature: Matrix | None, within: Simplex
+    ) -> Solution:
+        """Minimize over many arms with steps in the weights of a part of them."""
+        found = many_arms.descend(
+            loss, start, curvature, within, self._has_converged, self.max_steps
+        )
+        return self._without_negligible(loss, found, within)
 
     def _follow_smoothings(self, loss: Loss, alpha: Vector, within: Simplex) -> Solution:
         """Minimize a loss that is not differentiable through increasingly close smooth approximations.
@@ -193,7 +207,8 @@ class Newton(Description, WarmSolver):
                 bound = max(bound, here.bound - here.noise)
                 if float(here.gradient @ alpha - within.minimum(here.gradient, alpha)) <= smoothing:
                     break
-                alpha, here = _newton_step(loss, alpha, here, smoothing, here.hessian, within)
+                target = model_minimum(loss, alpha, here, here.hessian, within)
+                alpha, here = line_search(loss, alpha, here, smoothing, target, within)
                 steps += 1
             if found[0] - bound <= max(self.tolerance * here.magnitude, 2 * here.noise):
                 break
@@ -219,57 +234,3 @@ class Newton(Description, WarmSolver):
         if clean.gap > 2 * found.gap and not self._has_converged(clean):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations, found.curvature)
-
-
-def _newton_step(
-    loss: Loss,
-    alpha: Vector,
-    here: Expansion,
-    smoothing: float,
-    hessian: Matrix,
-    within: Simplex,
-) -> tuple[Vector, Expansion]:
-    """Take one Newton step: an Armijo line search toward the minimum of the quadratic model."""
-    target = _model_minimum(loss, alpha, here, hessian, within)
-    slope = float(here.gradient @ (target - alpha))
-    value = loss.value(alpha, smoothing) if smoothing else here.value
-    slack = 2 * here.noise + 8 * EPS * abs(value)
-    length = 1.0
-    while length > 1e-12:
-        moved = within.clean(alpha + length * (target - alpha))
-        there = within.expand(loss, moved, smoothing) if length == 1.0 else None
-        reached = there.value if there and not smoothing else loss.value(moved, smoothing)
-        if reached <= value + 1e-4 * length * slope + slack:
-            return moved, there or within.expand(loss, moved, smoothing)
-        length /= 2
-    return alpha, here
-
-
-def _model_minimum(
-    loss: Loss, alpha: Vector, here: Expansion, hessian: Matrix, within: Simplex
-) -> Vector:
-    """Return the minimum of the quadratic model, corrected by the predicted gradient if available."""
-    floor = alpha / MAX_SHRINK if loss.singular_boundary else np.zeros_like(alpha)
-    target = quadratic_program(here.gradient, hessian, alpha, floor, within)
-    if here.gradient_predictor is not None:
-        step = target - alpha
-        corrected = here.gradient_predictor(step) - hessian @ step
-        target = quadratic_program(corrected, hessian, alpha, floor, within)
-    return target
-
-
-def bfgs_update(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
-    """Update the Hessian with a step and the change in the gradient along it (BFGS).
-
-    The result is positive semidefinite; updates that would violate this are skipped, as are those along
-    directions without curvature (between identical arms), which would consist of rounding errors. The
-    values of a tangent plane differ from the gradient by a constant, which does not matter for steps within
-    the simplex.
-    """
-    expected = hessian @ step
-    seen, believed = float(change @ step), float(expected @ step)
-    rounding = 16 * EPS * float(np.abs(step) @ np.abs(hessian) @ np.abs(step))
-    if not seen > 1e-3 * believed > 1e-3 * rounding:
-        return hessian
-    change = change - change.mean()
-    return hessian + np.outer(change, change) / seen - np.outer(expected, expected) / believed

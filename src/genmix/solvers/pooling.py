@@ -22,7 +22,7 @@ POOLING = 3.0
 class PooledLoss(RestrictedLoss):
     """A loss restricted to mixtures of mixtures: ``L(α @ shares @ components)``.
 
-    The components are few, or single arms, so their curvature is cheap.
+    The components are single arms and a few mixtures of them, so their curvature is cheap.
     """
 
     def __init__(self, loss: Loss, components: Matrix, shares: Matrix) -> None:
@@ -30,7 +30,16 @@ class PooledLoss(RestrictedLoss):
         self._components, self._shares = components, shares
 
     def _hessian(self, here: Expansion) -> Matrix:
-        found: Matrix = self._shares @ here.hessian_at(self._components) @ self._shares.T
+        components: Matrix = self._components @ here.hessian @ self._components.T
+        found: Matrix = self._shares @ components @ self._shares.T
+        return found
+
+    def _hessian_at(self, here: Expansion, points: Matrix) -> Matrix:
+        shares = points @ self._shares
+        used = np.flatnonzero(shares.any(axis=0))
+        found: Matrix = (
+            shares[:, used] @ here.hessian_at(self._components[used]) @ shares[:, used].T
+        )
         return found
 
     def face(self, arms: Sequence[int]) -> PooledLoss:

@@ -24,16 +24,23 @@ RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 
 
 def quadratic_program(
-    gradient: Vector, hessian: Matrix, alpha: Vector, floor: Vector, region: Simplex = SIMPLEX
+    gradient: Vector,
+    hessian: Matrix,
+    alpha: Vector,
+    floor: Vector,
+    region: Simplex = SIMPLEX,
+    fixed: Mask | None = None,
 ) -> Vector:
     """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β of a region with ``β ≥ floor``.
 
     H can be singular, e.g. for two identical arms. The ridge is a proximal term around α, so it does
     not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
-    compared with the decrease in the model.
+    compared with the decrease in the model. Arms that are ``fixed`` are at their floor; by default, those are
+    the expensive ones if there are many.
     """
     best, least = None, np.inf
-    fixed = _priced_out(gradient, alpha, region)
+    if fixed is None:
+        fixed = _priced_out(gradient, alpha, region)
     for ridge in RIDGES:
         found = _regularized_program(gradient, hessian, alpha, floor, ridge, region, fixed)
         if found is None:
@@ -58,7 +65,9 @@ def _priced_out(gradient: Vector, alpha: Vector, region: Simplex) -> Mask | None
     A dense program with hundreds of arms is slow. Arms that are fixed by mistake are cheap, and therefore
     free, in the next step; the certificate is always about all arms.
     """
-    if len(alpha) <= MANY_ARMS:
+    if (
+        len(alpha) <= MANY_ARMS or region.has_rows
+    ):  # a row can make an expensive arm worth its price
         return None
     prices, sums = region.mean_prices(gradient, alpha)
     fixed: Mask = (alpha < LITTLE_WEIGHT * sums) & (gradient > prices)

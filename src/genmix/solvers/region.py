@@ -233,14 +233,27 @@ class Region(Simplex):
     # -- quadratic programs ----------------------------------------------------------------------
 
     def raised(self, floor: Vector) -> Bounds:
-        return self._bounds._replace(lo=np.maximum(floor, self._bounds.lo))
-
-    def mean_prices(self, gradient: Vector, alpha: Vector) -> tuple[Vector, Vector]:
         bounds = self._bounds
-        if len(self._limits):  # a row can make an expensive arm worth its price
-            return np.full_like(alpha, np.inf), np.ones_like(alpha)
+        return bounds._replace(lo=np.minimum(np.maximum(floor, bounds.lo), bounds.hi))
+
+    @property
+    def has_rows(self) -> bool:  # type: ignore[override]
+        return len(self._limits) > 0
+
+    def prices(self, gradient: Vector, alpha: Vector) -> Vector:
+        if not self.has_rows:
+            return gradient
+        found: Vector = gradient + self._linear_minimum(gradient, alpha).multipliers @ self._rows
+        return found
+
+    def mean_prices(self, prices: Vector, alpha: Vector) -> tuple[Vector, Vector]:
+        bounds = self._bounds
         sums = np.maximum(bounds.sums, 1e-300)
-        return (bounds.totals(gradient * alpha) / sums)[bounds.groups], sums[bounds.groups]
+        return (bounds.totals(prices * alpha) / sums)[bounds.groups], sums[bounds.groups]
+
+    def rescaled(self, alpha: Vector) -> Vector:
+        totals = np.maximum(self._bounds.totals(alpha), 1e-300)
+        return self.clean(alpha * (self._bounds.sums / totals)[self._bounds.groups])
 
     def lowest(self, gradient: Vector, alpha: Vector, floor: Vector) -> Vector:
         found = linear_minimum(gradient, self.raised(floor), self._rows, self._limits, alpha)

@@ -72,9 +72,20 @@ class Simplex:
         """Return the minimum of a linear function."""
         return float(plane.min())
 
-    def mean_prices(self, gradient: Vector, alpha: Vector) -> tuple[Vector, Vector]:
-        """Return the mean gradient in the group of each arm, and the weight of that group."""
-        return np.full_like(alpha, gradient @ alpha), np.ones_like(alpha)
+    has_rows = False
+    """Whether there are rows such as a budget, which give arms a price in addition to the gradient."""
+
+    def prices(self, gradient: Vector, alpha: Vector) -> Vector:
+        """Return what a unit of weight of each arm adds to the loss, including the prices of the rows."""
+        return gradient
+
+    def mean_prices(self, prices: Vector, alpha: Vector) -> tuple[Vector, Vector]:
+        """Return the mean price in the group of each arm, and the weight of that group."""
+        return np.full_like(alpha, prices @ alpha), np.ones_like(alpha)
+
+    def rescaled(self, alpha: Vector) -> Vector:
+        """Return positive weights, scaled to the right sums, as a point of this set."""
+        return feasible(alpha)
 
     def lowest(self, gradient: Vector, alpha: Vector, floor: Vector) -> Vector:
         """Return the point above ``floor`` with the smallest ``gradient·β`` (Frank–Wolfe)."""
