@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_samples_are_told_with_the_embeddings_of_their_prompts(tmp_path: Path) -
 
 
 def test_each_group_learns_the_arm_whose_answers_to_its_prompts_differ(tmp_path: Path) -> None:
-    plain = study(tmp_path, repeat=16, objective=JOINT, prompts={"group": "topic"})
+    plain = study(tmp_path, repeat=10, objective=JOINT, prompts={"group": "topic"})
     for topic, weights in gx.run(plain, tmp_path / "run").summary["weights_by_group"].items():
         assert max(weights, key=lambda arm: weights[arm]) == topic
 
@@ -161,15 +162,21 @@ POLICIES = ["pak-ucb", "dak-ucb", "mixture-dak-ucb"]
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policies_get_the_prompts_and_learn_from_them(tmp_path: Path, policy: str) -> None:
-    run = gx.run(study(tmp_path, repeat=8, policy=policy, resolve_growth=1.0), tmp_path / "run")
-    later = list(run.samples())[36:]
+    run = gx.run(study(tmp_path, repeat=6, policy=policy, resolve_growth=1.0), tmp_path / "run")
+    later = list(run.samples())[27:]
     own = [row["model_name"] == row["prompt"].split()[0] for row in later]
     assert np.mean(own) > 0.45  # 1/3 by chance
 
 
 @pytest.mark.parametrize(
     ("policy", "objective"),
-    [*((policy, "vendi") for policy in POLICIES), ("dak-ucb", JOINT), ("mixture-ucbv", JOINT)],
+    [
+        ("dak-ucb", JOINT),
+        ("mixture-dak-ucb", "vendi"),
+        pytest.param("pak-ucb", "vendi", marks=pytest.mark.drill),
+        pytest.param("dak-ucb", "vendi", marks=pytest.mark.drill),
+        pytest.param("mixture-ucbv", JOINT, marks=pytest.mark.drill),
+    ],
 )
 def test_a_run_that_is_cut_and_replayed_is_the_same_bit_for_bit(
     tmp_path: Path, policy: str, objective: Any
@@ -232,8 +239,8 @@ def test_check_embeds_a_prompt(tmp_path: Path) -> None:
 # -- many arms ---------------------------------------------------------------------------------------
 
 
-def many_arms() -> dict[str, Any]:
-    """Fifty arms, of which two are needed."""
+def many_arms(count: int, samples: int) -> dict[str, Any]:
+    """A study of many arms, of which two are needed."""
 
     def arm(modes: int, first: int) -> Any:
         return lambda seeds: [
@@ -241,28 +248,54 @@ def many_arms() -> dict[str, Any]:
             for seed in seeds
         ]
 
-    arms = {f"poor {i}": arm(1, 0) for i in range(48)} | {"low": arm(8, 0), "high": arm(8, 8)}
+    arms = {f"poor {i}": arm(1, 0) for i in range(count - 2)}
+    arms |= {"low": arm(8, 0), "high": arm(8, 8)}
     return {
         "arms": arms,
         "objective": "vendi",
         "policy": {"successive-halving": {"samples": 4, "rounds": 2}},
         "warm_start": 4,
         "resolve_growth": 0.05,
-        "budget": {"samples": 280},
+        "budget": {"samples": samples},
     }
 
 
-def test_successive_halving_drops_most_of_fifty_arms(tmp_path: Path) -> None:
-    run = gx.run(many_arms(), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("count", "samples"), [(20, 130), pytest.param(50, 280, marks=pytest.mark.drill)]
+)
+def test_successive_halving_drops_most_of_many_arms(
+    tmp_path: Path, count: int, samples: int
+) -> None:
+    run = gx.run(many_arms(count, samples), tmp_path / "run")
     assert [arm for arm, count in run.counts.items() if count > 10] == ["low", "high"]
 
 
 @pytest.mark.drill
 def test_successive_halving_resumes_bit_for_bit(tmp_path: Path) -> None:
-    whole = gx.run(many_arms(), tmp_path / "whole")
+    plain = many_arms(50, 280)
+    whole = gx.run(plain, tmp_path / "whole")
     for cut in (150, 203, 230):
         folder = tmp_path / f"cut {cut}"
-        gx.run(many_arms(), folder, callbacks=[stop_at(cut)])
-        later = gx.resume(folder, study=many_arms())
+        gx.run(plain, folder, callbacks=[stop_at(cut)])
+        later = gx.resume(folder, study=plain)
         assert later.counts == whole.counts
         assert later.weights == whole.weights
+
+
+# -- missing packages --------------------------------------------------------------------------------
+
+
+def test_a_missing_scipy_is_named_before_the_run_and_in_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = r"needs the scipy package; install it with pip install scipy"
+    selector = gx.Selector(["a", "b"], gx.Vendi(), gx.MixtureDAKUCB(), warm_start=1)
+    for ticket in selector.ask(2, prompt=[1.0, 0.0]):
+        selector.tell(ticket, [1.0, 0.0])
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(gx.InputError, match=rf"^MixtureDAKUCB {command} \(the extra 'genmix\["):
+        selector.ask(prompt=[1.0, 0.0])
+    monkeypatch.setattr("genmix.runs.prepare.is_installed", lambda module: module != "scipy")
+    with pytest.raises(gx.InputError, match=rf"^the study {command}\.$"):
+        gx.run(study(tmp_path, policy="mixture-dak-ucb"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -45,8 +45,10 @@ def moments(cells: dict[tuple[str, str], Any], pooling: float) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("pooling", [0.0, 3.0])
-@pytest.mark.parametrize("limits", [{}, {"at_most": {"b": 0.15}, "at_least": {"c": 0.4}}])
+@pytest.mark.parametrize(
+    ("pooling", "limits"),
+    [(0.0, {}), (3.0, {}), (3.0, {"at_most": {"b": 0.15}, "at_least": {"c": 0.4}})],
+)
 def test_the_selectors_cell_weights_and_gap_agree_with_cvxpy(
     pooling: float, limits: dict[str, Any]
 ) -> None:

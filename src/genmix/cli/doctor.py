@@ -37,7 +37,7 @@ TOOLS = {
     "altair": "charts in reports, comparisons and the paper",
     "vl_convert": "charts in reports, comparisons and the paper",
     "pyarrow": "Parquet",
-    "scipy": "genmix compare and genmix paper",
+    "scipy": "genmix compare, genmix paper and MixtureDAKUCB",
     "starlette": "genmix dashboard",
     "uvicorn": "genmix dashboard",
     "tensorboard": "the TensorBoard callback",
