@@ -25,6 +25,7 @@ BENCHMARKS = {
     "startup": ("bench.startup", "import genmix against import numpy"),
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
     "keep": ("bench.keep", "the best k of N samples: time to a gap, against greedy selection"),
+    "shards": ("bench.shards", "time and peak memory of 5 GB of shards"),
     "intervals": ("bench.intervals", "bootstrap intervals against solving every resample"),
     "prompts": ("bench.prompts", "one round of DAK-UCB against refitting its regressions"),
     "gpu": ("bench.gpu", "solves, kernel sums and runs on a CUDA device"),

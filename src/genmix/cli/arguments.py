@@ -121,6 +121,18 @@ def load_arms(options: InputOptions) -> list[LoadedArm]:
     return inputs.load_arms(options.inputs, options.key)
 
 
+def refuse_shards(arms: Sequence[LoadedArm], command: str) -> None:
+    """Raise InputError if an arm is a folder of shards, which a command does not read in blocks."""
+    from genmix.data.shards import Shards
+
+    for arm in arms:
+        if isinstance(arm.features, Shards):
+            raise InputError(
+                f"{arm.source} is a folder of embeddings, which {command} does not need to read; pass it to "
+                "genmix mixture, score, diagnose or keep."
+            )
+
+
 def _warn(message: str) -> None:
     typer.echo(f"genmix: {message}", err=True)
 

@@ -14,7 +14,15 @@ import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors
 from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
-from genmix.cli.sample_options import ScoreOptions, takes
+from genmix.cli.sample_options import takes
+from genmix.cli.shard_options import ShardOptions, shard_processing
+from genmix.cli.shards_to_keep import (
+    check_shards,
+    forget_copies,
+    has_shards,
+    small_shards_loaded,
+    streamed_batch,
+)
 from genmix.cli.tables import print_json, print_table
 from genmix.core.atomic import draft_of, write_json
 from genmix.core.text import counted, number, one_line
@@ -22,6 +30,7 @@ from genmix.errors import InputError
 
 if TYPE_CHECKING:
     from genmix.data.loaded_arm import LoadedArm
+    from genmix.objectives import Batch
     from genmix.offline.keeping import Rules, Selection
     from genmix.offline.predict_keep import KeepPrediction
     from genmix.solvers.subset import SubsetProgress
@@ -38,9 +47,9 @@ PHASES = {"relax": "bounding", "swap": "exchanging samples", "greedy": "choosing
     epilog="Example: genmix keep texts.jsonl --count 500 --objective 'vendi + 0.3*quality' "
     "--encoder sentence-transformers --out kept.jsonl"
 )
-@takes(ScoreOptions)
+@takes(ShardOptions)
 def keep(
-    options: ScoreOptions,
+    options: ShardOptions,
     out: Annotated[
         str,
         typer.Option(
@@ -86,12 +95,15 @@ def keep(
             raise InputError(
                 "--predict does not support --at-least-per-arm; remove one of the two options."
             )
-        given = read_inputs(options, neighbors=True)
+        given = small_shards_loaded(read_inputs(options, neighbors=True))
+        check_shards(given, rules, out, predict)
         labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
-        found = _select(given, rules, labels, at_least_per_arm, seed, options.k)
-        rows = _rows_by_arm(given.loaded, found)
-        result = found.as_dict() | {"rows": rows}
-        _write(out, given, rows, result)
+        with shard_processing(options, given):
+            found = _select(given, rules, labels, at_least_per_arm, seed, options.k)
+            rows = _rows_by_arm(given.loaded, found)
+            result = found.as_dict() | {"rows": rows}
+            _write(out, given, rows, result)
+            forget_copies(given)
     was_interrupted, expected = found.kept.interrupted, None
     if predict is not None and not was_interrupted:
         was_interrupted, expected = _predict(found, rules, predict, seed)
@@ -168,15 +180,10 @@ def _select(
     seed: int,
     neighbors: int | None,
 ) -> Selection:
-    from genmix.core.arrays import as_matrix
-    from genmix.data.loaded_arm import LoadedArm
-    from genmix.objectives import Batch
     from genmix.offline.keeping import Baselines
 
     _check_numbers(given, rules)
-    whole = reduce(LoadedArm.joined, given.loaded)
-    batch = Batch(as_matrix(given.rows_of(whole), "the samples"), whole.quality, whole.cost)
-    given.objective.check(batch, "the samples")
+    batch = _batch(given)
     given.objective.check_total(len(batch))
     count, candidates = rules.count(len(batch)), rules.candidates(batch)
     available = Counter(labels[i] for i in candidates)
@@ -189,6 +196,20 @@ def _select(
     )
     with _search_progress() as report:
         return found.keep(candidates, arms=labels, at_least=at_least, seed=seed, progress=report)
+
+
+def _batch(given: Inputs) -> Batch:
+    """Return the samples of all arms as one set."""
+    from genmix.core.arrays import as_matrix
+    from genmix.data.loaded_arm import LoadedArm
+    from genmix.objectives import Batch
+
+    if has_shards(given):
+        return streamed_batch(given)
+    whole = reduce(LoadedArm.joined, given.loaded)
+    batch = Batch(as_matrix(given.rows_of(whole), "the samples"), whole.quality, whole.cost)
+    given.objective.check(batch, "the samples")
+    return batch
 
 
 def _check_numbers(given: Inputs, rules: Rules) -> None:

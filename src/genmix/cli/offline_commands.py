@@ -9,8 +9,16 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.arguments import embed_samples, load_arms, neighbor_reference, read_inputs, shares
-from genmix.cli.sample_options import InputOptions, ScoreOptions, takes
+from genmix.cli.arguments import (
+    embed_samples,
+    load_arms,
+    neighbor_reference,
+    read_inputs,
+    refuse_shards,
+    shares,
+)
+from genmix.cli.sample_options import InputOptions, takes
+from genmix.cli.shard_options import ShardOptions, shard_processing
 from genmix.cli.tables import (
     find_intervals,
     plain_mixture,
@@ -31,8 +39,8 @@ NO_THEORY = (
 
 
 @app.command(epilog="Example: genmix score sdxl.npz pixart.npz --objective fd --reference real.npz")
-@takes(ScoreOptions)
-def score(options: ScoreOptions) -> None:
+@takes(ShardOptions)
+def score(options: ShardOptions) -> None:
     """Score every arm, and all samples pooled.
 
     If there are reference samples, this also prints precision, density, recall and coverage.
@@ -41,14 +49,15 @@ def score(options: ScoreOptions) -> None:
         import genmix as gx
 
         given = read_inputs(options, neighbors=True)
-        table = gx.score(
-            given.arms,
-            given.objective,
-            reference=neighbor_reference(given.reference, options.k),
-            k=5 if options.k is None else options.k,
-            encoder=given.encoder,
-            **given.numbers,
-        )
+        with shard_processing(options, given):
+            table = gx.score(
+                given.arms,
+                given.objective,
+                reference=neighbor_reference(given.reference, options.k),
+                k=5 if options.k is None else options.k,
+                encoder=given.encoder,
+                **given.numbers,
+            )
     if options.as_json:
         print_json({"objective": str(given.objective), **plain_table(table)})
     else:
@@ -59,9 +68,9 @@ def score(options: ScoreOptions) -> None:
     epilog="Example: genmix mixture sdxl.npz pixart.npz --objective fd --reference real.npz "
     "--weights weights.json"
 )
-@takes(ScoreOptions)
+@takes(ShardOptions)
 def mixture(
-    options: ScoreOptions,
+    options: ShardOptions,
     weights: Annotated[
         Path | None, typer.Option(help="Write the weights to this JSON file.")
     ] = None,
@@ -100,15 +109,16 @@ def mixture(
 
         least, most = shares(at_least, "--at-least"), shares(at_most, "--at-most")
         given = read_inputs(options)
-        found = gx.optimal_mixture(
-            given.arms,
-            given.objective,
-            encoder=given.encoder,
-            at_least=least,
-            at_most=most,
-            mean_cost=mean_cost,
-            **given.numbers,
-        )
+        with shard_processing(options, given):
+            found = gx.optimal_mixture(
+                given.arms,
+                given.objective,
+                encoder=given.encoder,
+                at_least=least,
+                at_most=most,
+                mean_cost=mean_cost,
+                **given.numbers,
+            )
         if weights is not None:
             write_json(weights, plain_weights(found.weights))
         unsure = find_intervals(found, intervals)
@@ -119,9 +129,9 @@ def mixture(
 
 
 @app.command(epilog="Example: genmix diagnose sdxl.npz pixart.npz --repeats 50 --subsample 500")
-@takes(ScoreOptions)
+@takes(ShardOptions)
 def diagnose(
-    options: ScoreOptions,
+    options: ShardOptions,
     repeats: Annotated[
         int, typer.Option(help="Number of random subsamples for means and standard deviations.")
     ] = 0,
@@ -149,7 +159,7 @@ def diagnose(
         import genmix as gx
 
         given = read_inputs(options)
-        with progress("subsamples", repeats) as report:
+        with shard_processing(options, given), progress("subsamples", repeats) as report:
             found = gx.diagnose(
                 given.arms,
                 given.objective,
@@ -189,7 +199,9 @@ def embed(
         from genmix.data.write_features import check_target, write_features
 
         check_target(out)
-        arms, _, encoder = embed_samples(load_arms(options), None, options.encoder)
+        loaded = load_arms(options)
+        refuse_shards(loaded, "genmix embed")
+        arms, _, encoder = embed_samples(loaded, None, options.encoder)
         write_features(out, [replace(arm, encoder=encoder) for arm in arms])
     counts = {arm.label: len(arm) for arm in arms}
     if options.as_json:

@@ -125,6 +125,12 @@ def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | N
 
     if wanted is False:
         return None
+    if found.pool.samples is None:
+        why = "intervals draw the samples again, but shards are not kept in memory"
+        if wanted:
+            raise InputError(f"{why}; remove --intervals, or pass fewer samples.")
+        typer.echo(f"no intervals, because {why}", err=True)
+        return None
     if wanted is None and is_heavy(found.pool):
         typer.echo("no intervals, because they take long here; --intervals shows them", err=True)
         return None
@@ -177,10 +183,11 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def counter(title: str) -> Iterator[Callable[[int, int], None]]:
+def counter(title: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr, or occasional lines without a terminal.
 
-    Call the function that it yields with the number of completed steps and the total.
+    Call the function that it yields with the number of completed steps, the total, and possibly another
+    title.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -189,10 +196,10 @@ def counter(title: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, visible=False)
 
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=total > 0)
+        def report(done: int, total: int, now: str = title) -> None:
+            bar.update(task, completed=done, total=total, visible=total > 0, description=now)
             is_due = done % max(1, total // PLAIN_LINES) == 0 or done == total
             if is_due and not console.is_terminal:
-                typer.echo(f"{title} {done:,}/{total:,}", err=True)
+                typer.echo(f"{now} {done:,}/{total:,}", err=True)
 
         yield report

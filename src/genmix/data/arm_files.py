@@ -13,10 +13,12 @@ import numpy as np
 from genmix.core.numpy_files import NumpyArchive, is_archive
 from genmix.core.text import printable, quotable
 from genmix.data.features import EMBEDDING, Statistics, embedding_column, read_file
-from genmix.data.image_folder import image_files
+from genmix.data.image_folder import has_images, image_files
 from genmix.data.loaded_arm import LoadedArm, same_kind
 from genmix.data.png import SUFFIXES
 from genmix.data.samples import FieldError, checked_field
+from genmix.data.shard_files import shard_paths
+from genmix.data.shards import Shards
 from genmix.data.tables import MODEL, PARQUET, TEXT, is_table, parquet_schema, read_rows
 from genmix.data.text_files import is_outside
 from genmix.errors import InputError
@@ -29,7 +31,7 @@ EXTRAS = (MODEL, "quality", "cost", "sample_id")
 def read_arm_file(
     path: Path, label: str | None = None, key: str | None = None
 ) -> list[LoadedArm] | Statistics:
-    """Read a feature file, a table of texts, image paths or embeddings, or a folder of images.
+    """Read a feature file, a table of texts, image paths or embeddings, or a folder of images or shards.
 
     Parameters
     ----------
@@ -48,11 +50,27 @@ def read_arm_file(
         samples, only Statistics.
     """
     if os.path.isdir(path):  # Path.is_dir raises an error if the name is too long
-        return [LoadedArm(label or path.resolve().name, str(path), images=image_files(path))]
+        return [_read_folder(path, label or path.resolve().name, key)]
     if not os.path.isfile(path):
         raise InputError(f"no file or folder found at {path}; check the path.")
     found = _read_table(path, key) if is_table(path) else _read_features(path, key)
     return found if isinstance(found, Statistics) else _split(*found, label)
+
+
+def _read_folder(path: Path, label: str, key: str | None) -> LoadedArm:
+    """Return the images in a folder, or else its files of embeddings, which are not read yet."""
+    if has_images(path) or not shard_paths(path):
+        return LoadedArm(label, str(path), images=image_files(path))
+    shards = Shards(path, key)
+    shards.check_models()
+    return LoadedArm(
+        label,
+        str(path),
+        features=shards,
+        quality=shards.quality,
+        cost=shards.cost,
+        encoder=shards.encoder,
+    )
 
 
 def read_table(path: Path, key: str | None = None) -> LoadedArm:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from genmix.data.png import SUFFIXES
+from genmix.data.shard_files import SUFFIXES as SHARD_SUFFIXES
 from genmix.data.text_files import is_outside
 from genmix.errors import InputError
 
@@ -16,7 +17,7 @@ def image_files(folder: Path) -> list[Path]:
     Hidden files are skipped. A link to a place outside the folder is refused, so that nothing outside
     is read.
     """
-    found = []
+    found: list[Path] = []
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             entry = Path(place, name)
@@ -26,8 +27,18 @@ def image_files(folder: Path) -> list[Path]:
                 )
         found += [Path(place, name) for name in files if _is_image(Path(place, name))]
     if not found:
-        raise InputError(f"{folder} contains no images ({', '.join(SUFFIXES)}); correct the path.")
+        raise InputError(
+            f"{folder} contains no images ({', '.join(SUFFIXES)}) and no files of embeddings "
+            f"({', '.join(SHARD_SUFFIXES)}); correct the path."
+        )
     return sorted(found)
+
+
+def has_images(folder: Path) -> bool:
+    """Return whether a folder or its subfolders contain an image."""
+    return any(
+        _is_image(Path(place, name)) for place, _, files in os.walk(folder) for name in files
+    )
 
 
 def _is_image(file: Path) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from genmix.core.arrays import Array
 from genmix.data.png import read_as_png
 from genmix.data.samples import FieldError, Sample
+from genmix.data.shards import Shards
 from genmix.errors import InputError
 
 Item = tuple[str, Callable[[], Sample]]
@@ -44,7 +45,7 @@ class LoadedArm:
         The name of the arm.
     source : str
         The file or folder that the samples were read from, for messages.
-    features : array of shape (n, d), optional
+    features : array of shape (n, d) or Shards, optional
         The embeddings. None for texts and images that have not been embedded yet.
     prompt_features : array of shape (n, p), optional
         The embeddings of the prompts, for runs that embedded them.
@@ -102,12 +103,16 @@ class LoadedArm:
     def take(self, rows: Sequence[int]) -> LoadedArm:
         """Return the samples in these rows, in this order."""
         picked: dict[str, Any] = {
-            name: column[np.asarray(rows)]
-            if isinstance(column, np.ndarray)
-            else [column[row] for row in rows]
+            name: _taken(column, rows)
             for name, column in self._columns().items()
             if column is not None
         }
+        if isinstance(self.features, Shards):
+            picked |= {
+                name: self.features.column(field, np.asarray(rows))
+                for name, field in (("texts", "text"), ("prompts", "prompt"))
+            }
+            picked["sample_ids"] = same_kind(self.features.column("sample_id", np.asarray(rows)))
         return replace(self, **picked)
 
     def joined(self, other: LoadedArm) -> LoadedArm:
@@ -128,6 +133,14 @@ def same_kind(ids: Sequence[Any] | None) -> list[int] | list[str] | None:
     if all(type(each) is int and abs(each) < LARGEST_ID for each in ids):
         return list(ids)
     return list(map(str, ids))
+
+
+def _taken(column: Any, rows: Sequence[int]) -> Any:
+    if isinstance(column, Shards):
+        return column.take(np.asarray(rows))
+    if isinstance(column, np.ndarray):
+        return column[np.asarray(rows)]
+    return [column[row] for row in rows]
 
 
 def _joined(first: Any, second: Any) -> Any:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, as_matrix, check_spread, is_torch, namespace, to_numpy
+from genmix.core.arrays import Array, Vector, as_matrix, check_spread, is_torch, namespace, to_numpy
 from genmix.core.description import Description
 from genmix.data.features import Content, Statistics, read_file
+from genmix.data.shard_files import shard_paths
+from genmix.data.shards import Shards
 from genmix.errors import InputError, whole
 
 
@@ -96,6 +99,8 @@ def to_reference(reference: object) -> Samples | Moments:
         return reference
     if isinstance(reference, str | os.PathLike):
         return read_features(reference)
+    if isinstance(reference, Shards):
+        return _of_shards(reference)
     if isinstance(reference, tuple) and len(reference) in (2, 3):
         return _moments(*reference)
     return Samples(as_matrix(reference, "the reference"))
@@ -140,8 +145,9 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
     ----------
     path : str or path
         ``.npy``; ``.npz`` as written by dgm-eval, clean-fid, pytorch-fid, Mixture-UCB or genmix;
-        Parquet or JSON Lines with an ``embedding`` field; a torch ``.pt`` file with a tensor.
-        Nothing is ever unpickled.
+        Parquet or JSON Lines with an ``embedding`` field; a torch ``.pt`` file with a tensor; or a folder
+        of ``.npy``, ``.npz`` or Parquet files (see :class:`Shards`), of which only the moments are
+        computed if they do not fit in memory. Nothing is ever unpickled.
     key : str, optional
         The array, column or field to read if the file contains several.
 
@@ -168,11 +174,35 @@ def read_features(path: str | os.PathLike[str], key: str | None = None) -> Sampl
     ...     gx.read_features(file)
     <3 reference samples of dimension 3>
     """
+    if os.path.isdir(path) and shard_paths(Path(path)):
+        return _of_shards(Shards(path, key))
     return as_reference(read_file(path, key))
 
 
-def as_reference(content: Content) -> Samples | Moments:
-    """Convert the content of a feature file to a reference."""
+def _of_shards(shards: Shards) -> Samples | Moments:
+    """Return samples if they fit in memory, else their moments."""
+    if shards.fits_in_memory:
+        return Samples(shards.load())
+    return Moments(*shard_moments(shards), len(shards))
+
+
+def shard_moments(shards: Shards) -> tuple[Vector, Any]:
+    """Return the mean and the 1/n covariance, block by block (Chan's rule)."""
+    count, mean, sums = 0, np.zeros(shards.shape[1]), np.zeros(2 * shards.shape[1:])
+    for file in shards.files:
+        for _, block in file.blocks():
+            more, center = len(block), block.mean(axis=0)
+            apart, centered = center - mean, block - center
+            sums += centered.T @ centered + np.outer(apart, apart) * count * more / (count + more)
+            count += more
+            mean = mean + apart * more / count
+    return mean, sums / count
+
+
+def as_reference(content: Content | Shards) -> Samples | Moments:
+    """Convert the content of a feature file or a folder of shards to a reference."""
+    if isinstance(content, Shards):
+        return _of_shards(content)
     if isinstance(content, Statistics):
         return _moments(content.mu, content.sigma, content.n)
     return Samples(content)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,13 +20,22 @@ from genmix.errors import InputError
 
 Source = str | os.PathLike[str]
 
+HELD_BYTES = 1 << 28
+"""Number of bytes of embeddings in float64 up to which shards are simply loaded."""
+
+
+def fits_in_memory(samples: int, dimension: int) -> bool:
+    """Return whether so many embeddings may be held in memory at once."""
+    return 8 * samples * dimension <= HELD_BYTES
+
 
 class Shards:
     """The samples of one arm in several files, which are read in blocks and never all at once.
 
     Pass it instead of an array to :func:`optimal_mixture`, :func:`score`, :func:`diagnose` or
     :func:`keep`. The results are those of the same samples in memory, up to rounding errors. Use
-    :func:`streaming` to set the number of worker processes, to use Ray, or to show progress.
+    :func:`streaming` to set the number of worker processes, to use Ray, or to show progress. Shards that
+    take less than 256 MiB are loaded.
 
     Parameters
     ----------
@@ -66,9 +76,11 @@ class Shards:
     """
 
     def __init__(self, path: Source | Sequence[Source], key: str | None = None) -> None:
-        single = isinstance(path, str | os.PathLike)
-        self.key, self.sources = key, [Path(path)] if single else [Path(each) for each in path]  # type: ignore[arg-type,union-attr]
-        found = [open_shard(each, key) for each in _paths(self.sources)]
+        given = [path] if isinstance(path, str | os.PathLike) else path
+        self.key, self.sources = key, [Path(each) for each in given]
+        self._set_files([open_shard(each, key) for each in _paths(self.sources)])
+
+    def _set_files(self, found: Sequence[ShardFile]) -> None:
         self.files: list[ShardFile] = [each for each in found if each.rows]
         if not self.files:
             raise InputError(f"{self} contains no samples; write one row per sample.")
@@ -136,9 +148,34 @@ class Shards:
                     "model."
                 )
 
+    def column(self, name: str, rows: Any) -> list[Any] | None:
+        """Return what the files say about some samples, in ascending order; None if a file does not."""
+        found: list[Any] = []
+        for each, (begin, end) in zip(self.files, self.bounds(), strict=True):
+            a, b = np.searchsorted(rows, [begin, end]).tolist()
+            values = each.column(name) if a < b else []
+            if values is None:
+                return None
+            found += [values[row - begin] for row in rows[a:b]]
+        return None if None in found else found
+
     def bounds(self) -> list[tuple[int, int]]:
         """Return the first row of each file, and the row after its last."""
         return list(zip([0, *self.ends[:-1]], self.ends, strict=True))
+
+    def with_files(self, files: Sequence[ShardFile]) -> Self:
+        """Return the same samples in other files."""
+        other = copy.copy(self)
+        other._set_files(files)
+        return other
+
+    @property
+    def fits_in_memory(self) -> bool:
+        return fits_in_memory(*self.shape)
+
+    def load(self) -> Any:
+        """Return all embeddings as one array."""
+        return np.concatenate([block for each in self.files for _, block in each.blocks()])
 
     def take(self, rows: Any) -> Any:
         """Return some rows, in any order, in float64."""

@@ -26,7 +26,7 @@ from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective
 from genmix.objectives.validation import batches
 from genmix.offline.mixture import Mixture
-from genmix.shards.arms import any_shards, streamed_arms
+from genmix.shards.arms import any_shards, loaded_if_small, streamed_arms
 from genmix.solvers.loss import SliceLoss
 
 DEFAULT_GAMMA_PART = 0.1
@@ -101,7 +101,7 @@ def diagnose(
     The mixture needs a.
     b and copy of b have weight, but the other arms can replace either of them at no loss.
     """
-    samples = _samples(arms, objective, quality, cost, encoder)
+    samples = _samples(*loaded_if_small(arms, quality, cost), objective, encoder)
     repeats = _check_repeats(repeats, subsample, samples.counts, objective)
     even = 1 / len(samples.counts)
     gamma = DEFAULT_GAMMA_PART * even if gamma is None else number(gamma, "gamma", 0.0, even)
@@ -134,7 +134,7 @@ def diagnose(
 
 
 def _samples(
-    arms: Mapping[str, Any], objective: Objective, quality: Any, cost: Any, encoder: str | None
+    arms: Any, quality: Any, cost: Any, objective: Objective, encoder: str | None
 ) -> Samples:
     if any_shards(arms):
         return StreamedSamples(streamed_arms(arms, objective, quality, cost), objective, encoder)

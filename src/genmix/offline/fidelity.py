@@ -15,6 +15,8 @@ import numpy as np
 from genmix.core.arrays import Array, Vector, to_numpy
 from genmix.core.streams import private_stream
 from genmix.core.text import number
+from genmix.data.shards import fits_in_memory
+from genmix.data.streamed_rows import StreamedRows, blocks_of, per_row
 from genmix.errors import InputError
 from genmix.kernels.balls import Balls
 from genmix.kernels.distances import squared_distances
@@ -29,6 +31,12 @@ LARGEST_RADIUS = 1.5
 
 MAX_CENTERS = 2000
 """Largest number of samples, drawn at random, around which neighborhoods are computed."""
+
+MANY_SAMPLES = 20_000
+"""Number of samples above which centers are drawn from all of them instead of the distinct ones.
+
+The same holds for samples that would be read in blocks if they were in files.
+"""
 
 BLOCK = 1000
 """Number of samples whose nearest neighbors are found at once."""
@@ -120,7 +128,9 @@ def measure_fidelity(batch: Batch, reference: Array | None = None, seed: int = 0
     The balls of other samples have at most 1.5 times the median radius. Otherwise, those of outliers would
     be so large that they contain other outliers.
     """
-    rows = np.asarray(to_numpy(batch.embeddings), dtype=np.float64)
+    rows = batch.embeddings
+    if not isinstance(rows, StreamedRows):
+        rows = np.asarray(to_numpy(rows), dtype=np.float64)
     against = "the neighborhoods of other samples"
     if reference is not None:
         against = "the neighborhoods of the reference"
@@ -141,7 +151,9 @@ def reference_points(objective: Objective) -> Array | None:
 def _neighborhoods(rows: Any, reference: Array | None, seed: int) -> dict[str, Vector]:
     """Return precision, density and the nearest distance; nothing if there are too few distinct samples."""
     own: Any = None
-    if reference is None:
+    if reference is None and not (len(rows) <= MANY_SAMPLES and fits_in_memory(*rows.shape)):
+        centers, own = _drawn_centers(rows, seed)
+    elif reference is None:
         centers, own = np.unique(rows, axis=0, return_inverse=True)
         own = own.reshape(-1)
     else:
@@ -161,7 +173,7 @@ def _neighborhoods(rows: Any, reference: Array | None, seed: int) -> dict[str, V
         if own is not None:
             largest = LARGEST_RADIUS**2 * np.median(balls.radii)  # radii are squared
             balls = replace(balls, radii=np.minimum(balls.radii, largest))
-        hits = to_numpy(balls.hits(rows))
+        hits = per_row(rows, balls.hits)
     except InputError:  # the samples differ by so little that distances underflow
         return {}
     if own is not None:
@@ -173,8 +185,27 @@ def _neighborhoods(rows: Any, reference: Array | None, seed: int) -> dict[str, V
     }
 
 
+def _drawn_centers(rows: Any, seed: int) -> tuple[Any, Any]:
+    """Draw distinct centers from many samples, and find the center that each sample equals; −1 if none.
+
+    Sorting all samples, as is done for few, would take long and all of them in memory.
+    """
+    order = private_stream(seed, "fidelity centers").permutation(len(rows))
+    centers = np.unique(rows[np.sort(order[:MAX_CENTERS]), :], axis=0) + 0.0  # no −0
+    index = {row.tobytes(): k for k, row in enumerate(centers)}
+    own = per_row(rows, lambda block: np.array([index.get(r.tobytes(), -1) for r in block + 0.0]))
+    return centers, own
+
+
 def _nearest(rows: Any, centers: Any, own: Any) -> Vector:
     """Return the distance of each row to the nearest center other than itself."""
+    found = np.empty(len(rows))
+    for part, block in blocks_of(rows):
+        found[part] = _nearest_in(block, centers, None if own is None else own[part])
+    return found
+
+
+def _nearest_in(rows: Any, centers: Any, own: Any) -> Vector:
     found = np.empty(len(rows))
     for start in range(0, len(rows), BLOCK):
         square = squared_distances(rows[start : start + BLOCK], centers)

@@ -14,6 +14,8 @@ from genmix.core.arrays import Array, as_matrix, namespace, to_numpy
 from genmix.core.plain import by_name
 from genmix.core.text import counted
 from genmix.core.text import number as brief_number
+from genmix.data.shards import Shards
+from genmix.data.streamed_rows import StreamedRows
 from genmix.errors import number, whole
 from genmix.objectives import (
     Batch,
@@ -29,6 +31,7 @@ from genmix.objectives import (
 from genmix.objectives.validation import check_objective, sample_numbers
 from genmix.offline.keep_choices import choices, first_set
 from genmix.offline.sample_losses import sample_loss
+from genmix.offline.streamed_samples import blocks_of_batch, check_streamed, unpacked_rows
 from genmix.offline.trivial_bounds import Bounds, trivial_bounds
 from genmix.solvers.sample_loss import SampleLoss
 from genmix.solvers.subset import SubsetProgress, SubsetSolution, best_subset
@@ -184,8 +187,9 @@ def keep(
 
     Parameters
     ----------
-    X : array of shape (N, d)
-        Embeddings of the samples, as a numpy array or torch tensor on any device.
+    X : array of shape (N, d) or Shards
+        Embeddings of the samples, as a numpy array or torch tensor on any device, or as files. Files that do
+        not fit in memory are read in blocks, about twice per step.
     k : int
         Number of samples to keep.
     objective : Objective
@@ -341,20 +345,30 @@ def _score_bound(found: float | None, objective: Objective, score: Scores) -> fl
 def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Batch, Objective]:
     """Return the samples that a user passed as a batch, and the objective with fixed bandwidths."""
     check_objective(objective)
-    rows = as_matrix(X, "X")
+    if isinstance(X, Shards):
+        quality = X.quality if quality is None else quality
+        cost = X.cost if cost is None else cost
+        X = X.load() if X.fits_in_memory else unpacked_rows(X)
+    rows = X if isinstance(X, StreamedRows) else as_matrix(X, "X")
     n = int(rows.shape[0])
     numbers = (sample_numbers(v, "X", n, w) for v, w in ((quality, "quality"), (cost, "cost")))
     batch = Batch(rows, *numbers)
-    objective.check(batch, "X")
+    if isinstance(rows, StreamedRows):
+        check_streamed(objective, batch)
+    else:
+        objective.check(batch, "X")
     objective.check_total(n)
     return batch, objective.fix_bandwidths([rows])
 
 
 def rows_of(batch: Batch, indices: Indices) -> Batch:
     """Return some samples of a batch."""
-    xp = namespace(batch.embeddings)
-    where = xp.asarray(indices, device=batch.embeddings.device)
-    rows = xp.take(batch.embeddings, where, axis=0)
+    if isinstance(batch.embeddings, StreamedRows):
+        rows: Any = batch.embeddings.subset(indices)
+    else:
+        xp = namespace(batch.embeddings)
+        where = xp.asarray(indices, device=batch.embeddings.device)
+        rows = xp.take(batch.embeddings, where, axis=0)
     quality, cost = (v if v is None else v[indices] for v in (batch.quality, batch.cost))
     return Batch(rows, quality, cost)
 
@@ -373,7 +387,8 @@ def set_scores(objective: Objective, batch: Batch, encoder: str | None) -> tuple
         details = {key: v for key, v in objective.details().items() if key != "at"} | context
         return -value, Score(value, objective.name, objective.maximise, details)
     tally = objective.tally(1, batch.embeddings)
-    tally.add(0, batch)
+    for block in blocks_of_batch(batch):
+        tally.add(0, block)
     loss_function, one = tally.loss([0]), np.ones(1)
     scores = objective.scores(loss_function, one, context)
     if isinstance(objective, QualityVendi) and not np.any(batch.quality):

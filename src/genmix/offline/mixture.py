@@ -16,7 +16,7 @@ from genmix.core.text import number as brief_number
 from genmix.errors import InputError, number
 from genmix.objectives import Objective, Score, Scores
 from genmix.objectives.pool import Pool
-from genmix.shards.arms import any_shards, own_numbers
+from genmix.shards.arms import any_shards, loaded_if_small, own_numbers
 from genmix.shards.pool import pool_of
 from genmix.solvers.loss import Loss
 from genmix.solvers.newton import Newton
@@ -366,6 +366,7 @@ def optimal_mixture(
     """
     from genmix.offline.grouped import grouped_mixture, is_grouped  # it builds on this module
 
+    arms, quality, cost = loaded_if_small(arms, quality, cost)
     by_group = is_grouped(arms)
 
     def limited(names: Sequence[str]) -> Region | None:
@@ -374,9 +375,8 @@ def optimal_mixture(
             for limits, what in ((at_least, "at_least"), (at_most, "at_most"))
         )
         check_shares(least, most, names)
-        known = _without_groups(cost) if by_group else cost
-        if any_shards(arms) and not by_group:
-            known = own_numbers(arms, cost, "cost")
+        own = own_numbers(arms, cost, "cost") if any_shards(arms) else cost
+        known = _without_groups(own) if by_group else own
         costs = None if mean_cost is None else _mean_costs(known or {}, names)
         limit = None if mean_cost is None else number(mean_cost, "mean_cost", 0.0)
         return region_of(names, least, most, costs, limit)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
+from genmix.data.streamed_rows import per_row, sum_of_blocks
 from genmix.errors import InputError
 from genmix.kernels.kernels import Kernel
 from genmix.offline.spectral_samples import noticeable
@@ -156,19 +157,17 @@ class FeatureQuadraticSamples(QuadraticSamples):
         self.features = features
         self.factor, self.linear, self.constant = factor, linear, constant
         self.size = int(features.shape[0])
-        self.diagonal = np.asarray(to_numpy(xp.vecdot(features, features)))
-        covariance = features.mT @ features / self.size
+        self.diagonal = per_row(features, lambda block: xp.vecdot(block, block))
+        covariance = sum_of_blocks(features, lambda _, block: block.mT @ block) / self.size
         self.directions = noticeable(to_numpy(xp.linalg.eigvalsh(covariance)))
         self.work = self.evaluation_work = 2.0 * self.size * int(features.shape[1])
 
     def kernel_product(self, weights: Vector, rows: Indices | None) -> Any:
-        features, xp = self.features, namespace(self.features)
-        if rows is not None:
-            features = xp.take(features, xp.asarray(rows, device=features.device), axis=0)
-        return like(weights, features) @ features
+        every = like(weights, self.features)
+        return sum_of_blocks(self.features, lambda part, block: every[part] @ block, rows)
 
     def kernel_values(self, statistic: Any) -> Vector:
-        return np.asarray(to_numpy(self.features @ statistic))
+        return per_row(self.features, lambda block: block @ statistic)
 
     def inner(self, one: Moment, other: Moment) -> float:
         return float(namespace(one[1]).sum(one[1] * other[1]))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
+from genmix.data.streamed_rows import StreamedRows, blocks_of, per_row
 from genmix.errors import InputError
 from genmix.kernels.balls import Balls
 from genmix.kernels.blocks import kernel_sum
@@ -128,7 +129,11 @@ def _exp_minus(value: float) -> float:
 
 def _mean(objective: MeanObjective, batch: Batch, subsets: Subsets) -> Converted:
     sign = -1.0 if objective.maximise else 1.0
-    measured = np.asarray(objective.measure(batch.embeddings[:0, :])(batch), dtype=float)
+    measure = objective.measure(batch.embeddings[:0, :])
+    measured = np.empty(len(batch))
+    for part, block in blocks_of(batch.embeddings):
+        numbers = (v if v is None else v[part] for v in (batch.quality, batch.cost))
+        measured[part] = measure(Batch(block, *numbers))
     loss = LinearSamples(sign * measured)
     ends = sorted([sign * objective.least, sign * objective.most])
     loss.limits = ends[0], ends[1]
@@ -140,14 +145,17 @@ def _mean(objective: MeanObjective, batch: Batch, subsets: Subsets) -> Converted
 def _features(kernel: Kernel, batch: Batch) -> Array:
     """Return rows whose products are the kernel values."""
     points = batch.embeddings
-    if kernel.columns(points.shape[1]) is not None:
+    columns = kernel.columns(points.shape[1])
+    if columns is not None and isinstance(points, StreamedRows):
+        return points.mapped(kernel.feature_map, columns)
+    if columns is not None:
         return kernel.feature_map(points)
     return gram_factor(kernel(points, points), kernel.rounding(points))[0]
 
 
 def _vendi(kernel: Kernel, order: float, batch: Batch, k: int) -> SampleLoss:
     count = min(k, kernel.columns(batch.embeddings.shape[1]) or k)
-    if order == 2 and len(batch) <= DENSE_LIMIT:
+    if order == 2 and _is_small(batch):
         loss: SampleLoss = _dense(kernel, 2, batch, np.zeros(len(batch)), -1.0, 1.0, k)
         loss.lowest = 1 / count - 1 - 1e-12
         return loss
@@ -162,6 +170,11 @@ def _vendi(kernel: Kernel, order: float, batch: Batch, k: int) -> SampleLoss:
     lowest = lowest_vendi_loss(order, count)
     loss.lowest = lowest - 1e-12 * max(1.0, abs(lowest))  # no more than k equal eigenvalues
     return loss
+
+
+def _is_small(batch: Batch) -> bool:
+    """Return whether the kernel matrix is stored."""
+    return len(batch) <= DENSE_LIMIT and not isinstance(batch.embeddings, StreamedRows)
 
 
 def _dense(
@@ -187,10 +200,10 @@ def _rke(objective: RKE, batch: Batch, k: int) -> SampleLoss:
     factor, linear = 1.0, np.zeros(len(batch))
     if objective.unbiased:
         factor, linear = _unbiased(np.ones(len(batch)), linear, k)
-    if len(batch) <= DENSE_LIMIT:
+    if _is_small(batch):
         loss: SampleLoss = _dense(kernel, 2, batch, linear, 0.0, factor, k)
     elif kernel.columns(points.shape[1]) is not None:
-        rows = kernel.feature_map(points)
+        rows = _features(kernel, batch)
         constant = float(linear[0])
         loss = SpectralSamples(rows, Power(2.0), k, constant=constant / factor)
         loss = loss if factor == 1 else SumSamples([(factor, loss)])
@@ -207,15 +220,15 @@ def _kernel_distance(objective: KernelDistance, batch: Batch, k: int) -> SampleL
     pairs = kernel_sum(kernel, reference, reference, 1, int(objective.block_mb * 2**20))
     constant = objective.constant_from(pairs, reference)
     if has_features:
-        features = kernel.feature_map(points)
-        cross = to_numpy(features @ feature_mean(kernel, reference))
+        features, mean = _features(kernel, batch), feature_mean(kernel, reference)
+        cross = per_row(features, lambda block: block @ mean)
     else:
         shares = np.full(int(reference.shape[0]), 1 / int(reference.shape[0]))
         cross = weighted_kernel(kernel.blocks(1), points, reference, shares)
     factor, linear = 1.0, -2.0 * np.asarray(cross)
     if objective.unbiased:
-        factor, linear = _unbiased(to_numpy(kernel.diagonal(points)), linear, k)
-    if len(batch) <= DENSE_LIMIT:
+        factor, linear = _unbiased(per_row(points, kernel.diagonal), linear, k)
+    if _is_small(batch):
         loss: SampleLoss = _dense(kernel, 1, batch, linear, constant, factor, k)
     elif has_features:
         loss = FeatureQuadraticSamples(features, linear, constant, factor)
@@ -227,10 +240,13 @@ def _kernel_distance(objective: KernelDistance, batch: Batch, k: int) -> SampleL
 
 def _frechet(objective: FrechetDistance, batch: Batch, subsets: Subsets) -> Converted:
     tally = objective.tally(1, batch.embeddings)
-    offsets = batch.embeddings - tally.center
-    xp = namespace(offsets)
-    squares: Vector = np.asarray(to_numpy(xp.sum(offsets * offsets, axis=1)))
-    rows = offsets @ (tally.basis[:, tally.held] * tally.roots / tally.unit / tally.unit)
+    points, turn = batch.embeddings, tally.basis[:, tally.held] * tally.roots
+    turn = turn / tally.unit / tally.unit
+    squares = per_row(points, lambda block: _row_squares(block - tally.center))
+    if isinstance(points, StreamedRows):
+        rows = points.mapped(lambda block: (block - tally.center) @ turn, turn.shape[1])
+    else:
+        rows = (points - tally.center) @ turn
     function, k = Root(tally.unit**2), subsets.count
     loss = SpectralSamples(rows, function, k, squares, tally.trace, centered=True)
     loss.lowest = -1e-9 * tally.trace
@@ -244,6 +260,10 @@ def _frechet(objective: FrechetDistance, batch: Batch, subsets: Subsets) -> Conv
     largest = -subsets.minimum(-squares) if mine < root else 0.0
     slack = (mine - root) * largest + (theirs - root) * tally.trace
     return Converted(loss, lambda value: value + slack)
+
+
+def _row_squares(rows: Array) -> Array:
+    return namespace(rows).sum(rows * rows, axis=1)
 
 
 class InceptionSamples(SampleLoss):

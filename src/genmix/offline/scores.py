@@ -15,7 +15,7 @@ from genmix.errors import InputError
 from genmix.kernels.balls import Balls, scores_against
 from genmix.objectives import Objective, Score, Scores, Sum
 from genmix.objectives.pool import Pool
-from genmix.shards.arms import any_shards, streamed_arms
+from genmix.shards.arms import any_shards, loaded_if_small, streamed_arms
 from genmix.shards.neighbors import neighbor_scores
 from genmix.shards.pool import pool_of
 from genmix.solvers.simplex import on_simplex
@@ -124,6 +124,7 @@ def score(
     >>> print(f"{table.arms['a']['vendi']:.3f} {table.mixture['vendi']:.3f}")
     2.000 2.828
     """
+    arms, quality, cost = loaded_if_small(arms, quality, cost)
     pool = pool_of(arms, objective, quality, cost, encoder)
     points = _reference_points(objective if reference is None else reference)
     if points is not None and points.shape[1] != pool.tally.dimension:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy, triangle_of
+from genmix.data.streamed_rows import StreamedRows, blocks_of, sum_of_blocks
 from genmix.objectives.eigenbasis import TINY
 from genmix.objectives.trace_functions import Entropy, TraceFunction
 from genmix.solvers.loss import EPS
@@ -71,8 +73,11 @@ class SpectralSamples(SampleLoss):
             linear = float(weights @ (self.linear if rows is None else self.linear[rows]))
         return [second, first, linear]
 
-    def _blocks(self, rows: Indices | None) -> Iterator[tuple[slice, Array]]:
+    def _blocks(self, rows: Indices | None) -> Iterator[tuple[Any, Array]]:
         """Yield the rows, or some of them, in blocks of bounded memory."""
+        if isinstance(self.rows, StreamedRows):
+            yield from self.rows.blocks(rows)
+            return
         total = self.size if rows is None else len(rows)
         height = max(1, BLOCK_VALUES // max(1, int(self.rows.shape[1])))
         xp = namespace(self.rows)
@@ -144,7 +149,7 @@ class SpectralSamples(SampleLoss):
         parts = []
         for start in range(0, len(candidates), max(1, BLOCK_VALUES // width**2)):
             some = candidates[start : start + max(1, BLOCK_VALUES // width**2)]
-            rows = xp.take(self.rows, xp.asarray(some, device=self.rows.device), axis=0)
+            rows = self._take(some)
             matrices = at[0] + weight * rows[:, :, None] * rows[:, None, :]
             if self.centered:
                 means = at[1] + weight * rows
@@ -153,6 +158,12 @@ class SpectralSamples(SampleLoss):
             parts += [self.total(without_rounding(values)[0]) for values in spectra]
         linear = 0.0 if self.linear is None else weight * self.linear[candidates]
         return np.asarray(np.array(parts) + at[2] + self.constant + linear)
+
+    def _take(self, indices: Indices) -> Array:
+        if isinstance(self.rows, StreamedRows):
+            return self.rows[indices, :]
+        xp = namespace(self.rows)
+        return xp.take(self.rows, xp.asarray(indices, device=self.rows.device), axis=0)
 
 
 class EntropySamples(SpectralSamples):
@@ -174,8 +185,9 @@ class EntropySamples(SpectralSamples):
         # The trapezoid rule in log t is accurate to about 1e-9 with steps of 0.8.
         points = np.exp(np.arange(-32.0, 26.0, 0.8))
         inverse = like(1 / (values[:, None] + points), self.rows)
-        sums = [to_numpy((block @ basis) ** 2 @ inverse) for _, block in self._blocks(candidates)]
-        ratios = np.concatenate(sums)
+        ratios = np.empty((len(candidates), len(points)))
+        for part, block in self._blocks(candidates):
+            ratios[part] = to_numpy((block @ basis) ** 2 @ inverse)
         logs = np.log1p(weight * ratios) - np.log1p(weight / points)
         change = weight * math.log(weight) - 0.8 * (logs @ points)
         return np.asarray(self.constant + self.function.total(values) + change)
@@ -231,6 +243,8 @@ def noticeable(spectrum: Vector) -> int:
 
 def _spanned(rows: Array, centered: bool) -> tuple[Array, Vector, Vector]:
     """Return the rows in coordinates of their span, their spectrum, and the omitted eigenvalues."""
+    if isinstance(rows, StreamedRows):
+        return _streamed_span(rows, centered)
     xp = namespace(rows)
     if centered:
         rows = rows - xp.mean(rows, axis=0)
@@ -246,6 +260,23 @@ def _spanned(rows: Array, centered: bool) -> tuple[Array, Vector, Vector]:
     return rows @ basis, values[held], lost
 
 
+def _streamed_span(rows: StreamedRows, centered: bool) -> tuple[StreamedRows, Vector, Vector]:
+    """Return the same for rows on disk, of which there are more than columns."""
+    columns = rows.shape[1]
+    if centered:
+        center = sum_of_blocks(rows, lambda _, block: block.sum(axis=0)) / len(rows)
+        rows = rows.mapped(lambda block: block - center, columns)
+    second = sum_of_blocks(rows, lambda _, block: block.T @ block) / len(rows)
+    values, basis = np.linalg.eigh(symmetric(second))
+    held = np.flatnonzero(without_rounding(values)[0])
+    if len(held) in (0, len(values)):
+        return rows, values, np.empty(0)
+    lost, basis = np.abs(np.delete(values, held)), basis[:, held]
+    return rows.mapped(lambda block: block @ basis, len(held)), values[held], lost
+
+
 def _largest_square(rows: Array) -> float:
     xp = namespace(rows)
-    return float(xp.max(xp.vecdot(rows, rows))) if 0 not in rows.shape else 0.0
+    if 0 in rows.shape:
+        return 0.0
+    return max(float(xp.max(xp.vecdot(block, block))) for _, block in blocks_of(rows))

@@ -12,11 +12,12 @@ import numpy as np
 
 from genmix.core.arrays import Array, Vector, as_matrix, to_numpy
 from genmix.data.shard_files import ShardFile
-from genmix.data.shards import Shards
+from genmix.data.shards import Shards, fits_in_memory
 from genmix.data.streamed_rows import StreamedRows
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import check_maps, check_objective, labels, sample_numbers
+from genmix.shards.settings import current
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,36 @@ def any_shards(arms: object) -> bool:
     return isinstance(arms, Mapping) and any(map(any_shards, arms.values()))
 
 
+def loaded_if_small(arms: Any, quality: Any, cost: Any) -> tuple[Any, Any, Any]:
+    """Return arms, quality and cost as arrays if all shards together fit in memory."""
+    if not any_shards(arms) or not fits_in_memory(_size(arms), 1) or current().engine != "local":
+        return arms, quality, cost
+    return _loaded(arms), own_numbers(arms, quality, "quality"), own_numbers(arms, cost, "cost")
+
+
+def _size(arms: Any) -> int:
+    """Return how many numbers the shards contain."""
+    if isinstance(arms, Shards):
+        return arms.shape[0] * arms.shape[1]
+    return sum(map(_size, arms.values())) if isinstance(arms, Mapping) else 0
+
+
+def _loaded(arms: Any) -> Any:
+    if isinstance(arms, Mapping):
+        return {label: _loaded(arm) for label, arm in arms.items()}
+    return arms.load() if isinstance(arms, Shards) else arms
+
+
 def own_numbers(
     arms: Mapping[str, Any], given: Mapping[str, Any] | None, name: str
 ) -> dict[str, Any] | None:
     """Return the given quality or cost of the arms, or else what their shards contain."""
     found = dict(given or {})
     for label, arm in arms.items():
+        if isinstance(arm, Mapping):
+            inside = own_numbers(arm, found.get(label), name)
+            if inside is not None:
+                found[label] = inside
         if isinstance(arm, Shards) and label not in found:
             numbers = getattr(arm, name)
             if numbers is not None:
@@ -71,7 +96,7 @@ def streamed_arms(
     }
     found: list[StreamedArm] = []
     for name in labels(arms):
-        where, shards = f"arm {name!r}", _shards_of(arms[name], name)
+        where, shards = f"arm {name!r}", shards_of(arms[name], name)
         if found and shards.shape[1] != found[0].shards.shape[1]:
             raise InputError(
                 f"{where} has dimension {shards.shape[1]}, but arm {found[0].label!r} has "
@@ -91,7 +116,7 @@ def streamed_arms(
     return found
 
 
-def _shards_of(value: Any, name: str) -> Shards:
+def shards_of(value: Any, name: str) -> Shards:
     return (
         value if isinstance(value, Shards) else HeldShards(as_matrix(value, f"arm {name!r}"), name)
     )

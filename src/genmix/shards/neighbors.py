@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from genmix.core.arrays import Array, namespace, to_numpy
+from genmix.data.shards import fits_in_memory
 from genmix.kernels.balls import Balls
 from genmix.objectives.coverage import BLOCK_ROWS
 from genmix.objectives.precision_density import BallReference
 from genmix.objectives.tally import Batch, SummedTally
 from genmix.shards.arms import StreamedArm
-from genmix.shards.statistics import MAX_HELD, all_rows, statistics
+from genmix.shards.statistics import all_rows, statistics
 from genmix.solvers.loss import Loss
 
 Scores = dict[str, float]
@@ -42,7 +43,7 @@ def neighbor_scores(
 
 def _recall(arms: Sequence[StreamedArm], real: Balls) -> float | None:
     count, size = sum(map(len, arms)), arms[0].shards.shape[1]
-    if count <= real.k or 8 * count * size > MAX_HELD:
+    if count <= real.k or not fits_in_memory(count, size):
         return None
     rows = np.concatenate([block for arm in arms for _, block in arm.rows.blocks()])
     fake = Balls.around(rows, real.k, "the sample set")

@@ -5,6 +5,7 @@ So the statistics do not depend on the number of workers, nor on where an earlie
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ import numpy as np
 
 from genmix.core.arrays import Vector
 from genmix.core.description import to_plain
-from genmix.core.text import counted
 from genmix.data.shard_files import ShardFile, shifted
+from genmix.data.shards import fits_in_memory
 from genmix.errors import InputError
 from genmix.objectives import Batch, Objective
 from genmix.objectives.kernel_sums import ExactPairTally
@@ -26,8 +27,7 @@ from genmix.shards.arms import StreamedArm
 from genmix.shards.saved_progress import SavedProgress, digest
 from genmix.shards.settings import current
 
-MAX_HELD = 1 << 28
-"""Number of bytes of samples up to which an objective may hold all of them."""
+LOG = logging.getLogger("genmix.shards")
 
 Pick = tuple[int, Any]
 """A slot of a tally, and the rows of an arm that belong there, in ascending order; None for all rows."""
@@ -85,21 +85,27 @@ def statistics(
     if done:
         for total, state in zip(totals, states, strict=True):
             total.load_state_dict(state)
-        settings.progress(title, done, len(jobs))
+        LOG.info("continuing after %s of %s shards", f"{done:,}", f"{len(jobs):,}")
 
     def states_now() -> list[Any]:
         return [total.state_dict() for total in totals]
 
+    is_merged = True  # whether the statistics are those of exactly ``done`` files
     try:
         with closing(_results(shared, jobs[done:])) as results:
             for job, parts in zip(jobs[done:], results, strict=True):
+                is_merged = False
                 _merge(totals, parts, job, shared)
                 done += 1
+                is_merged = True
                 saved.offer(done, states_now)
                 settings.progress(title, done, len(jobs))
     except BaseException:
-        if done and saved.write(done, states_now()):
-            settings.progress(f"saved after {counted(done, 'shard')}", done, len(jobs))
+        if done and is_merged and saved.write(done, states_now()):
+            every = f"{len(jobs):,} shards"
+            LOG.info(
+                "%s of %s are saved; run the same command again to continue", f"{done:,}", every
+            )
         raise
     saved.finish(done, states_now)
     return totals
@@ -214,11 +220,15 @@ def _merge(totals: Sequence[Tally], states: Sequence[Any], job: _Job, shared: _S
 
 def _check_memory(tallies: Sequence[Tally], arms: Sequence[StreamedArm]) -> None:
     total = sum(map(len, arms))
-    if 8 * total * arms[0].shards.shape[1] > MAX_HELD and any(map(holds_samples, tallies)):
-        raise InputError(
-            f"an exact kernel compares every pair of the {total:,} samples, which do not fit in memory; use "
-            "random features, e.g. Gaussian(features=512), or Cosine()."
-        )
+    if any(map(holds_samples, tallies)) and not fits_in_memory(total, arms[0].shards.shape[1]):
+        raise exact_kernel_error(total)
+
+
+def exact_kernel_error(total: int) -> InputError:
+    return InputError(
+        f"an exact kernel compares every pair of the {total:,} samples, which do not fit in memory; use "
+        "random features, e.g. Gaussian(features=512), or Cosine()."
+    )
 
 
 def holds_samples(tally: Tally) -> bool:

@@ -128,9 +128,11 @@ class Search:
         if self._average is None:
             self._average = here.plane
         else:
-            trials = [(1 - c) * self._average + c * here.plane for c in MIXTURES]
-            bounds = [self.subsets.minimum(plane) for plane in trials]
-            self._average = trials[int(np.argmax(bounds))]
+            bounds = [
+                self.subsets.minimum((1 - c) * self._average + c * here.plane) for c in MIXTURES
+            ]
+            c = MIXTURES[int(np.argmax(bounds))]
+            self._average = (1 - c) * self._average + c * here.plane
             found = max(found, *bounds)
         self.bound = max(self.bound, found - here.noise)
         return vertex

@@ -1,0 +1,138 @@
+"""Folders of shards on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import genmix as gx
+from genmix.cli import app
+from genmix.data import shard_files
+from genmix.data import shards as shards_module
+from genmix.shards import statistics
+from genmix.solvers import swaps
+from tests.support.shard_folders import clouds, write_folder
+
+ARMS = clouds(sizes={"a": 60, "b": 40})
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GENMIX_CACHE", str(tmp_path / "cache"))
+    for name, rows in ARMS.items():
+        write_folder(tmp_path / name, rows, quality=np.linspace(0, 1, len(rows)))
+    return
+
+
+@pytest.fixture
+def in_blocks(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards_module, "HELD_BYTES", 8 * 5 * 30)  # 30 samples
+    monkeypatch.setattr(shard_files, "BLOCK_VALUES", 50)
+    monkeypatch.setattr(swaps, "RESTARTS", 0)
+
+
+def call(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def result_of(*arguments: Any) -> Any:
+    done = call(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_commands_read_folders_in_blocks(in_blocks: None) -> None:
+    expected = gx.optimal_mixture(ARMS, gx.Vendi())
+    found = call("mixture", "a", "other=b", "--workers", 1, "--json")
+    assert "reading shards 10/10" in found.stderr
+    assert "no intervals, because" in found.stderr
+    weights = list(json.loads(found.stdout)["weights"].items())
+    assert [name for name, _ in weights] == ["a", "other"]
+    assert [w for _, w in weights] == pytest.approx(list(expected.weights.values()), abs=1e-10)
+    scores = result_of("score", "a", "b", "--workers", 1)["pooled"]
+    pooled = gx.score(ARMS, gx.Vendi()).pooled["vendi"]
+    assert scores["vendi"]["value"] == pytest.approx(pooled, abs=1e-10)
+    arms = result_of("diagnose", "a", "b", "--workers", 1)["arms"]
+    assert arms["a"]["weight"] == pytest.approx(expected.weights["a"], abs=1e-10)
+
+
+def test_keep_writes_the_samples_of_shards(in_blocks: None, tmp_path: Path) -> None:
+    found = result_of("keep", "a", "b", "--count", 20, "--out", "kept.parquet")
+    expected = gx.keep(np.concatenate(list(ARMS.values())), 20, gx.Vendi())
+    rows = [*found["rows"]["a"], *(60 + row for row in found["rows"]["b"])]
+    assert rows == expected.indices.tolist()
+    assert found["bound"] == pytest.approx(expected.bound, rel=1e-10)
+    kept = gx.read_features("kept.parquet")
+    everything = np.concatenate(list(ARMS.values()))
+    np.testing.assert_array_equal(kept.points, everything[rows])  # type: ignore[union-attr]
+    assert not list((tmp_path / "cache").rglob("*.npy")), "copies are removed"
+
+
+def test_small_folders_are_like_files(folders: None) -> None:
+    found = result_of("mixture", "a", "b")
+    assert found["weights"] == gx.optimal_mixture(ARMS, gx.Vendi()).weights
+    assert "intervals" in found
+    kept = result_of("keep", "a", "b", "--count", 5, "--min-quality", 0.5, "--out", "kept.jsonl")
+    assert kept["candidates"] == 50
+
+
+def test_an_interrupted_command_says_how_to_continue(
+    in_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = statistics._summarize, []
+
+    def interrupt(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    monkeypatch.setattr(statistics, "_summarize", interrupt)
+    stopped = call("mixture", "a", "b", "--workers", 1)
+    assert stopped.exit_code == 130
+    assert "3 of 10 shards are saved; run the same command again to continue" in stopped.stderr
+    again = call("mixture", "a", "b", "--workers", 1)
+    assert again.exit_code == 0
+    assert "continuing after 3 of 10 shards" in again.stderr
+    assert len(calls) == 11, "the first three are not read again"
+
+
+def test_a_folder_as_a_reference(in_blocks: None) -> None:
+    found = result_of("score", "a", "--objective", "fd", "--reference", "b", "--workers", 1)
+    expected = gx.score({"a": ARMS["a"]}, gx.FrechetDistance(ARMS["b"])).pooled
+    value = found["pooled"]["frechet_distance"]["value"]
+    assert value == pytest.approx(float(expected["frechet_distance"]), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["mixture", "a/0.npz", "--engine", "ray"], "--engine is for folders of shards"),
+        (["mixture", "a/0.npz", "--workers", "2"], "--workers is for folders of shards"),
+        (["mixture", "a", "--intervals", "--workers", "1"], "shards are not kept in memory"),
+        (["mixture", "a", "--objective", "rke", "--workers", "1"], "Gaussian(features=512)"),
+        (["mixture", "a", "--address", "auto"], 'also pass engine="ray"'),
+        (["embed", "a", "--out", "all.npz"], "a is a folder of embeddings"),
+        (["keep", "a", "--count", "31", "--out", "k.npz"], "--out NAME.json"),
+        (["keep", "a", "--count", "3", "--out", "k.npz", "--predict", "9"], "remove the option"),
+    ],
+)
+def test_refusals(arguments: list[str], message: str, in_blocks: None) -> None:
+    refused = call(*arguments)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+
+
+def test_a_folder_of_several_models_is_refused(folders: None, tmp_path: Path) -> None:
+    rows = ARMS["a"]
+    write_folder(tmp_path / "mixed", rows, model_name=np.array(["x", "y"] * 30))
+    refused = call("mixture", "mixed")
+    assert refused.exit_code == 2
+    assert "one folder per model" in refused.stderr

@@ -1,0 +1,58 @@
+"""Shards that are summarized on a real local Ray cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import genmix as gx
+from tests.support.shard_folders import clouds, sharded, write_folder
+
+pytestmark = pytest.mark.ray
+
+ARMS = clouds()
+
+
+def test_ray_finds_the_same_mixture_and_names_bad_samples(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    files = sharded(tmp_path, ARMS)
+    steps: list[tuple[int, int]] = []
+    ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        with gx.streaming(
+            engine="ray", folder=tmp_path / "p", progress=lambda _, d, t: steps.append((d, t))
+        ):
+            found = gx.optimal_mixture(files, gx.Vendi())
+            bad = ARMS["a"].copy()
+            bad[5] = 0
+            with pytest.raises(gx.InputError, match=r"sample 5: .*zero vector"):
+                gx.score({"a": gx.Shards(write_folder(tmp_path / "bad", bad))}, gx.Vendi())
+        assert ray.is_initialized(), "a connection that existed before stays open"
+    finally:
+        ray.shutdown()
+    expected = gx.optimal_mixture(ARMS, gx.Vendi())
+    assert found.weights == pytest.approx(expected.weights, abs=1e-10)
+    assert steps == [(k, 15) for k in range(1, 16)]
+
+
+def test_a_cluster_is_started_and_stopped(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    with gx.streaming(engine="ray", workers=1, folder=tmp_path / "p"):
+        found = gx.score(sharded(tmp_path, ARMS), gx.Vendi())
+    assert not ray.is_initialized()
+    assert found.pooled["vendi"] == pytest.approx(gx.score(ARMS, gx.Vendi()).pooled["vendi"])
+
+
+def test_a_cluster_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(ray, "init", refuse)  # waiting for a real one takes minutes
+    files = sharded(tmp_path, ARMS)
+    unknown = gx.streaming(engine="ray", address="10.0.0.1:6379", folder=tmp_path / "p")
+    with unknown, pytest.raises(gx.InputError, match="cannot connect to the Ray cluster at 10"):
+        gx.score(files, gx.Vendi())

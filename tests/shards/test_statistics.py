@@ -1,0 +1,318 @@
+"""Results of shards are those of the same samples in memory, wherever the work was interrupted."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.data import shards as shards_module
+from genmix.shards import saved_progress, statistics
+from tests.support.shard_folders import clouds, sharded, write_folder
+
+ARMS = clouds()
+REFERENCE = np.random.default_rng(9).normal(size=(40, 5))
+OBJECTIVES = {
+    "vendi": gx.Vendi(),
+    "order inf": gx.Vendi(np.inf),
+    "random features": gx.Vendi(2.0, gx.Gaussian(features=20)),
+    "rke": gx.RKE(gx.Gaussian(features=10)),
+    "kd": gx.KernelDistance(REFERENCE, gx.Gaussian(features=10), unbiased=True),
+    "fd": gx.FrechetDistance(REFERENCE),
+    "sum": gx.Vendi() + 0.3 * gx.Precision(REFERENCE) + 0.2 * gx.Density(REFERENCE),
+    "coverage": gx.Coverage(REFERENCE, at=50),
+    "joint": gx.Vendi(kernel=gx.Joint(2, gx.Gaussian(features=8), gx.Gaussian(features=8))),
+}
+
+
+def assert_close(found: Any, expected: Any, where: str = "") -> None:
+    """Compare nested results; numbers may differ by 1e-10."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key in expected:
+            assert_close(found[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected), where
+        for k, (a, b) in enumerate(zip(found, expected, strict=True)):
+            assert_close(a, b, f"{where}/{k}")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-10, abs=1e-10), where
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_mixture_is_the_same_as_in_memory(name: str, in_blocks: Path, tmp_path: Path) -> None:
+    files = sharded(tmp_path, ARMS)
+    expected = gx.optimal_mixture(ARMS, OBJECTIVES[name])
+    for arms in (files, {**files, "b": ARMS["b"]}):
+        found = gx.optimal_mixture(arms, OBJECTIVES[name])
+        assert_close(found.weights, expected.weights)
+        assert_close(found.single_losses, expected.single_losses)
+        assert str(found.objective) == str(expected.objective), "the same bandwidth"
+        assert found.loss == pytest.approx(expected.loss, abs=1e-10)
+        assert found.score == pytest.approx(expected.score, abs=1e-10)
+
+
+def test_scores_are_the_same_as_in_memory(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = {"a": 0.2, "c": 0.8}
+    expected = gx.score(ARMS, gx.Vendi(), reference=REFERENCE, weights=weights)
+    found = gx.score(sharded(tmp_path, ARMS), gx.Vendi(), reference=REFERENCE, weights=weights)
+    names = ["vendi", "precision", "density", "coverage"]
+    assert list(found.pooled) == names, "recall compares all pairs"
+    for label, row in [*expected.arms.items(), ("pooled", expected.pooled)]:
+        mine = found.pooled if label == "pooled" else found.arms[label]
+        assert [mine[n] for n in names] == pytest.approx([row[n] for n in names], abs=1e-12)
+        assert repr(mine["density"]) == repr(row["density"])
+    assert found.mixture == pytest.approx(expected.mixture, abs=1e-12)
+    monkeypatch.setattr(shards_module, "HELD_BYTES", 8 * 5 * 100)  # one arm, but not all
+    part = gx.score(sharded(tmp_path / "2", ARMS), gx.Vendi(), reference=REFERENCE)
+    assert part.arms["c"]["recall"] == expected.arms["c"]["recall"]
+    assert "recall" not in part.pooled
+
+
+@pytest.mark.parametrize("name, size", [("vendi", None), ("fd", 30)])
+def test_a_diagnosis_is_the_same_as_in_memory(
+    name: str, size: int | None, in_blocks: Path, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"repeats": 2, "subsample": size, "seed": 3}
+    expected = gx.diagnose(ARMS, OBJECTIVES[name], **options)
+    found = gx.diagnose(sharded(tmp_path, ARMS), OBJECTIVES[name], **options)
+    assert_close(found.as_dict(), expected.as_dict())
+
+
+def test_samples_by_group(in_blocks: Path, tmp_path: Path) -> None:
+    groups = {"travel": clouds(1, {"a": 40, "b": 30}), "food": clouds(2, {"a": 20, "b": 50})}
+    files = {g: sharded(tmp_path / g, arms) for g, arms in groups.items()}
+    found, expected = (gx.optimal_mixture(each, gx.Vendi()) for each in (files, groups))
+    assert_close(found.weights_by_group, expected.weights_by_group)  # type: ignore[attr-defined]
+
+
+def test_quality_and_cost_in_the_files_count(in_blocks: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers = {
+        name: {what: rng.random(len(rows)) for what in ("quality", "cost")}
+        for name, rows in ARMS.items()
+    }
+    files = {n: gx.Shards(write_folder(tmp_path / n, ARMS[n], **numbers[n])) for n in ARMS}
+    quality, cost = ({n: numbers[n][what] for n in ARMS} for what in ("quality", "cost"))
+    objective = gx.Vendi() + gx.Quality()
+    expected = gx.optimal_mixture(ARMS, objective, quality, cost, mean_cost=0.55)
+    assert_close(gx.optimal_mixture(files, objective, mean_cost=0.55).weights, expected.weights)
+    none = dict.fromkeys(ARMS, 0.0)
+    given = gx.optimal_mixture(files, objective, quality=none)
+    assert_close(given.weights, gx.optimal_mixture(ARMS, objective, quality=none).weights)
+
+
+def test_worker_processes_and_small_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, expected = sharded(tmp_path, ARMS), gx.optimal_mixture(ARMS, gx.Vendi())
+    calls: list[Any] = []
+    with gx.streaming(progress=lambda *step: calls.append(step)):
+        small = gx.optimal_mixture(files, gx.Vendi())
+    assert not calls, "a small folder is loaded"
+    assert small.pool.samples is not None
+    assert small.weights == expected.weights
+    monkeypatch.setattr(shards_module, "HELD_BYTES", 0)
+    with gx.streaming(workers=2, folder=tmp_path / "p", progress=lambda *step: calls.append(step)):
+        both = gx.optimal_mixture(files, gx.Vendi())
+    with gx.streaming(workers=1, folder=tmp_path / "p"):
+        one = gx.optimal_mixture(files, gx.Vendi())
+    assert calls == [("reading shards", k, 15) for k in range(1, 16)]
+    assert both.weights == one.weights, "bit by bit"
+    assert_close(both.weights, expected.weights)
+
+
+# -- interruptions -----------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    pass
+
+
+def interrupted_after(count: int, arms: Any, objective: Any, folder: Path) -> None:
+    def progress(title: str, done: int, total: int) -> None:
+        if done == count:
+            raise Stop
+
+    with pytest.raises(Stop), gx.streaming(workers=1, folder=folder, progress=progress):
+        gx.optimal_mixture(arms, objective)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_interrupted_computation_continues(
+    name: str, in_blocks: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, folder = sharded(tmp_path, ARMS), tmp_path / "saved"
+    expected = gx.optimal_mixture(files, OBJECTIVES[name])
+    caplog.set_level(logging.INFO, "genmix.shards")
+    interrupted_after(4, files, OBJECTIVES[name], folder)
+    interrupted_after(11, files, OBJECTIVES[name], folder)
+    steps: list[int] = []
+    with gx.streaming(workers=1, folder=folder, progress=lambda _, done, total: steps.append(done)):
+        found = gx.optimal_mixture(files, OBJECTIVES[name])
+    assert steps == [12, 13, 14, 15]
+    assert found.weights == expected.weights, "bit by bit"
+    assert [record.getMessage() for record in caplog.records] == [
+        "4 of 15 shards are saved; run the same command again to continue",
+        "continuing after 4 of 15 shards",
+        "11 of 15 shards are saved; run the same command again to continue",
+        "continuing after 11 of 15 shards",
+    ]
+
+
+def test_an_interrupt_while_merging_loses_and_repeats_nothing(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, merge = sharded(tmp_path, ARMS), statistics._merge
+    objective = OBJECTIVES["fd"] + gx.Vendi()
+    expected = gx.optimal_mixture(files, objective)
+    calls: list[int] = []
+
+    def half_merged(totals: Any, states: Any, *rest: Any) -> None:
+        calls.append(1)
+        merge(totals, states, *rest)
+        if len(calls) == 7:
+            raise KeyboardInterrupt  # before the file is counted
+
+    monkeypatch.setattr(statistics, "_merge", half_merged)
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        gx.optimal_mixture(files, objective)
+    found = gx.optimal_mixture(files, objective)
+    assert found.weights == expected.weights
+    assert len(calls) == 7 + 9
+
+
+def test_what_changed_is_computed_again(in_blocks: Path, tmp_path: Path) -> None:
+    files, folder = sharded(tmp_path, ARMS), tmp_path / "saved"
+
+    def steps(arms: Any, objective: Any = OBJECTIVES["vendi"], **numbers: Any) -> int:
+        found: list[int] = []
+        with gx.streaming(workers=1, folder=folder, progress=lambda _, d, t: found.append(d)):
+            gx.optimal_mixture(arms, objective, **numbers)
+        return len(found)
+
+    interrupted_after(4, files, gx.Vendi(), folder)
+    assert steps(files, gx.Vendi(2.0)) == 15, "another objective"
+    assert steps(files, gx.Vendi(), quality={"a": 1.0}) == 15, "another quality"
+    assert steps(files) == 11
+    rows = ARMS["c"][56:].copy()
+    rows[0] += 1
+    np.save(tmp_path / "c" / "4.npy", rows)
+    changed = sharded_again(tmp_path)
+    assert steps(changed) == 15, "another file"
+
+
+def sharded_again(place: Path) -> dict[str, gx.Shards]:
+    return {name: gx.Shards(place / name) for name in ARMS}
+
+
+def test_damaged_and_unwritable_progress_is_ignored(in_blocks: Path, tmp_path: Path) -> None:
+    files, folder = sharded(tmp_path, ARMS), tmp_path / "saved"
+    expected = gx.optimal_mixture(files, gx.Vendi())
+    interrupted_after(4, files, gx.Vendi(), folder)
+    [file] = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-100])
+    with gx.streaming(workers=1, folder=folder):
+        assert gx.optimal_mixture(files, gx.Vendi()).weights == expected.weights
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file, not a folder")
+    interrupted_after(4, files, gx.Vendi(), blocked)
+    with gx.streaming(workers=1, folder=blocked):
+        assert gx.optimal_mixture(files, gx.Vendi()).weights == expected.weights
+
+
+def test_functions_are_not_saved_because_their_code_can_change(
+    in_blocks: Path, tmp_path: Path
+) -> None:
+    shards_module.HELD_BYTES = 8 * 5 * 280  # undone by the fixture
+    files, folder = sharded(tmp_path, ARMS), tmp_path / "saved"
+    with gx.streaming(workers=1, folder=folder):
+        statistics_of = gx.optimal_mixture({**files}, gx.Vendi(kernel=lambda x, y: x @ y.T + 9.0))
+    assert not folder.exists()
+    assert statistics_of.weights
+
+
+def test_long_computations_are_saved_now_and_then(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(saved_progress, "MAX_BYTES", 0)
+    files = sharded(tmp_path, ARMS)
+    gx.optimal_mixture(files, gx.Vendi())
+    gx.optimal_mixture(files, gx.Vendi(2.0))
+    assert len(list(in_blocks.iterdir())) == 1, "the oldest is removed"
+    steps: list[int] = []
+    with gx.streaming(workers=1, folder=in_blocks, progress=lambda _, d, t: steps.append(d)):
+        gx.score(files, gx.Vendi(2.0))
+    assert not steps, "another command uses the statistics"
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "objective", [gx.RKE(), gx.KernelDistance(REFERENCE), gx.Vendi(kernel=gx.Gaussian())]
+)
+def test_exact_kernels_need_samples_in_memory(
+    objective: Any, in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sharded(tmp_path, ARMS)
+    with pytest.raises(
+        gx.InputError, match=r"280 samples, which do not fit .* Gaussian\(features=512\)"
+    ):
+        gx.optimal_mixture(files, objective)
+    monkeypatch.setattr(shards_module, "HELD_BYTES", 8 * 5 * 280)
+    monkeypatch.setattr("genmix.offline.mixture.loaded_if_small", lambda *given: given)
+    found = gx.optimal_mixture(files, objective)
+    assert_close(found.weights, gx.optimal_mixture(ARMS, objective).weights)
+
+
+def test_bad_samples_are_located(in_blocks: Path, tmp_path: Path) -> None:
+    bad = ARMS["a"].copy()
+    bad[117] = 0
+    files = {"a": gx.Shards(write_folder(tmp_path / "a", bad))}
+    with pytest.raises(gx.InputError, match=r"4\.npy, sample 21: .* zero vector.* cosine"):
+        gx.optimal_mixture(files, gx.Vendi())
+    with pytest.raises(gx.InputError, match=r"4\.npy, sample 21: .*innovation gap"):
+        gx.diagnose(files, gx.FrechetDistance(REFERENCE))
+    with pytest.raises(gx.InputError, match=r"0\.npz .*needs a quality"):
+        gx.optimal_mixture(files, gx.Quality())
+
+
+def test_arms_must_fit_together(in_blocks: Path, tmp_path: Path) -> None:
+    files = sharded(tmp_path, ARMS)
+    with pytest.raises(gx.InputError, match="arm 'x' has dimension 2, but arm 'a' has 5"):
+        gx.optimal_mixture({**files, "x": np.eye(2)}, gx.Vendi())
+    with pytest.raises(gx.InputError, match="quality names an unknown arm 'x'"):
+        gx.optimal_mixture(files, gx.Vendi(), quality={"x": 1.0})
+    with pytest.raises(gx.InputError, match="has 1 sample, but the objective needs 2"):
+        gx.optimal_mixture({**files, "x": np.ones((1, 5))}, gx.FrechetDistance(REFERENCE, ddof=1))
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"workers": 0}, "workers"),
+        ({"engine": "dask"}, "engine is 'dask'; pass one of local, ray"),
+        ({"address": "auto"}, 'also pass engine="ray"'),
+    ],
+)
+def test_bad_settings_are_refused(settings: Any, message: str) -> None:
+    with pytest.raises(gx.InputError, match=message), gx.streaming(**settings):
+        pass
+
+
+def test_holding_samples_is_known() -> None:
+    sample = np.zeros((1, 5))
+    exact = gx.RKE(gx.Gaussian(1.0)) + gx.Vendi()
+    assert statistics.holds_samples(exact.tally(1, sample))
+    assert not statistics.holds_samples((gx.Vendi() + gx.Quality()).tally(1, sample))
