@@ -139,6 +139,7 @@ __all__ = [
     "Variant",
     "Vendi",
     "World",
+    "WorldPrompts",
     "__version__",
     "compare",
     "diagnose",
@@ -157,6 +158,7 @@ __all__ = [
 if TYPE_CHECKING:
     from genmix.comparison.compare import compare
     from genmix.comparison.comparison import Comparison
+    from genmix.comparison.prompts import WorldPrompts
     from genmix.comparison.variant import Variant
     from genmix.comparison.worlds import World
     from genmix.runs.export import export
@@ -168,6 +170,7 @@ LATE = {
     "Run": "genmix.runs.result",
     "Variant": "genmix.comparison.variant",
     "World": "genmix.comparison.worlds",
+    "WorldPrompts": "genmix.comparison.prompts",
     "compare": "genmix.comparison.compare",
     "export": "genmix.runs.export",
     "resume": "genmix.runs.run",

@@ -13,7 +13,6 @@ import numpy as np
 
 from genmix.comparison.comparison import Comparison
 from genmix.comparison.plan import Options, Plan
-from genmix.shards.processes import run_jobs
 from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import World
@@ -21,6 +20,7 @@ from genmix.core.arrays import as_matrix, to_numpy
 from genmix.core.optional import require
 from genmix.errors import InputError, number, whole
 from genmix.objectives import Objective
+from genmix.shards.processes import run_jobs
 
 RUNS = "runs"
 """The folder for finished trials."""

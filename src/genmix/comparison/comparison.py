@@ -20,6 +20,7 @@ from genmix.core.atomic import make_folder, sweep, write_json, write_parquet
 from genmix.core.plain import finite
 from genmix.errors import InputError
 from genmix.objectives import Objective
+from genmix.offline.grouped import GroupedMixture
 from genmix.policies import label_of
 
 Table = list[dict[str, Any]]
@@ -118,13 +119,21 @@ class Comparison:
     def best_score(self) -> float:
         """The population score of the best mixture."""
         best = self.plan.best
-        weights = np.array(list(best.weights.values()))
-        return best.loss if self.score_name == "loss" else best.function.score(weights)
+        return best.loss if self.score_name == "loss" else float(best.score)  # type: ignore[arg-type]
 
     @property
     def best_weights(self) -> dict[str, float]:
-        """The best mixture of the population."""
+        """The best mixture of the population; with prompts, the mean over their groups."""
         return self.plan.best.weights
+
+    @property
+    def best_for_all(self) -> float | None:
+        """The population score of the best mixture that is the same for all prompts; None without prompts."""
+        best = self.plan.best
+        if not isinstance(best, GroupedMixture):
+            return None
+        found = best.one_for_all
+        return found.loss if self.score_name == "loss" else float(found.score)  # type: ignore[arg-type]
 
     # -- curves ----------------------------------------------------------------------------------
 
@@ -383,12 +392,17 @@ class Comparison:
         return found
 
     def _best(self) -> dict[str, Any]:
-        return {
+        best = self.plan.best
+        found = {
             "score": self.best_score,
             "weights": self.best_weights,
-            "gap": self.plan.best.gap,
+            "gap": best.gap,
             "best_arm": self.plan.best_arm,
         }
+        if isinstance(best, GroupedMixture):
+            found["weights_by_group"] = best.weights_by_group
+            found["one_for_all"] = {"score": self.best_for_all, "weights": self.plan.best_for_all}
+        return found
 
     def __str__(self) -> str:
         from genmix.comparison.presentation import page

@@ -17,8 +17,6 @@ from genmix.comparison.statistics import (
     mean_interval,
     settling_time,
 )
-from genmix.comparison.variant import has_fixed_weights
-from genmix.solvers.simplex import uniform
 
 if TYPE_CHECKING:
     from genmix.comparison.comparison import Comparison
@@ -69,7 +67,7 @@ class Evaluation:
     def outcome(self, policy: str) -> Outcome:
         found, follows = self.found, self.plan.options.population
         regret, before = self.regret(policy) if follows else (None, None)
-        warm = self._warm_start(policy)
+        warm = self.plan.warm_samples(policy)
         shares = found.counts(policy)[:, -1] / found.times[-1]
         return Outcome(
             policy,
@@ -88,16 +86,8 @@ class Evaluation:
         """Return the cumulative regret at the recorded times, and at the end of the warm start."""
         excess = self.found.mixture(policy, "loss") - self.plan.best.loss
         certain = excess > self.plan.best.gap  # smaller values can be rounding errors
-        return cumulative(
-            self.found.times, np.where(certain, excess, 0.0), self._warm_start(policy)
-        )
-
-    def _warm_start(self, policy: str) -> int:
-        """Return the number of samples in a policy's warm start."""
-        variant = self.plan.variants[policy]
-        if has_fixed_weights(variant):
-            return 0
-        return (variant.warm_start or self.plan.options.warm_start) * len(self.plan.arms)
+        warm = self.plan.warm_samples(policy)
+        return cumulative(self.found.times, np.where(certain, excess, 0.0), warm)
 
     def _locked_out(self, policy: str) -> float | None:
         """Return the fraction of repeats that locked out an arm, or None if that cannot be determined.
@@ -139,7 +129,9 @@ class Evaluation:
         if self.found.score_name != "loss":
             return abs(self.found.best_score)
         best = self.plan.best
-        excess = best.function.reported(uniform(len(best.weights))) - best.loss
+        count = len(best.weights)
+        even = self.plan.cell_weights(np.full((self.plan.group_count, count), 1 / count))
+        excess = best.function.reported(even) - best.loss
         worst = max(best.single_losses.values()) - best.loss
         return float(excess if excess > best.gap else worst)
 

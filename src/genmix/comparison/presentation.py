@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from genmix.charts.axes import direction, short_name
@@ -59,11 +60,20 @@ def outcome_rows(found: Comparison) -> list[list[str]]:
 
 def best_line(found: Comparison) -> str:
     best = found.plan.best
-    weights = ", ".join(f"{arm} {weight:.2f}" for arm, weight in found.best_weights.items())
-    return (
-        f"best mixture {found.best_score:.5g} ({weights}), gap {number(best.gap, 1)}; best arm "
-        f"{found.plan.best_arm}"
+    line = (
+        f"best mixture {found.best_score:.5g} ({_weights(found.best_weights)}), gap "
+        f"{number(best.gap, 1)}; best arm {found.plan.best_arm}"
     )
+    if found.best_for_all is None:
+        return line
+    return (
+        f"{line.replace('best mixture', 'best mixture per group', 1)}; best mixture for all groups "
+        f"{found.best_for_all:.5g} ({_weights(found.plan.best_for_all)})"
+    )
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{arm} {weight:.2f}" for arm, weight in weights.items())
 
 
 def _cells(outcome: Outcome) -> list[str]:

@@ -1,13 +1,9 @@
-"""One trial: a variant spends the budget once, and its curves are recorded and stored.
-
-Within a repeat, the k-th sample of an arm is the same for every variant. Differences between
-variants are therefore never due to different samples.
-"""
+"""One trial: a variant spends the budget once, and its curves are recorded and stored."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.comparison.plan import Plan
+from genmix.comparison.source import Source
 from genmix.comparison.variant import Variant, has_fixed_weights
 from genmix.core.arrays import Vector
 from genmix.core.atomic import make_folder, write_text
@@ -23,14 +20,18 @@ from genmix.core.plain import by_name
 from genmix.core.streams import private_stream
 from genmix.errors import StorageError
 from genmix.objectives import Batch, Objective
-from genmix.policies import MixtureGreedy, MixtureOracle, OneArmOracle, Policy
+from genmix.offline.grouped import GroupedMixture
+from genmix.policies import MixtureGreedy, OneArmOracle
 from genmix.selector.selector import Selector
-from genmix.solvers.loss import Loss
+from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.simplex import on_simplex
 
 
 class Draw(NamedTuple):
-    """One sample: its arm, its row in the pool, and the policy's mixture when it was drawn."""
+    """One sample: its arm, its row in the pool, and the policy's mixture when it was drawn.
+
+    If the world has prompts, the mixture is that of all cells, by group and arm.
+    """
 
     arm: int
     row: int
@@ -50,7 +51,7 @@ class Trial:
     """Population scores and ``loss`` of the policy's mixture; empty if they were not recorded."""
     counts: list[list[int]]
     weights: list[list[float]]
-    """The policy's mixture."""
+    """The policy's mixture of the arms, over all groups."""
 
 
 def run_trial(plan: Plan, label: str, repeat: int) -> Trial:
@@ -67,7 +68,7 @@ def run_trial(plan: Plan, label: str, repeat: int) -> Trial:
             pooled.record()
             population.record(draw.mixture)
             trial.counts.append(list(counts))
-            trial.weights.append(draw.mixture.tolist())
+            trial.weights.append(plan.arm_weights(draw.mixture).tolist())
             next_time = next(due, 0)
     return trial
 
@@ -77,75 +78,96 @@ def run_trial(plan: Plan, label: str, repeat: int) -> Trial:
 
 def draws(plan: Plan, variant: Variant, repeat: int) -> Iterator[Draw]:
     """Yield the samples of a trial, one at a time."""
-    policy = _policy(plan, variant)
-    rounds, seed = plan.options.rounds, plan.options.seed
-    rng = private_stream(seed, "comparison", repeat, 0)
-    streams = [
-        private_stream(seed, "comparison", repeat, 1 + i).integers(len(pool), size=rounds)
-        for i, pool in enumerate(plan.world.arms.values())
-    ]
+    rng = private_stream(plan.options.seed, "comparison", repeat, 0)
+    source = Source(plan, repeat)
     if has_fixed_weights(variant):
         draw = variant.draw or plan.options.draw
-        return _fixed_draws(plan, policy, streams, None if draw == "tracking" else rng)
-    return _selector_draws(plan, variant, policy, streams, rng)
-
-
-def _policy(plan: Plan, variant: Variant) -> Policy:
-    if variant.oracle == "mixture-oracle":
-        return MixtureOracle(plan.best.weights)
-    if variant.oracle == "one-arm-oracle":
-        return OneArmOracle(plan.best_arm)
-    return MixtureGreedy() if variant.policy is None else variant.policy
+        return _fixed_draws(plan, variant, source, None if draw == "tracking" else rng)
+    return _selector_draws(plan, variant, source, rng)
 
 
 def _fixed_draws(
-    plan: Plan, policy: Any, streams: list[NDArray[np.int64]], rng: np.random.Generator | None
+    plan: Plan, variant: Variant, source: Source, rng: np.random.Generator | None
 ) -> Iterator[Draw]:
     """Draw arms according to fixed weights: at random, or by tracking if ``rng`` is None."""
-    arms, rounds = list(plan.world.arms), plan.options.rounds
-    weights = _fixed_weights(policy, arms)
-    order = None if rng is None else rng.choice(len(arms), size=rounds, p=weights)
-    drawn = np.zeros(len(arms), dtype=int)
-    for t in range(rounds):
-        arm = int(np.argmax(weights * (t + 1) - drawn)) if order is None else int(order[t])
-        yield Draw(arm, int(streams[arm][drawn[arm]]), weights)
-        drawn[arm] += 1
+    weights = _fixed_weights(plan, variant)
+    steps = np.cumsum(weights, axis=1)
+    chances = None if rng is None else rng.random(plan.options.rounds)
+    mixture, drawn = plan.cell_weights(weights), np.zeros(weights.shape, dtype=int)
+    for t in range(plan.options.rounds):
+        group = source.group(t)
+        if chances is None:
+            arm = int(np.argmax(weights[group] * (drawn[group].sum() + 1) - drawn[group]))
+        else:
+            step = steps[group] / steps[group, -1]
+            arm = int(np.searchsorted(step, chances[t], side="right"))
+        drawn[group, arm] += 1
+        yield Draw(arm, source.answer(t, arm), mixture)
 
 
-def _fixed_weights(policy: Any, arms: list[str]) -> Vector:
-    if isinstance(policy, OneArmOracle):
-        return np.array([float(arm == policy.arm) for arm in arms])
-    known = getattr(policy, "weights", None)  # Uniform has none
-    return on_simplex([1 / len(arms) if known is None else known.get(arm, 0.0) for arm in arms])
+def _fixed_weights(plan: Plan, variant: Variant) -> Matrix:
+    """Return the weights of the arms in every group."""
+    arms, policy, best = plan.arms, variant.policy, plan.best if variant.oracle else None
+    if variant.groups and isinstance(best, GroupedMixture):
+        rows = [[row[arm] for arm in arms] for row in best.weights_by_group.values()]
+        return np.array([on_simplex(row) for row in rows])
+    if variant.oracle == "mixture-oracle":
+        known: Mapping[str, float] | None = plan.best_for_all
+    elif variant.oracle == "one-arm-oracle":
+        known = {plan.best_arm: 1.0}
+    elif isinstance(policy, OneArmOracle):
+        known = {policy.arm: 1.0}
+    else:
+        known = getattr(policy, "weights", None)  # Uniform has none
+    row = on_simplex([1 / len(arms) if known is None else known.get(arm, 0.0) for arm in arms])
+    return np.tile(row, (plan.group_count, 1))
 
 
 def _selector_draws(
-    plan: Plan,
-    variant: Variant,
-    policy: Policy,
-    streams: list[NDArray[np.int64]],
-    rng: np.random.Generator,
+    plan: Plan, variant: Variant, source: Source, rng: np.random.Generator
 ) -> Iterator[Draw]:
     """Draw the samples that a selector asks for, and report each one before drawing the next."""
+    selector = _selector(plan, variant, rng)
+    arms, pools = list(plan.world.arms), list(plan.world.arms.values())
+    index = {arm: i for i, arm in enumerate(arms)}
+    drawn = np.zeros((plan.group_count, len(arms)), dtype=int)
+    for t in range(plan.options.rounds):
+        (ticket,) = selector.ask(**source.question(t, variant.groups))
+        arm = index[ticket.arm]
+        draw = Draw(arm, source.answer(t, arm), _mixture(plan, variant, selector, drawn))
+        drawn[source.group(t), arm] += 1
+        selector.tell(ticket, pools[arm][draw.row], *_quality_and_cost(plan, draw))
+        yield draw
+
+
+def _selector(plan: Plan, variant: Variant, rng: np.random.Generator) -> Selector:
     shared = plan.options
     options: dict[str, Any] = {
         "warm_start": shared.warm_start,
         "draw": shared.draw,
         "resolve_growth": shared.resolve_growth,
     }
+    if variant.groups and plan.world.prompts is not None:
+        options["groups"] = plan.world.prompts.group_shares
     objective = plan.objective if variant.objective is None else variant.objective
-    arms, pools = list(plan.world.arms), list(plan.world.arms.values())
-    selector = Selector(arms, objective, policy, seed=rng, **(options | variant.options))
-    index = {arm: i for i, arm in enumerate(arms)}
-    drawn = [0] * len(arms)
-    for _ in range(shared.rounds):
-        (ticket,) = selector.ask()
-        mixture = np.fromiter(selector.mixture.values(), float, len(arms))
-        arm = index[ticket.arm]
-        draw = Draw(arm, int(streams[arm][drawn[arm]]), mixture)
-        drawn[arm] += 1
-        selector.tell(ticket, pools[arm][draw.row], *_quality_and_cost(plan, draw))
-        yield draw
+    policy = MixtureGreedy() if variant.policy is None else variant.policy
+    return Selector(plan.arms, objective, policy, seed=rng, **(options | variant.options))
+
+
+def _mixture(plan: Plan, variant: Variant, selector: Selector, drawn: NDArray[np.int64]) -> Vector:
+    """Return the policy's mixture: of all cells if the world has prompts, otherwise of the arms.
+
+    A policy that chooses by the prompt has none; its mixture consists of the shares drawn so far.
+    """
+    count = len(plan.arms)
+    if variant.groups:
+        rows = [list(row.values()) for row in selector.weights_by_group.values()]
+        return plan.cell_weights(np.array(rows))
+    if variant.policy is not None and variant.policy.needs_prompts:
+        totals = drawn.sum(axis=1, keepdims=True)
+        return plan.cell_weights(np.where(totals, drawn / np.maximum(totals, 1), 1 / count))
+    row = np.fromiter(selector.mixture.values(), float, count)
+    return plan.cell_weights(np.tile(row, (plan.group_count, 1)))
 
 
 def _quality_and_cost(plan: Plan, draw: Draw) -> tuple[float | None, float | None]:

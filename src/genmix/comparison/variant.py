@@ -65,11 +65,16 @@ class Variant(Description):
         The objective that the policy optimizes, if it differs from the one that scores all variants.
     oracle : {"mixture-oracle", "one-arm-oracle"}, optional
         Use the best mixture or the best arm of the world from the start, instead of a policy.
+    groups : bool, default False
+        Use a mixture for every group of the world's prompts, instead of one for all of them.
+    pooling : float, optional
+        κ, how much the groups share; see :class:`Selector`.
 
     Raises
     ------
     InputError
-        If the oracle is unknown.
+        If the oracle is unknown, the policy has the same weights for all groups, or there is pooling
+        without groups.
 
     Examples
     --------
@@ -78,6 +83,8 @@ class Variant(Description):
     'Mixture-UCB'
     >>> gx.Variant(oracle="mixture-oracle").label
     'Mixture oracle'
+    >>> gx.Variant(gx.MixtureGreedy(), groups=True, pooling=3).label
+    'Mixture-Greedy per group'
     """
 
     policy: Policy | None = None
@@ -87,14 +94,34 @@ class Variant(Description):
     solver: Solver | None = None
     objective: Objective | None = None
     oracle: str | None = None
+    groups: bool = False
+    pooling: float | None = None
 
     def __post_init__(self) -> None:
         if self.oracle is not None and self.oracle not in ORACLES:
             raise InputError(f"unknown oracle {self.oracle!r}; pass {' or '.join(ORACLES)}.")
+        if self.groups and not self._chooses_mixtures:
+            raise InputError(
+                f"{self._plain_label} has the same weights for all groups; leave groups out."
+            )
+        if self.pooling is not None and (not self.groups or self.oracle is not None):
+            raise InputError(
+                "pooling is what a policy shares between groups; pass groups=True and no oracle."
+            )
+
+    @property
+    def _chooses_mixtures(self) -> bool:
+        if self.oracle is not None:
+            return self.oracle == "mixture-oracle"
+        return self.policy is None or self.policy.solves_in_region
 
     @property
     def label(self) -> str:
         """The name of the policy or oracle in figures and tables."""
+        return f"{self._plain_label} per group" if self.groups else self._plain_label
+
+    @property
+    def _plain_label(self) -> str:
         if self.oracle is not None:
             return ORACLES[self.oracle]
         if self.policy is None:
@@ -105,7 +132,7 @@ class Variant(Description):
     @property
     def options(self) -> dict[str, Any]:
         """The selector options set by the variant."""
-        names = ("warm_start", "draw", "resolve_growth", "solver")
+        names = ("warm_start", "draw", "resolve_growth", "solver", "pooling")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 

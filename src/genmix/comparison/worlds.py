@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.comparison.prompts import WorldPrompts
 from genmix.errors import InputError, whole
 from genmix.offline.mixture import apportion
 
@@ -49,6 +50,13 @@ class World:
         The quality of every row in every pool.
     cost_unit : str, optional
         The unit of the costs.
+    prompts : WorldPrompts, optional
+        The prompts, and which of them each row answers. Every round of a comparison then draws a prompt.
+
+    Raises
+    ------
+    InputError
+        If the prompts do not match the arms.
 
     Examples
     --------
@@ -70,6 +78,16 @@ class World:
     note: str = ""
     qualities: dict[str, NDArray[np.float64]] | None = None
     cost_unit: str = ""
+    prompts: WorldPrompts | None = None
+
+    def __post_init__(self) -> None:
+        if self.prompts is None:
+            return
+        sizes = {arm: len(rows) for arm, rows in self.prompts.answered.items()}
+        if sizes != {arm: len(pool) for arm, pool in self.arms.items()}:
+            raise InputError(
+                "the prompts do not match the arms; pass the prompt of every row of every arm in answered."
+            )
 
     @property
     def dimension(self) -> int:
@@ -129,24 +147,32 @@ def load_world(name: str, folder: Path | None = None, encoder: str | None = None
         raise InputError(
             f"the world {name} has no encoder {chosen!r}; use one of {', '.join(encoders)}."
         )
-    arms, reference = _read_pools(place / encoders[chosen]["file"], card["arms"])
+    content = _read_arrays(place / encoders[chosen]["file"], card["arms"])
+    arms = {label: content[f"arm_{i}"] for i, label in enumerate(card["arms"])}
+    prompts = None
+    if "prompts" in card and "prompts" in content:
+        answered = np.repeat(np.arange(len(card["prompts"])), card["answers_per_prompt"])
+        groups = [prompt["group"] for prompt in card["prompts"]]
+        prompts = WorldPrompts(content["prompts"], groups, dict.fromkeys(arms, answered))
     return World(
         name,
         arms,
-        reference,
+        content.get("reference"),
         encoders[chosen]["name"],
         card.get("costs"),
         card.get("note", ""),
         cost_unit=card.get("cost_unit", ""),
+        prompts=prompts,
     )
 
 
-def _read_pools(file: Path, labels: list[str]) -> tuple[dict[str, Rows], Rows | None]:
+def _read_arrays(file: Path, labels: list[str]) -> dict[str, Rows]:
+    """Read the pools ``arm_0``, ``arm_1``, …, and ``reference`` and ``prompts`` if they exist."""
     try:
         with np.load(file, allow_pickle=False) as content:
-            arms = {label: content[f"arm_{i}"].astype(float) for i, label in enumerate(labels)}
-            has_one = "reference" in content.files
-            return arms, content["reference"].astype(float) if has_one else None
+            needed = [f"arm_{i}" for i in range(len(labels))]
+            further = [name for name in ("reference", "prompts") if name in content.files]
+            return {name: content[name].astype(float) for name in [*needed, *further]}
     except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"could not read {file} ({error}); regenerate the world.") from error
 

@@ -88,6 +88,8 @@ class GaussianBlocks(Blocks):
         self.scale = power / sigma / sigma
 
     def center(self, x: Array) -> Array:
+        if x.shape[0] == 0:
+            return namespace(x).zeros(x.shape[1], dtype=x.dtype, device=x.device)
         return namespace(x).mean(x, axis=0)  # leaves distances unchanged but reduces cancellation
 
     def rows(self, x: Array, center: Array | None) -> Array:
