@@ -15,7 +15,7 @@ from genmix.comparison.source import Source
 from genmix.comparison.trial import draws
 from genmix.comparison.variant import Variant, read_variants
 from genmix.comparison.worlds import load_world
-from tests.support.prompted import specialists
+from tests.support.prompted_world import specialists
 
 ORACLE = Variant(oracle="mixture-oracle", groups=True)
 
