@@ -28,10 +28,12 @@ from genmix.paper import (
     downstream,
     fidelity,
     keep_table,
+    prompt_table,
     solver_ablation,
 )
 from genmix.paper.comparisons import RECORDED, gain_table, paired_gain, verdict_counts
 from genmix.paper.items import fingerprint, write_item
+from tests.support.prompted_world import specialists
 
 ARMS = ("one", "two")
 
@@ -89,6 +91,9 @@ def least(worlds: Path) -> Iterator[None]:
         (solver_ablation, "RATES", (0.1, 1.0)),
         (solver_ablation, "QUICK_ROUNDS", 14),
         (keep_table, "QUICK_SIZE", (20, 8)),
+        (prompt_table, "prompted_worlds", lambda settings: [specialists()]),
+        (prompt_table, "QUICK_TIMES", (20, 24)),
+        (prompt_table, "QUICK_REPEATS", 2),
         (downstream, "QUICK_SIZE", (20, 8)),
         (downstream, "TEACHER_ENCODER", "second"),
     ]

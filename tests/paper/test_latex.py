@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from genmix.cli import app
 from genmix.paper import ITEMS, Item, ItemOutput, Settings
-from genmix.paper.latex import latex, latex_tables
-from genmix.paper.markdown import table
+from genmix.paper.markdown import latex, latex_tables, table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "paper" / "results"
 

@@ -18,6 +18,7 @@ FAMILIES = (
     "interiority_table",
     "beyond_paper",
     "keep_table",
+    "prompt_table",
     "downstream",
 )
 """The modules that define items."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from genmix import __version__
-from genmix.shards.processes import Job, run_jobs
 from genmix.comparison.worlds import find_worlds
 from genmix.core.atomic import make_folder, remove, sweep, write_json, write_parquet, write_text
 from genmix.errors import GenmixError
+from genmix.shards.processes import Job, run_jobs
 
 SETTINGS, PAGE, LATEX = "settings.json", "README.md", "tables.tex"
 DATA = (".npz", ".npy", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".pt", ".pth")
@@ -171,7 +171,7 @@ def write_item(
 
 def write_latex(folder: Path) -> list[str]:
     """Write the tables on an item's page as LaTeX; return the file's name, or nothing without a table."""
-    from genmix.paper.latex import latex_tables
+    from genmix.paper.markdown import latex_tables
 
     found = latex_tables((folder / PAGE).read_text("utf-8"))
     if not found:
