@@ -21,13 +21,22 @@ from genmix.core.arrays import (
 )
 from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
-from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments
+from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, is_full_rank
 from genmix.objectives.moments import DenseMoments, MomentTally
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Batch, Tally, added
 from genmix.objectives.trace_functions import Root
 from genmix.objectives.trace_loss import TraceLoss
 from genmix.solvers.loss import EPS
+
+MANY_ROWS = 4
+"""With more rows per dimension than this, sums are rotated into the basis of the reference, not rows."""
+
+CONDITION = 1e-7
+"""Smallest ratio of an eigenvalue to the sum of all at which rounding errors of sums do not matter."""
+
+FEW_ROWS = 64
+"""Number of rows per arm that usually suffice to see that a coordinate varies."""
 
 ORDINARY_EXPONENT = 100
 """Variances between 2^−100 and 2^100 are used as they are; others are scaled by a power of two."""
@@ -148,6 +157,10 @@ class FrechetTally(MomentTally):
         self.turned = False
         """Whether the moments are stored in the eigenbasis of the reference."""
 
+    @property
+    def block_rows(self) -> int:
+        return max(16 * self.columns, 1024)  # every block is rotated
+
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.center
 
@@ -157,12 +170,16 @@ class FrechetTally(MomentTally):
         self.squares[arm] += float(namespace(rows).sum(rows * rows))
 
     def _moments(self, rows: Array) -> tuple[int, Array, Array]:
-        return super()._moments(rows @ self.basis if self.turned else rows)
+        if not self.turned:
+            return super()._moments(rows)
+        if rows.shape[0] > MANY_ROWS * rows.shape[1]:
+            count, first, second = super()._moments(rows)
+            if _is_well_conditioned(second):
+                return count, first @ self.basis, self.basis.mT @ second @ self.basis
+        return super()._moments(rows @ self.basis)
 
     def _fold(self) -> None:
-        xp = namespace(self.sample)
-        rows = xp.concat([rows.array for rows in self.kept], axis=0)
-        self.turned = bool(xp.all(xp.any(rows != rows[:1, :], axis=0)))
+        self.turned = _all_vary([rows.array for rows in self.kept if rows.count])
         super()._fold()
 
     def _merge(self, other: Any, arms: Sequence[int]) -> None:
@@ -249,6 +266,25 @@ class FrechetTally(MomentTally):
         moments = self.mixture_moments(arms)
         offsets = self._offsets(arms)
         return FrechetLoss(self, moments, squares, offsets, counts)
+
+
+def _all_vary(groups: Sequence[Array]) -> bool:
+    """Return whether every coordinate varies over the rows of these groups."""
+    if not groups:
+        return False
+    xp, first = namespace(groups[0]), groups[0][:1, :]
+    few = xp.concat([rows[:FEW_ROWS, :] for rows in groups], axis=0)
+    if bool(xp.all(xp.any(few != first, axis=0))):
+        return True
+    rows = xp.concat(list(groups), axis=0)
+    return bool(xp.all(xp.any(rows != first, axis=0)))
+
+
+def _is_well_conditioned(matrix: Array) -> bool:
+    """Check with a Cholesky factorization that no eigenvalue is small compared with their sum."""
+    xp = namespace(matrix)
+    largest = float(xp.sum(xp.linalg.diagonal(matrix)))
+    return is_full_rank(matrix - CONDITION * largest * xp.eye(len(matrix), device=matrix.device))
 
 
 def _unit(trace: float) -> float:

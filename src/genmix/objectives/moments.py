@@ -43,6 +43,10 @@ class MomentTally(Tally):
         self.second: list[Any] = []
 
     @property
+    def block_rows(self) -> int:
+        return max(8 * self.columns, 1024)
+
+    @property
     def keeps_rows(self) -> bool:
         return not self.second
 

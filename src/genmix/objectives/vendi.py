@@ -14,10 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, namespace, symmetric
+from genmix.core.arrays import Array, Vector, is_on_gpu, like, namespace, symmetric, to_numpy
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Cosine, Kernel, with_unit_diagonal
-from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, Omitted, is_full_rank
+from genmix.objectives.eigenbasis import (
+    Eigenbasis,
+    FactorMoments,
+    MixtureMoments,
+    Omitted,
+    is_full_rank,
+)
 from genmix.objectives.joint import kernel_tally
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.objective import Objective
@@ -278,24 +284,63 @@ class GramTally(Tally):
         return plane
 
     def loss(self, arms: Sequence[int]) -> Loss:
-        xp = namespace(self.sample)
-        counts = self.counts_of(arms)
-        points = xp.concat([self.kept[arm].array for arm in arms], axis=0)
-        rows, omitted = gram_factor(self.kernel(points, points), self.kernel.rounding(points))
-        ends = np.cumsum(counts).tolist()
-        groups = [rows[a:b, :] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-        moments = FactorMoments(groups, centered=False, omitted=omitted, spanned=True)
-        return spectral_loss(moments, self.order)
+        points = namespace(self.sample).concat([self.kept[arm].array for arm in arms], axis=0)
+        gram = symmetric(self.kernel(points, points))
+        rounding = self.kernel.rounding(points)
+        return spectral_loss(
+            GramMoments(gram, self.counts_of(arms), rounding, self.order), self.order
+        )
+
+
+class GramMoments(MixtureMoments):
+    """Moments in the form of a kernel matrix, which is factored only if more than a score is needed."""
+
+    def __init__(self, gram: Array, counts: Any, rounding: float, order: float) -> None:
+        self.size, self.on_gpu = len(counts), is_on_gpu(gram)
+        self._gram, self._counts, self._rounding = gram, counts, rounding
+        self._is_exact = order >= 1  # small orders need accurate small eigenvalues
+        self._factored: FactorMoments | None = None
+
+    @property
+    def factored(self) -> FactorMoments:
+        if self._factored is None:
+            rows, omitted = gram_factor(self._gram, self._rounding)
+            ends = np.cumsum(self._counts).tolist()
+            groups = [rows[a:b, :] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+            self._factored = FactorMoments(groups, centered=False, omitted=omitted, spanned=True)
+        return self._factored
+
+    def of(self, arms: Sequence[int]) -> FactorMoments:
+        return self.factored.of(arms)
+
+    def spectrum(self, alpha: Vector) -> Vector:
+        if self._factored is not None or not self._is_exact:
+            return self.factored.spectrum(alpha)
+        shares = np.repeat(alpha / self._counts, self._counts)
+        if np.ptp(shares) == 0:
+            values: Vector = shares[0] * self._eigenvalues(self._gram)
+        else:
+            roots = like(np.sqrt(shares), self._gram)
+            values = self._eigenvalues(roots[:, None] * self._gram * roots)
+        check_semidefinite(values)
+        return np.where(values > len(values) * EPS * values[-1], values, 0.0)
+
+    @staticmethod
+    def _eigenvalues(matrix: Array) -> Vector:
+        found: Vector = to_numpy(namespace(matrix).linalg.eigvalsh(matrix))
+        return found
+
+    def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
+        return self.factored.eigenbasis(alpha)
 
 
 def gram_factor(gram: Array, rounding: float) -> tuple[Array, Omitted]:
-    """Return Y such that ``Y Yᵀ`` is the kernel matrix, without null directions, and what Y omits.
+    """Return Y such that ``Y Yᵀ`` is the symmetric kernel matrix, without null directions, and what Y omits.
 
     ``rounding`` bounds the error of the given kernel values. If no entry of Y Yᵀ is off by more than ε,
     the moment of any mixture is off by at most ε in the Frobenius norm, because the weights sum to 1.
     """
     xp = namespace(gram)
-    gram = symmetric(gram)
     rows, count = _factor(gram), int(gram.shape[0])
     error = float(xp.max(xp.abs(gram - rows @ rows.mT))) + rounding
     lost = count - int(rows.shape[1])
@@ -307,14 +352,19 @@ def _factor(gram: Array) -> Array:
     if is_full_rank(gram):
         return xp.linalg.cholesky(gram)
     values, basis = xp.linalg.eigh(gram)
+    check_semidefinite(to_numpy(values))
     top = float(xp.max(values))
-    if float(xp.min(values)) < -1e-7 * top:
+    held = xp.nonzero(values > gram.shape[0] * EPS * top)[0]
+    return basis[:, held] * xp.sqrt(values[held])
+
+
+def check_semidefinite(values: Vector) -> None:
+    """Raise an error if a kernel matrix has one of these eigenvalues far below zero."""
+    if values.min() < -1e-7 * values.max():
         raise InputError(
             "the kernel is not positive semidefinite on these samples; "
             "use a positive semidefinite kernel."
         )
-    held = xp.nonzero(values > gram.shape[0] * EPS * top)[0]
-    return basis[:, held] * xp.sqrt(values[held])
 
 
 class QualityVendiTally(CompositeTally):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
+from genmix.core.arrays import Array, Vector, like, namespace, symmetric, to_numpy
 from genmix.data.streamed_rows import StreamedRows, blocks_of, per_row
 from genmix.errors import InputError
 from genmix.kernels.balls import Balls
@@ -150,7 +150,7 @@ def _features(kernel: Kernel, batch: Batch) -> Array:
         return points.mapped(kernel.feature_map, columns)
     if columns is not None:
         return kernel.feature_map(points)
-    return gram_factor(kernel(points, points), kernel.rounding(points))[0]
+    return gram_factor(symmetric(kernel(points, points)), kernel.rounding(points))[0]
 
 
 def _vendi(kernel: Kernel, order: float, batch: Batch, k: int) -> SampleLoss:

@@ -1,0 +1,83 @@
+"""Large batches are added in parts, and scores are read without factoring a kernel matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import genmix as gx
+from genmix.kernels.balls import Balls, scores_against
+from genmix.objectives import vendi
+from genmix.objectives.frechet import FrechetTally
+from genmix.objectives.moments import MomentTally
+from tests.support.helpers import loss_of
+
+RNG = np.random.default_rng(5)
+D = 6
+
+
+def rows(n: int, spread: float = 1.0) -> Any:
+    scales = np.geomspace(1.0, spread, D)
+    return RNG.normal(size=(n, D)) * scales + 0.3
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6])  # the last one is ill-conditioned
+def test_the_frechet_distance_of_a_large_batch_is_that_of_its_parts(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, fake = rows(40, spread), rows(500, spread)
+    objective = gx.FrechetDistance(real)
+    small = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])  # one part
+    monkeypatch.setattr(FrechetTally, "block_rows", 70)
+    parts = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])
+    monkeypatch.setattr("genmix.objectives.frechet.MANY_ROWS", 10**9)  # rotates rows, not sums
+    exact = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])
+    noise = 1e-10 * float(np.sum(np.var(real, axis=0)))  # eigenvalues of products of covariances
+    assert small == pytest.approx(exact, rel=1e-11, abs=noise)
+    assert parts == pytest.approx(exact, rel=1e-11, abs=noise)
+
+
+def test_vendi_of_a_large_batch_is_that_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = rows(500)
+    whole = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
+    monkeypatch.setattr(MomentTally, "block_rows", 33)
+    parts = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
+    assert parts.weights == pytest.approx(whole.weights, rel=1e-9)
+    assert float(parts.score) == pytest.approx(float(whole.score), rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [1.0, 1.4, 2.0, np.inf])
+@pytest.mark.parametrize("weights", [[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]])
+def test_the_spectrum_of_a_kernel_matrix_needs_no_factor(
+    order: float, weights: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = [rows(9), np.repeat(rows(4), 2, axis=0)]  # the second one has duplicates
+    loss = loss_of(gx.Vendi(order, gx.Gaussian(1.0)), arms)
+    factored = loss_of(gx.Vendi(order, gx.Gaussian(1.0)), arms)
+    factored.expand(np.full(2, 0.5))
+    expected = factored.value(np.array(weights))
+
+    def fail(*_: Any) -> Any:
+        raise AssertionError("a score must not factor the kernel matrix")
+
+    monkeypatch.setattr(vendi, "gram_factor", fail)
+    assert loss.value(np.array(weights)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_small_order_uses_the_factor() -> None:
+    loss: Any = loss_of(gx.Vendi(0.3, gx.Gaussian(1.0)), [rows(5), rows(5)])
+    loss.value(np.full(2, 0.5))
+    assert loss.moments._factored is not None
+
+
+@pytest.mark.parametrize("block", [1, 7, 10_000])
+def test_neighborhood_scores_do_not_depend_on_blocks(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prdc = pytest.importorskip("prdc")
+    real, fake = np.round(rows(60), 1), np.round(rows(50), 1)  # with ties
+    monkeypatch.setattr("genmix.kernels.balls.BLOCK_BYTES", 8 * 60 * block)
+    found = scores_against(Balls.around(real, 4), fake)
+    assert found == pytest.approx(prdc.compute_prdc(real, fake, 4), abs=1e-12)
