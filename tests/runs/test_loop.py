@@ -15,11 +15,11 @@ import pytest
 
 import genmix as gx
 from genmix.data.samples import Request, Sample
+from genmix.engines.embedding import EmbeddingQueue
 from genmix.generators.base import GenerationError, Outcome
 from genmix.journal.journal import Journal
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, Limits, Money
-from genmix.runs.embedding import EmbeddingQueue
 from genmix.runs.loop import INTERRUPTED, Loop
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session
@@ -114,6 +114,7 @@ class Stage:
         self.objective = options.pop("objective", gx.Vendi())
         self.after: Callable[[Loop], None] = options.pop("after", lambda loop: None)
         self.policy: gx.Policy = gx.MixtureGreedy()
+        self.seed = 3
         assert not options
 
     def go(self) -> Loop:
@@ -123,7 +124,8 @@ class Stage:
         new = not (self.folder / "journal.sqlite").exists()
         make = Journal.create if new else lambda folder, meta: Journal.open(folder)
         journal = make(self.folder, {"run": "r"})
-        selector = gx.Selector(list(self.makers), self.objective, self.policy, warm_start=4, seed=3)
+        policy, seed = self.policy, self.seed
+        selector = gx.Selector(list(self.makers), self.objective, policy, warm_start=4, seed=seed)
         session = Session(selector, journal, 11)
         session.restore()
         arms = {

@@ -101,7 +101,9 @@ def test_the_name_comes_from_the_file(tmp_path: Path) -> None:
     assert read_study(path).name == "my-study-2"
 
 
-def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_given(tmp_path: Path) -> None:
+def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_given(
+    tmp_path: Path,
+) -> None:
     text = SMALL.replace('one: {kind: callable, function: "arms:make"}', "one: {kind: callable, "
                          'function: "arms:make", concurrency: 3, batch: 4}')  # fmt: skip
     assert read(tmp_path, text).in_flight == 24

@@ -23,6 +23,10 @@ class Inbox(Generic[E]):
         self._events.append(event)
         self._has_arrived.set()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._events
+
     def spawn(self, work: Coroutine[Any, Any, E | None]) -> None:
         """Run a coroutine concurrently."""
         task = asyncio.create_task(work)

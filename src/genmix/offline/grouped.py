@@ -16,8 +16,8 @@ from genmix.errors import InputError, number
 from genmix.kernels.joint import uses_pairs
 from genmix.objectives import Objective, Scores, score_context
 from genmix.objectives.pool import Pool
-from genmix.shards.pool import pool_of
 from genmix.offline.mixture import Mixture
+from genmix.shards.pool import pool_of
 from genmix.solvers.loss import Loss, Matrix
 from genmix.solvers.newton import Newton
 from genmix.solvers.nonconvex import row_multipliers, solve_reported

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genmix.core.text import number
-from genmix.data.samples import Request
+from genmix.data.samples import Request, Sample
 from genmix.engines.outcomes import message_of, sanitized, validated_stream
 from genmix.generators.base import GenerationError, Generator, Outcome
 from genmix.journal.schema import Entry
 from genmix.runs.retries import Retries
+
+LONGEST_WAIT = 10.0
+"""Seconds that an incomplete batch waits at most, however long the calls of its arm take."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class FinishedCall:
     """The end of a call to an arm's generator, after the replies to all its tickets."""
 
     arm: ArmState
+    tickets: int
     extra: Reply | None = None
     """An error that cost something although every ticket had been answered."""
 
@@ -50,6 +54,14 @@ class ArmState:
     """Tickets whose samples are waiting to be generated."""
     calls: int = 0
     """Number of calls in progress."""
+    generating: int = 0
+    """Number of tickets in these calls."""
+    failing: int = 0
+    """Number of failed attempts that the run has not handled yet."""
+    call_seconds: float = 0.0
+    """How long the last call with a sample took."""
+    partial_since: float | None = None
+    """When an incomplete batch could first have been started, on the monotonic clock."""
     exhausted: bool = False
     """Whether tickets have been issued for all of the generator's samples."""
 
@@ -71,8 +83,22 @@ class ArmState:
         """Number of calls that the generator can handle at the same time."""
         return getattr(self.generator, "capacity", self.concurrency)
 
-    def take_batch(self) -> list[Entry]:
-        return [self.queue.popleft() for _ in range(min(self.batch, len(self.queue)))]
+    def has_full_batch(self, room: int) -> bool:
+        """Return whether a full batch is waiting and ``room`` allows it."""
+        return self.batch <= min(len(self.queue), room)
+
+    def seconds_to_wait(self, now: float) -> float:
+        """Return how long an incomplete batch still waits for more tickets; this starts its wait."""
+        if self.partial_since is None:
+            self.partial_since = now
+        return self.partial_since + min(self.call_seconds, LONGEST_WAIT) - now
+
+    def take_batch(self, room: int) -> list[Entry]:
+        """Take the tickets of the next call, which begins now."""
+        entries = [self.queue.popleft() for _ in range(min(self.batch, len(self.queue), room))]
+        self.calls, self.generating = self.calls + 1, self.generating + len(entries)
+        self.partial_since = None
+        return entries
 
     def has_issued_all(self, tickets: int) -> bool:
         """Return whether this many tickets exhaust the generator's samples."""
@@ -83,7 +109,7 @@ class ArmState:
         self, entries: Sequence[Entry], deliver: Callable[[Reply | FinishedCall], None]
     ) -> None:
         """Generate a batch; deliver one reply per entry as it arrives, whatever the generator does."""
-        started_at = time.time()
+        started_at, begun = time.time(), time.monotonic()
         requests = [self._request(entry) for entry in entries]
         waiting = dict(enumerate(entries))
 
@@ -93,6 +119,8 @@ class ArmState:
             entry = waiting.pop(position)
             if isinstance(outcome, GenerationError) and entry.prompt is None:
                 outcome.prompt_at_fault = False  # there is no other prompt that could succeed
+            if isinstance(outcome, Sample):
+                self.call_seconds = time.monotonic() - begun
             deliver(Reply(self, entry, outcome, started_at))
 
         error, extra = sanitized(await self._receive(requests, answer)), None
@@ -100,7 +128,7 @@ class ArmState:
             extra = Reply(self, entries[-1], error, started_at)
         for order, position in enumerate(list(waiting)):
             answer(position, self._error_for(requests[position], error, is_first=order == 0))
-        deliver(FinishedCall(self, extra))
+        deliver(FinishedCall(self, len(entries), extra))
 
     def _request(self, entry: Entry) -> Request:
         seed = (entry.seed + self.retries.reseeds[entry.id]) % 2**31

@@ -19,6 +19,7 @@ from genmix.data.samples import Request
 from genmix.encoders.references import Note
 from genmix.engines import open_engine
 from genmix.engines.base import Engine
+from genmix.engines.embedding import EmbeddingQueue
 from genmix.errors import InputError
 from genmix.generators.base import Generator, Outcomes
 from genmix.journal.file_systems import network_warning
@@ -28,7 +29,6 @@ from genmix.journal.watching import Watcher, Watchers
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Clock, EarlyStopping, Limits, Money
-from genmix.runs.embedding import EmbeddingQueue
 from genmix.runs.estimate import estimate
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.loop import INTERRUPTED, Loop

@@ -11,18 +11,18 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from genmix.core.inbox import Inbox
-from genmix.core.text import number, quotable
+from genmix.core.text import number
 from genmix.data.samples import Sample
-from genmix.errors import InputError, StorageError
-from genmix.generators.base import Outcome
+from genmix.engines.embedding import EmbeddedBatch, EmbeddingQueue
+from genmix.errors import InputError
 from genmix.journal.schema import Entry
-from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
+from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.budget import Clock, Limits, Money
-from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue
+from genmix.runs.generating import Generating
 from genmix.runs.planning import UNAFFORDABLE, Planner
 from genmix.runs.session import Session
 from genmix.runs.telling import Telling
@@ -32,6 +32,9 @@ INTERRUPTED = "interrupted"
 EXHAUSTED = "exhausted"
 """The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
 MAX_SLEEP = 60.0
+ASKED_AHEAD = 4
+"""A quarter more tickets than may be generated at the same time are asked for, so that the next calls can
+start while the last samples are embedded and told."""
 PATIENCE = 5.0
 """Seconds that a stopped run waits for a batch of embeddings; a resumed run computes what is missing."""
 
@@ -40,7 +43,7 @@ Event = Reply | FinishedCall | EmbeddedBatch | Entry | Literal["stopped"]
 
 
 @dataclass
-class Loop(Telling):
+class Loop(Generating, Telling):
     """A running study."""
 
     session: Session
@@ -134,6 +137,10 @@ class Loop(Telling):
             self._stopped_at = time.monotonic()
             self._inbox.put("stopped")
 
+    def wake(self) -> None:
+        """Call ``report`` soon, even if nothing happens."""
+        self._inbox.put("stopped")
+
     @property
     def can_resume(self) -> bool:
         """Whether the run ended before its budget was spent."""
@@ -143,7 +150,7 @@ class Loop(Telling):
 
     def _has_work(self) -> bool:
         """Return whether anything is running or waiting, or more samples can be asked for."""
-        if any(arm.calls for arm in self.arms.values()):
+        if any(arm.calls for arm in self.arms.values()) or not self._inbox.is_empty:
             return True
         if self.embedding.busy:
             return self._patience > 0
@@ -163,14 +170,13 @@ class Loop(Telling):
             return min(self._patience, MAX_SLEEP) if self._patience > 0 else MAX_SLEEP
         now, give_up_at = time.monotonic(), self._last_told + self.limits.give_up
         due = [arm.retries.probe_at - now for arm in self.arms.values() if arm.retries.probe_at]
+        due += [a.seconds_to_wait(now) for a in self.arms.values() if a.ready and self._room(a) > 0]
         due += [give_up_at - now] if give_up_at > now else []
         return max(min([*due, self.clock.left, MAX_SLEEP]), 0.0)
 
     async def _handle(self, event: Event) -> None:
         if isinstance(event, Reply):
             self._on_reply(event)
-        elif isinstance(event, FinishedCall):
-            event.arm.calls -= 1
         elif isinstance(event, EmbeddedBatch):
             await self._on_embedded(event)
         elif isinstance(event, Entry):
@@ -207,7 +213,8 @@ class Loop(Telling):
         if self.reason is not None or self._held is not None:
             return False
         probes = sum(arm.retries.probing for arm in self.arms.values())
-        if self._in_flight - probes >= self.limits.in_flight or not self._has_room():
+        most = self.limits.in_flight + self.limits.in_flight // ASKED_AHEAD
+        if self._in_flight - probes >= most or not self._has_room():
             return False
         return not any(self.arms[label].unavailable for label in self.session.selector.arms)
 
@@ -271,53 +278,22 @@ class Loop(Telling):
 
     # -- generating ------------------------------------------------------------------------------
 
-    def _start_calls(self) -> None:
-        for arm in self.arms.values():
-            while arm.ready and self.reason is None:
-                arm.calls += 1
-                self._inbox.spawn(arm.call(arm.take_batch(), self._receive))
-
-    def _receive(self, event: Reply | FinishedCall) -> None:
-        """Journal a reply as soon as it arrives, because it is paid for; it is handled in its turn."""
-        try:
-            if isinstance(event, Reply):
-                event = replace(event, outcome=self._record(event))
-            elif event.extra is not None:
-                self._record(event.extra)
-        except StorageError as error:
-            self._inbox.fail(error)
-        self._inbox.put(event)
-
     def _on_reply(self, reply: Reply) -> None:
         arm, entry, outcome = reply.arm, reply.entry, reply.outcome
         if isinstance(outcome, Sample):
             arm.retries.record_success(entry.id)
             self.embedding.put(entry, outcome)
-        elif (delay := arm.retries.record_failure(entry.id, outcome)) is not None:
+            return
+        arm.failing -= 1
+        if (delay := arm.retries.record_failure(entry.id, outcome)) is not None:
             self.money.release(entry.id)
+            told = {"arm": arm.label, "ticket": entry.id, "seconds": delay}
+            self.session.journal.watch.event("retry", **told)
             self._retry_later(entry, delay)
         else:
             self._fail(entry)
             if arm.retries.should_suspend and not arm.suspended:
                 self._suspend(arm, str(outcome))
-
-    def _record(self, reply: Reply) -> Outcome:
-        """Journal a reply, and return its outcome with the cost that counts."""
-        arm, outcome = reply.arm, reply.outcome
-        if isinstance(outcome, Sample):
-            self.session.store(reply.entry, outcome, reply.started_at)
-            self.money.settle(reply.entry.id)
-        else:
-            most = self.money.bound(arm.label, arm.generator.most_cost())
-            outcome = with_maximum_cost(outcome, most)
-            self._record_failure(reply.entry, "generate", outcome)
-        self.money.pay(arm.label, outcome.cost)
-        return outcome
-
-    def _record_failure(self, entry: Entry, stage: str, error: Exception) -> None:
-        self.session.journal.failure(entry, stage, error)
-        self.failures[entry.arm] += 1
-        self.last_failure = f"{entry.arm}: {quotable(error)}"
 
     def _fail(self, entry: Entry) -> None:
         self.money.release(entry.id)

@@ -11,11 +11,11 @@ import numpy as np
 
 from genmix.core.inbox import Inbox
 from genmix.data.samples import Sample
+from genmix.engines.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
 from genmix.errors import InputError
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
 from genmix.runs.budget import Money
-from genmix.runs.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_vector
 from genmix.runs.session import Session
 
 
