@@ -121,6 +121,7 @@ def test_a_folder_as_a_reference(in_blocks: None) -> None:
         (["mixture", "a", "--address", "auto"], 'also pass engine="ray"'),
         (["embed", "a", "--out", "all.npz"], "a is a folder of embeddings"),
         (["keep", "a", "--count", "31", "--out", "k.npz"], "--out NAME.json"),
+        (["keep", "a", "--count", "3", "--out", "k.npz", "--workers", "2"], "remove --workers"),
         (["keep", "a", "--count", "3", "--out", "k.npz", "--predict", "9"], "remove the option"),
     ],
 )

@@ -96,7 +96,7 @@ def keep(
                 "--predict does not support --at-least-per-arm; remove one of the two options."
             )
         given = small_shards_loaded(read_inputs(options, neighbors=True))
-        check_shards(given, rules, out, predict)
+        check_shards(options, given, rules, out, predict)
         labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
         with shard_processing(options, given):
             found = _select(given, rules, labels, at_least_per_arm, seed, options.k)

@@ -6,6 +6,7 @@ import html
 import time
 from typing import TYPE_CHECKING, Any
 
+from genmix.cli.leading_arms import shown_arms
 from genmix.cli.live_terminal import Tracker
 from genmix.core.text import printable, shortened
 
@@ -48,11 +49,13 @@ def render(live: Live, tracker: Tracker) -> str:
         if budget is None
         else f'<progress value="{min(told, budget)}" max="{budget}"></progress>'
     )
-    weights = live.selector.mixture
+    weights, counts = live.selector.mixture, live.selector.counts
+    shown, rest = shown_arms(weights, counts)
     rows = "".join(
-        f"<tr><td>{_safe(arm)}</td><td>{_weight(weights.get(arm))}</td><td>{count:,}</td></tr>"
-        for arm, count in live.selector.counts.items()
+        f"<tr><td>{_safe(arm)}</td><td>{_weight(weights.get(arm))}</td><td>{counts[arm]:,}</td></tr>"
+        for arm in shown
     )
+    rows += f'<tr><td colspan="3">{_safe(rest)}</td></tr>' if rest else ""
     failure = live.loop.last_failure
     last = f"<p>last failure: {_safe(shortened(failure))}</p>" if failure else ""
     return (

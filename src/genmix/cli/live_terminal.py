@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from genmix.cli.leading_arms import shown_arms
 from genmix.core.text import counted, duration, number, shortened
 from genmix.objectives import Score, Scores
 from genmix.runs.budget import time_left
@@ -23,6 +24,12 @@ TABLE_INTERVAL = 0.25
 
 LINE_INTERVAL = 10.0
 """Seconds between plain lines."""
+
+MAX_NAMED = 8
+"""Maximum number of arms that a line names."""
+
+MAX_LINES = 16
+"""Maximum number of arms in the table, so that it fits on the screen."""
 
 SCORING_SHARE = 0.03
 """Maximum fraction of the time spent computing scores for display."""
@@ -117,7 +124,11 @@ class Tracker:
             parts.append(counted(failed, "failed attempt"))
         suspended = [arm.label for arm in live.loop.arms.values() if arm.suspended]
         if suspended:
-            parts.append(f"suspended: {', '.join(suspended)}")
+            more = len(suspended) - MAX_NAMED
+            named = suspended[:MAX_NAMED] if more > 1 else suspended
+            parts.append(
+                f"suspended: {', '.join(named)}{f' and {more} others' if more > 1 else ''}"
+            )
         return parts
 
 
@@ -156,8 +167,11 @@ class LineView:
         if not self._take_turn(live, LINE_INTERVAL):
             return
         self._tracker.board.update(live)
-        weights = live.selector.mixture.items()
-        shares = " ".join(f"{arm}={weight:.2f}" for arm, weight in weights)
+        weights = live.selector.mixture
+        shown, rest = shown_arms(weights, dict.fromkeys(weights, 0), MAX_NAMED)
+        shares = " ".join(
+            [*(f"{arm}={weights[arm]:.2f}" for arm in shown), *([rest] if rest else [])]
+        )
         status = ", ".join(self._tracker.status(live))
         line = f"{status}; {self._tracker.board.text()}; {shares}"
         if live.loop.last_failure:
@@ -215,14 +229,16 @@ class TableView(LineView):
         return Group(*parts)
 
 
-def arm_table(live: Live) -> Table:
+def arm_table(live: Live, most: int = MAX_LINES) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("arm", "weight", "", "samples", "in flight", "failed", "state"):
         table.add_column(name, justify="left" if name in ("arm", "", "state") else "right")
     weights, counts = live.selector.mixture, live.selector.counts
     flying = Counter(ticket.arm for ticket in live.selector.in_flight)
-    for label, arm in live.loop.arms.items():
-        weight = weights.get(label)
+    shown, rest = shown_arms(weights, {label: counts[label] for label in live.loop.arms}, most)
+    table.caption, table.caption_justify = rest or None, "left"
+    for label in shown:
+        weight, arm = weights.get(label), live.loop.arms[label]
         table.add_row(
             Text(label),
             "–" if weight is None else f"{weight:.3f}",

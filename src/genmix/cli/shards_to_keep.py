@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genmix.cli.arguments import Inputs
+from genmix.cli.shard_options import EngineName, ShardOptions
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,10 +37,15 @@ def small_shards_loaded(given: Inputs) -> Inputs:
     return replace(given, loaded=loaded)
 
 
-def check_shards(given: Inputs, rules: Rules, out: str, predict: int | None) -> None:
-    """Refuse what needs samples in memory that do not fit there."""
+def check_shards(
+    options: ShardOptions, given: Inputs, rules: Rules, out: str, predict: int | None
+) -> None:
+    """Refuse options without effect, and what needs samples in memory that do not fit there."""
     from genmix.data.shards import fits_in_memory
 
+    if options.engine is EngineName.ray or options.workers is not None:
+        name = "--workers" if options.workers is not None else "--engine ray"
+        raise InputError(f"genmix keep reads shards in this process; remove {name}.")
     if not has_shards(given):
         return
     if predict is not None:

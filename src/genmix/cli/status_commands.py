@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from genmix.cli import app, plain_errors, printable_lines
+from genmix.cli.leading_arms import shown_arms
 from genmix.cli.tables import print_json, print_table
 from genmix.core.text import ago, counted, duration, number, percent, shortened
 from genmix.errors import InputError
@@ -111,7 +112,13 @@ def print_run(run: Values) -> None:
     for line in [*_progress_lines(run), *_score_lines(run), ""]:
         typer.echo(printable_lines(line))
     headings = ["arm", "weight", "samples", "in flight", "failed", "state"]
-    print_table(headings, [[printable_lines(cell) for cell in _arm(arm)] for arm in run["arms"]])
+    arms = {arm["name"]: arm for arm in run["arms"]}
+    weights = {name: arm["weight"] for name, arm in arms.items()}
+    shown, rest = shown_arms(weights, {name: arm["samples"] for name, arm in arms.items()})
+    cells = [_arm(arms[name]) for name in shown]
+    print_table(headings, [[printable_lines(cell) for cell in row] for row in cells])
+    if rest:
+        typer.echo(f"{rest} (--json has all)")
     last = run["last_failure"]
     if last is not None:
         failed = f"{counted(run['failures'], 'failed attempt')}; the last one {_ago(last['at'])}: "

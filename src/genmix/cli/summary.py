@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from genmix.cli.leading_arms import shown_arms
 from genmix.core.text import counted, duration, number, printable
 from genmix.journal.continuing import resume_command
 
@@ -15,29 +16,32 @@ def print_summary(summary: dict[str, Any], folder: Path) -> None:
     from rich.text import Text
 
     console = Console()
-    head, rows = arm_rows(summary)
+    head, rows, rest = arm_rows(summary)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in head:
         table.add_column(column, justify="left" if column == "arm" else "right")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
+    if rest:
+        console.print(rest, markup=False, highlight=False)
     for line in summary_lines(summary, folder):
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Return the header of the table and one row per arm."""
+def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]], str]:
+    """Return the header of the table, one row per arm, and a line about arms that are left out."""
     names = list(summary["score"] or {})
     head = ["arm", "weight", "samples", *(f"{name} alone" for name in names), "failed"]
     rows = []
-    for arm, count in summary["counts"].items():
-        weight = summary["weights"].get(arm)
+    listed, rest = shown_arms(summary["weights"], summary["counts"])
+    for arm in listed:
+        weight, count = summary["weights"].get(arm), summary["counts"][arm]
         alone = summary["single_scores"].get(arm) or {}
         scores = [number(alone.get(name, {}).get("value"), 5) for name in names]
         shown = "retired" if weight is None else f"{weight:.3f}"
         rows.append([arm, shown, f"{count:,}", *scores, str(summary["failures"].get(arm, 0))])
-    return head, rows
+    return head, rows, rest
 
 
 def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:

@@ -88,6 +88,14 @@ def listed(names: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {final}" if others else final
 
 
+def listed_few(names: Iterable[object], most: int = 8) -> str:
+    """Join names like ``listed``; of many, name only the first ones, e.g. ``a, b and 12 others``."""
+    found = list(names)
+    if len(found) <= most + 1:
+        return listed(found)
+    return listed([*found[:most], f"{len(found) - most:,} others"])
+
+
 def shortened(text: str, most: int = 90) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 

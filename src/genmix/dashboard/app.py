@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from genmix.dashboard.actions import Actions
 from genmix.dashboard.event_stream import MAX_STREAMS, RETRY_AFTER, EventStreams, RunData
-from genmix.dashboard.page_data import REPORT, comparison_data, run_data
+from genmix.dashboard.page_data import REPORT, comparison_data, every_arm, run_data
 from genmix.dashboard.pages import data_page, message_page
 from genmix.dashboard.run_list import RunList
 from genmix.dashboard.runs_folder import RunsFolder
@@ -73,6 +73,10 @@ class Dashboard:
     def state(self, request: Request) -> Response:
         name, run = self._run(request)
         return PlainJSONResponse(run_data(name, run, self.actions))
+
+    def arms(self, request: Request) -> Response:
+        _, run = self._run(request)
+        return PlainJSONResponse({"arms": every_arm(run, self.actions)})
 
     async def events(self, request: Request) -> Response:
         if self._streams.are_exhausted:
@@ -143,6 +147,7 @@ def make_app(
         Route("/curves", dashboard.curves),
         Route("/run/{name:path}", dashboard.run_page),
         Route("/state/{name:path}", dashboard.state),
+        Route("/arms/{name:path}", dashboard.arms),
         Route("/events/{name:path}", dashboard.events),
         Route("/image/{ticket:int}/{name:path}", dashboard.image),
         Route("/report/{name:path}", dashboard.report),

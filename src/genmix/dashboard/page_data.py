@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from genmix.charts.leading import (
+    MAX_COLORS,
+    MAX_ROWS,
+    OTHERS,
+    Total,
+    leading,
+    name_parts,
+    plain,
+    stack,
+)
 from genmix.charts.style import arm_colors
 from genmix.core.text import quotable
 from genmix.dashboard.actions import Actions
@@ -37,6 +47,9 @@ MAX_EVENTS = 20
 UNSHOWN = ("plan",)
 RATE_WINDOW, RATE_SAMPLES = 60.0, 20
 """The rate covers the last minute if it contains at least this many samples, otherwise a longer period."""
+
+GRAY = "#8C8C8C"
+"""The color of arms without their own."""
 
 REPORT = "report.html"
 
@@ -80,7 +93,7 @@ def _run_data(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
             "cost": cost_of(run, summary),
             "scores": scores_of(run, summary),
             "kept": kept_of(run),
-            "arms": arms_of(run, is_active, summary),
+            **arms_data(run, is_active, summary),
             "groups": groups_of(run, summary),
             "chart": chart_of(run),
             "newest": [row | {"image": row["image"] is not None} for row in run.newest_samples],
@@ -118,10 +131,55 @@ def sample_rate(run: RunMonitor) -> float | None:
     return len(times) / max(now - since, 1e-3)
 
 
+def arms_data(
+    run: RunMonitor, is_active: bool, summary: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the arms; if they are many, the leading ones by weight and the sum of the others."""
+    every, weights = arms_of(run, is_active, summary), last_weights(run)
+    names = [arm["name"] for arm in every]
+    shown = set(leading(names, weights, run.counts))
+    parts = name_parts(names, weights, run.counts)
+    found: dict[str, Any] = {
+        "arms": every,
+        "other_arms": None,
+        "parts": [[*map(plain, part)] for part in parts],
+    }
+    others = [arm for arm in every if arm["name"] not in shown]
+    if others:
+        total = plain(Total.of(OTHERS, [a["name"] for a in others], weights, run.counts))
+        sums = {key: sum(arm[key] for arm in others) for key in ("in_flight", "failures")}
+        listed = [arm for arm in every if arm["name"] in shown]
+        listed.sort(key=lambda arm: (-(arm["weight"] or 0.0), -arm["count"]))
+        found |= {"arms": listed, "other_arms": total | sums | {"color": GRAY}}
+    return found
+
+
+def every_arm(run: RunMonitor, actions: Actions) -> list[dict[str, Any]]:
+    """Return all arms, for a page that shows only the leading ones at first."""
+    with run.lock:
+        run.refresh()
+        is_active = status_data(run, actions)["is_active"]
+        found = arms_of(run, is_active, None if is_active else read_summary(run))
+    return sorted(found, key=lambda arm: (-(arm["weight"] or 0.0), -arm["count"]))
+
+
+def last_weights(run: RunMonitor) -> Mapping[str, float | None]:
+    return run.timeline[-1].weights if run.timeline else {}
+
+
+def colors_of(run: RunMonitor) -> dict[str, str]:
+    """Assign a color to each arm; if they are many, only the leading ones get their own."""
+    names = arm_names(run)
+    if len(names) <= MAX_ROWS + 1:
+        return arm_colors(names)
+    named = leading(names, last_weights(run), run.counts, MAX_COLORS)
+    return dict.fromkeys(names, GRAY) | arm_colors(named)
+
+
 def arms_of(
     run: RunMonitor, is_active: bool, summary: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
-    weights = run.timeline[-1].weights if run.timeline and run.has_timeline else {}
+    weights = last_weights(run) if run.has_timeline else {}
     states = inactive_arms(run)
     single_scores = (summary or {}).get("single_scores")
     single_scores = single_scores if isinstance(single_scores, dict) else {}
@@ -136,7 +194,7 @@ def arms_of(
             "state": states.get(arm, "active"),
             "single_scores": score_values(single_scores.get(arm)),
         }
-        for arm, color in arm_colors(arm_names(run)).items()
+        for arm, color in colors_of(run).items()
     ]
 
 
@@ -147,13 +205,26 @@ def chart_of(run: RunMonitor) -> dict[str, Any]:
     """Return weights and scores as functions of the number of samples."""
     points = thinned(run.timeline, MAX_POINTS)
     names = list(dict.fromkeys(n for p in points for n in (*p.pooled, *p.score)))
+    colors = colors_of(run)
+    most = MAX_COLORS if len(colors) > MAX_ROWS + 1 else MAX_ROWS
+    layers = stack(list(colors), last_weights(run), run.counts, most)
+    rows = [p.weights if most == MAX_ROWS else layers.weights(p.weights) for p in points]
+    drawn = colors if layers.part is None else arm_colors(layers.members)
     return {
+        "part": layers.part,
+        "colors": {name: drawn.get(name, GRAY) for name in layers.members},
         "x": [p.samples for p in points],
         "kind": "weight" if run.has_timeline or not points else "share",
-        "weights": {arm: _column(arm, [p.weights for p in points]) for arm in arm_names(run)},
+        "weights": {name: _column(name, rows) for name in layers.members},
         "pooled": {name: _column(name, [p.pooled for p in points]) for name in names},
         "mixture": {name: _column(name, [p.score for p in points]) for name in names},
     }
+
+
+def _rest(weights: Mapping[str, float | None], named: Collection[str]) -> float | None:
+    """Return the weight of the arms that are not named."""
+    named = set(named)
+    return _rounded(sum(w or 0.0 for arm, w in weights.items() if arm not in named))
 
 
 def _column(name: str, rows: Sequence[Mapping[str, float | None]]) -> list[float | None]:
@@ -228,19 +299,20 @@ def _list_entry(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
 
 
 def _weights(run: RunMonitor) -> list[dict[str, Any]]:
-    last = run.timeline[-1].weights if run.timeline else {}
-    return [
-        {"arm": arm, "weight": last[arm], "color": color}
-        for arm, color in arm_colors(arm_names(run)).items()
-        if last.get(arm)
-    ]
+    last, colors = last_weights(run), colors_of(run)
+    is_many = len(colors) > MAX_ROWS + 1
+    drawn = leading(list(colors), last, run.counts, MAX_COLORS) if is_many else list(colors)
+    found = [{"arm": a, "weight": last[a], "color": colors[a]} for a in drawn if last.get(a)]
+    rest = _rest(last, drawn)
+    return [*found, {"arm": OTHERS, "weight": rest, "color": GRAY}] if rest else found
 
 
 def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
     """Collect the data for several runs, giving each arm the same color in all of them."""
     found = [_compared_run(name, run, actions) for name, run in runs.items()]
-    arms = [arm["name"] for run in found for arm in run.get("arms", [])]
-    return {"runs": found, "colors": arm_colors(arms)}
+    arms = [each["arm"] for run in found for each in run.get("weights", [])]
+    colors = arm_colors(arm for arm in arms if arm != OTHERS)
+    return {"runs": found, "colors": colors | ({OTHERS: GRAY} if OTHERS in arms else {})}
 
 
 def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
@@ -255,7 +327,6 @@ def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any
                 "scores": scores_of(run, summary),
                 "cost": cost_of(run, summary),
                 "seconds": round(run.seconds(is_active), 1),
-                "arms": arms_of(run, is_active, None),
                 "chart": chart_of(run),
             }
         json.dumps(entry, allow_nan=False)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from genmix.core.text import counted, listed
+from genmix.core.text import counted, listed, listed_few
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.journal.continuing import resume_command
 from genmix.report.convergence import SIMILAR_SCORE, Convergence, assess_convergence
@@ -157,7 +157,7 @@ def _unnecessary_arms(facts: Facts, others: Collection[str], is_one_enough: bool
     found = _unused("look", [arm for arm in unused if arm.maybe_needed])
     found += _unused("drop", [arm for arm in unused if not arm.maybe_needed])
     if used and not is_one_enough:
-        names = listed(arm.label for arm in used)
+        names = listed_few(arm.label for arm in used)
         which = f"{names}: other arms can replace it"
         if len(used) > 1:
             which = f"any one of {names}, but not all of them: other arms can replace each one"
@@ -169,7 +169,7 @@ def _unused(kind: Literal["look", "drop"], arms: Sequence[Arm]) -> list[Advice]:
     """Advise on arms without weight: examine those with few samples, drop the others."""
     if not arms:
         return []
-    names = listed(f"{arm.label} ({counted(arm.count, 'sample')})" for arm in arms)
+    names = listed_few(f"{arm.label} ({counted(arm.count, 'sample')})" for arm in arms)
     which = "it" if len(arms) == 1 else "them"
     if kind == "drop":
         text = f"Drop {names}: the mixture hardly uses {which} and loses nothing without {which}."

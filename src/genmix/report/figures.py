@@ -12,27 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genmix.charts.axes import direction, short_name
+from genmix.charts.leading import MAX_COLORS, OTHERS, Stack, leading, stack
 from genmix.core.text import counted, listed
 from genmix.report.facts import Facts
 from genmix.report.sampling import MAX_POINTS, project
 from genmix.report.scoring import Term, Values
 
-MAX_ARMS = 12
-"""Maximum number of arms with their own colors; all others share one."""
-
 MAX_ROWS = 300
 """Maximum number of rows of the timeline to draw."""
 
-OTHERS = "other arms"
 GRAY = "#8C8C8C"
 
 
 def leading_arms(facts: Facts) -> list[str]:
     """Return the arms with the most weight and samples, which get their own colors, in original order."""
-    weights = facts.weights or {}
-    ranked = sorted(facts.labels, key=lambda arm: (-weights.get(arm, 0.0), -facts.counts[arm]))
-    kept = set(ranked[:MAX_ARMS])
-    return [arm for arm in facts.labels if arm in kept]
+    return leading(facts.labels, facts.weights or {}, facts.counts, MAX_COLORS)
 
 
 def arm_colors(facts: Facts, inks: bool = False) -> dict[str, str]:
@@ -40,9 +34,10 @@ def arm_colors(facts: Facts, inks: bool = False) -> dict[str, str]:
     from genmix.charts import style
 
     labels = leading_arms(facts)
+    colors = style.arm_inks(labels) if inks else style.arm_colors(labels)
     if len(labels) < len(facts.labels):
-        labels.append(_distinct(OTHERS, labels))
-    return style.arm_inks(labels) if inks else style.arm_colors(labels)
+        colors[_distinct(OTHERS, labels)] = GRAY
+    return colors
 
 
 def weights_chart(facts: Facts) -> Any:
@@ -51,14 +46,18 @@ def weights_chart(facts: Facts) -> Any:
     timeline = thinned([row for row in facts.timeline if row["samples"] > 0])
     if len(timeline) < 2:
         return None
-    named = leading_arms(facts)
-    rows = []
-    for row in timeline:
-        shares = {arm: row["weights"].get(arm, 0.0) for arm in named}
-        if len(named) < len(facts.labels):
-            shares[_distinct(OTHERS, named)] = max(1.0 - sum(shares.values()), 0.0)
-        rows += [{"arm": arm, "x": row["samples"], "share": s} for arm, s in shares.items()]
+    layers = weight_layers(facts)
+    rows = [
+        {"arm": name, "x": row["samples"], "share": share}
+        for row in timeline
+        for name, share in layers.weights(row["weights"]).items()
+    ]
     return charts.shares(rows)
+
+
+def weight_layers(facts: Facts) -> Stack:
+    """Return what the chart of the weights over time stacks."""
+    return stack(facts.labels, facts.weights or {}, facts.counts)
 
 
 def pooled_chart(facts: Facts) -> Any:
@@ -261,7 +260,7 @@ def _why_no_costs(facts: Facts) -> str:
     if len(arms) == 1:
         return "The mixture has only one arm."
     if unknown:
-        few = len(unknown) <= MAX_ARMS
+        few = len(unknown) <= MAX_COLORS
         return f"The cost of {listed(unknown) if few else counted(len(unknown), 'arm')} is unknown."
     if facts.frontier is None:
         return "All arms of the mixture cost the same."

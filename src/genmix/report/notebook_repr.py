@@ -37,9 +37,10 @@ def _run_parts(run: Run) -> tuple[str, list[list[str]], list[str]]:
         summary, status = run.summary, run.status
     except GenmixError:
         return f"genmix run in {run.folder}: no summary yet", [], []
-    head, rows = arm_rows(summary)
+    head, rows, rest = arm_rows(summary)
     title = f"genmix run in {run.folder}: {status}"
-    return title, [head, *rows], summary_lines(summary, run.folder)
+    lines = summary_lines(summary, run.folder)
+    return title, [head, *rows], [rest, *lines] if rest else lines
 
 
 def mixture_html(mixture: Mixture) -> str:

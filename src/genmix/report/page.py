@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from genmix import __version__
 from genmix.charts.axes import short_name
+from genmix.charts.leading import Total, leading, name_parts
 from genmix.core.text import duration, listed, number, percent, shortened, visible
 from genmix.errors import GenmixError
 from genmix.report import sentences
@@ -28,6 +29,7 @@ from genmix.report.figures import (
     leading_arms,
     map_indices,
     marked_budget,
+    weight_layers,
     why_missing,
 )
 from genmix.report.gallery import Shelf, common_prompt, gallery, real_samples, source_name
@@ -44,6 +46,9 @@ MAX_FAILURES = 20
 MAX_STUDY = 40_000
 STEPS = 6 + len(FIGURES)
 """Number of times that progress is reported."""
+
+MAX_SHELVES = 24
+"""Maximum number of arms whose samples are shown."""
 
 MAX_OPEN_SHELVES = 8
 """If there are more shelves of samples than this, they are collapsed."""
@@ -98,7 +103,9 @@ def render_page(facts: Facts, progress: Progress = lambda done, total: None) -> 
         legend=_legend(facts),
         colors=colors,
         other_color=list(colors.values())[-1],
+        arms=_arm_table(facts),
         shelves=step(_shelves(facts)),
+        max_shelves=MAX_SHELVES,
         prompt=common_prompt(facts.subset),
         real=real_samples(facts.study, facts.study_folder),
         max_open=MAX_OPEN_SHELVES,
@@ -223,7 +230,7 @@ def _mood(facts: Facts) -> str:
 CAPTIONS = {
     "scores": "Scores on all samples of this run.{uniform} Small sets score worse than large ones, so a "
     "single arm looks slightly worse than it is.",
-    "weights": "The mixture over time. The weights are equal until the warm start is complete.",
+    "weights": "The mixture over time{part}. The weights are equal until the warm start is complete.",
     "pooled": "The score of all samples so far.{levels}",
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
     "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
@@ -272,7 +279,10 @@ def _caption(facts: Facts, name: str) -> str:
         "" if limit is None else f" The vertical line is the budget, {number(limit)} per sample."
     )
     limits = " These mixtures satisfy the limits on the weights." if facts.has_weight_limits else ""
-    return text.format(shown=shown, budget=budget, limits=limits, **_level_words(facts))
+    layer = weight_layers(facts).part
+    part = "" if layer is None else f", by part {layer} of the arms’ names"
+    words = _level_words(facts)
+    return text.format(shown=shown, budget=budget, limits=limits, part=part, **words)
 
 
 def _level_words(facts: Facts) -> dict[str, str]:
@@ -306,6 +316,26 @@ def _map_data(facts: Facts) -> dict[str, Any] | None:
 # -- arms and settings -------------------------------------------------------------------------------
 
 Column = tuple[str, Callable[[Arm], str]]
+
+
+class ArmTable(NamedTuple):
+    """The arms to show; if they are many, the leading ones, the sum of the others, and sums by names."""
+
+    shown: list[Arm]
+    others: Total | None
+    parts: list[list[Total]]
+
+
+def _arm_table(facts: Facts) -> ArmTable:
+    known = facts.labels, facts.weights or {}, facts.counts
+    names = set(leading(*known))
+    shown = [arm for arm in facts.arms if arm.label in names]
+    parts = name_parts(*known)
+    if len(shown) == len(facts.arms):
+        return ArmTable(shown, None, parts)
+    shown.sort(key=lambda arm: (-(arm.weight or 0.0), -arm.count))
+    rest = [arm for arm in facts.labels if arm not in names]
+    return ArmTable(shown, Total.of("", rest, facts.weights or {}, facts.counts), parts)
 
 
 def _columns(facts: Facts) -> list[Column]:
@@ -363,7 +393,9 @@ def _unknown_increase(facts: Facts) -> str:
     if not unknown:
         return ""
     reasons = [] if all(arm.weight is not None for arm in unknown) else ["it is not in the mixture"]
-    if any(arm.weight is not None for arm in unknown):
+    if facts.scoring is not None and len(facts.arms) > facts.scoring.max_solves:
+        reasons.append("it was not computed, because there are many arms")
+    elif any(arm.weight is not None for arm in unknown):
         reasons.append("no mixture of the other arms was found that satisfies the limits")
     return f"; “–” means that {listed(reasons, 'or that')}"
 
@@ -380,7 +412,10 @@ def _loss_increase(arm: Arm) -> str:
 def _shelves(facts: Facts) -> list[Shelf]:
     """Return the samples of each arm, or of each group of prompts if they have groups."""
     groups = groups_of_samples(facts)
-    names = facts.labels if groups is None else list(facts.weights_by_group)[:MAX_GROUPS]
+    if groups is None:
+        names = leading(facts.labels, facts.weights or {}, facts.counts, MAX_SHELVES)
+    else:
+        names = list(facts.weights_by_group)[:MAX_GROUPS]
     return gallery(facts.subset, names, facts.folder, facts.compares_directions, groups)
 
 

@@ -28,6 +28,9 @@ Values = dict[str, float | None]
 MAX_SOLVES, MAX_HEAVY_SOLVES = 30, 8
 """Maximum number of arms to leave out one by one, largest weights first; fewer if a solve takes seconds."""
 
+MANY_ARMS = 200
+"""With more arms than this, every solve takes seconds and no single arm matters much. None is left out."""
+
 DOUBT = 2.0
 """How much a small sample could inflate the loss, as a multiple of the average inflation."""
 
@@ -119,6 +122,8 @@ class Scoring:
 
     @property
     def max_solves(self) -> int:
+        if len(self.usable) > MANY_ARMS:
+            return 0
         return MAX_HEAVY_SOLVES if self.is_heavy else MAX_SOLVES
 
     @cached_property
@@ -126,7 +131,8 @@ class Scoring:
         """For each arm, the increase in the minimum loss and the best scores without it."""
         weights = self.best.weights
         ranked = sorted(weights, key=lambda arm: -weights[arm])
-        found = {arm: self._without(arm) for arm in ranked[: self.max_solves]}
+        unused = [arm for arm in ranked if weights[arm] == 0.0] if not self.max_solves else []
+        found = {arm: self._without(arm) for arm in (*ranked[: self.max_solves], *unused)}
         return {arm: pair for arm, pair in found.items() if pair is not None}
 
     def _without(self, arm: str) -> tuple[float, Values] | None:

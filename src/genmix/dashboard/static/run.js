@@ -12,6 +12,7 @@ const charts = new Map();
 const ANNOUNCE_INTERVAL = 10_000;
 let announcedAt = 0;
 let shownGroups = "";
+let everyArm = null;  // all arms, if the user asked for them
 const EVENTS = { start: "started", retire: "retired", revive: "revived", join: "joined", suspend: "suspended", trouble: "failed" };
 const CARD_WIDTH = 162;  // including the gap
 const POLL_INTERVAL = 2000;
@@ -101,11 +102,10 @@ function chart(name, kind) {
 }
 
 function showCharts() {
-  const { x, kind, weights, pooled, mixture } = state.chart;
+  const { x, kind, part, colors, weights, pooled, mixture } = state.chart;
   const along = (values) => values.map((value, i) => [x[i], value]);
-  const colors = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.color]));
   chart("weights", "areas").update({
-    title: kind === "weight" ? "Weights" : "Share of samples",
+    title: `${kind === "weight" ? "Weights" : "Share of samples"}${part ? ` by part ${part} of the names` : ""}`,
     series: Object.entries(weights).map(([arm, values]) => ({ name: arm, points: along(values), color: colors[arm] })),
   });
   for (const score of state.scores) {
@@ -123,12 +123,18 @@ function showCharts() {
 
 // -- tables and lists -----------------------------------------------------------------------------
 
+function armColors() {
+  const others = state.other_arms ? [[state.other_arms.name, state.other_arms.color]] : [];
+  return Object.fromEntries([...state.arms.map((arm) => [arm.name, arm.color]), ...others]);
+}
+
 function showArms() {
-  const names = [...new Set(state.arms.flatMap((arm) => Object.keys(arm.single_scores)))];
+  const shown = everyArm ?? state.arms;
+  const names = [...new Set(shown.flatMap((arm) => Object.keys(arm.single_scores)))];
   const heads = ["Arm", "Weight", "Samples", "In flight", "Failures", ...names.map((n) => `${n.replaceAll("_", " ")} alone`), "State"];
   const head = byId("arms").tHead;
   if (head.textContent !== heads.join("")) head.replaceChildren(el("tr", {}, ...heads.map((h) => el("th", { scope: "col" }, h))));
-  keyed(byId("arms").tBodies[0], state.arms, (arm) => `${arm.name}|${names.length}`, (arm) => {
+  keyed(byId("arms").tBodies[0], shown, (arm) => `${arm.name}|${names.length}`, (arm) => {
     const bar = el("span", { class: "bar-of", "aria-hidden": "true" }, el("span"));
     bar.firstChild.style.background = arm.color;
     return el("tr", {}, el("th", { scope: "row" }, swatch(arm.color), el("span", {}, arm.name)),
@@ -139,6 +145,38 @@ function showArms() {
     const cells = [count(arm.count), count(arm.in_flight), count(arm.failures), ...names.map((n) => digits(arm.single_scores[n])), arm.state];
     cells.forEach((text, i) => setText(row.cells[i + 2], text));
   });
+  showOtherArms(heads.length);
+  showParts();
+}
+
+/** Sum up the arms that the table leaves out. */
+function showOtherArms(columns) {
+  const others = state.other_arms;
+  const foot = byId("arms").tFoot;
+  const button = byId("every-arm");
+  setHidden(button, !others);
+  if (!others) return foot.replaceChildren();
+  setText(button, everyArm ? "Show fewer arms" : `Show all ${count(others.arms + state.arms.length)} arms`);
+  const cells = [percent(others.weight), count(others.count), count(others.in_flight), count(others.failures)];
+  const rest = Array.from({ length: columns - 5 }, () => el("td"));
+  foot.replaceChildren(...(everyArm ? [] : [el("tr", {}, el("th", { scope: "row" }, swatch(others.color), `and ${count(others.arms)} others`), ...cells.map((text) => el("td", {}, text)), ...rest)]));
+}
+
+async function toggleEveryArm() {
+  if (everyArm) everyArm = null;
+  else everyArm = (await (await fetch(`/arms/${path}`)).json()).arms;
+  showArms();
+}
+
+/** For arms named like gemma/p017/t0.7: the weight and samples of each model, each prompt and each temperature. */
+function showParts() {
+  setHidden(byId("parts-part"), !state.parts.length);
+  const now = JSON.stringify(state.parts);
+  if (byId("parts").dataset.drawn === now) return;
+  byId("parts").dataset.drawn = now;
+  byId("parts").replaceChildren(...state.parts.map((part, i) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Part ${i + 1} of the names` },
+    el("table", {}, el("thead", {}, el("tr", {}, ...[`Part ${i + 1}`, "Arms", "Weight", "Samples"].map((title) => el("th", { scope: "col" }, title)))),
+      el("tbody", {}, ...part.map((row) => el("tr", {}, el("th", { scope: "row" }, row.name), ...[count(row.arms), percent(row.weight), count(row.count)].map((text) => el("td", {}, text)))))))));
 }
 
 function showGroups() {
@@ -168,13 +206,13 @@ function heatCell(group, arm) {
 }
 
 function showSamples() {
-  const colors = Object.fromEntries(state.arms.map((arm) => [arm.name, arm.color]));
+  const colors = armColors();
   keyed(byId("newest"), state.newest, (sample) => sample.id, (sample) => {
     const content = sample.image
       ? el("img", { src: `/image/${sample.id}/${path}`, alt: `Sample ${sample.id} of ${sample.arm}`, loading: "lazy" })
       : el("p", { class: sample.text === null ? "quiet" : "text", dir: "auto" }, textOf(sample));
     const facts = [clock(sample.at), !sample.cost ? null : `cost ${number(sample.cost)}`, sample.quality === null ? null : `quality ${number(sample.quality)}`];
-    return el("li", {}, el("p", { class: "by" }, swatch(colors[sample.arm]), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
+    return el("li", {}, el("p", { class: "by" }, swatch(colors[sample.arm] ?? state.other_arms?.color), el("span", {}, sample.arm), el("span", { class: "quiet" }, facts.filter(Boolean).join(" · "))),
       content, sample.prompt ? el("p", { class: "quiet prompt", dir: "auto" }, sample.prompt) : null);
   });
   setHidden(byId("newest-part"), !state.newest.length);
@@ -292,6 +330,7 @@ async function act(button, address) {
 setText(byId("name"), state.name === "." ? state.study : state.name);
 byId("report").href = `/report/${path}`;
 byId("stop").addEventListener("click", () => act(byId("stop"), `/stop/${path}${state.status.can_stop_now ? "?now" : ""}`));
+byId("every-arm").addEventListener("click", toggleEveryArm);
 byId("resume").addEventListener("click", () => act(byId("resume"), `/resume/${path}`));
 show(state);
 markScrolling();
