@@ -33,6 +33,7 @@ from genmix.core.masking import remember_secret
 from genmix.journal.watching import Watcher
 from tests.support.report_runs import feature_run
 
+
 @pytest.fixture(autouse=True)
 def _without_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENMIX_REPORT", "off")

@@ -21,13 +21,13 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 import genmix as gx
 from genmix.comparison import plan as plan_module
-from genmix.shards import processes
 from genmix.comparison.compare import compare
 from genmix.comparison.plan import Plan
-from genmix.shards.processes import run_jobs
 from genmix.comparison.trial import TrialStore, run_trial
 from genmix.comparison.variant import read_variants
 from genmix.comparison.worlds import modes
+from genmix.shards import processes
+from genmix.shards.processes import run_jobs
 from tests.support.jobs import die, slow_square, with_lock
 from tests.support.small_comparisons import (
     WORLD,
