@@ -22,6 +22,10 @@ BENCHMARKS = {
         "bench.engines",
         "the share of the ideal rate with slow generators, locally and on Ray",
     ),
+    "scaling": (
+        "bench.scaling",
+        "what the controller costs with up to 1,000 arms and 200,000 samples",
+    ),
     "startup": ("bench.startup", "import genmix against import numpy"),
     "profile": ("bench.profile", "where the time of a Fréchet and a Vendi run goes"),
     "keep": ("bench.keep", "the best k of N samples: time to a gap, against greedy selection"),
