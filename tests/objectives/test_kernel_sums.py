@@ -19,6 +19,7 @@ from genmix.core.arrays import Rows, to_numpy
 from genmix.kernels.blocks import GaussianBlocks, kernel_sum
 from genmix.kernels.kernels import Custom, Normalised
 from genmix.objectives import Batch
+from genmix.objectives.kernel_sums import FEW_ROWS
 from tests.support.conformance import DEVICES, Matrix, assert_same_bits
 
 SIGMA = 1.7
@@ -246,10 +247,20 @@ def test_a_larger_block_is_used() -> None:
     for block_mb in (0.001, 0.01, 32):
         kernel = Counting()
         loss_tally = gx.RKE(Custom(kernel), block_mb=block_mb).tally(1, np.ones((1, 3)))
-        loss_tally.add(0, Batch(rows_of(64)[0]))
+        loss_tally.add(0, Batch(rows_of(FEW_ROWS + 36)[0]))
         loss_tally.loss([0])
-        shapes.append(max(kernel.shapes[1:]))  # the first is k(x, x)
-    assert shapes == [(11, 11), (36, 36), (64, 64)]
+        shapes.append(max(kernel.shapes[2:]))  # the first two are k(x, x)
+    assert shapes == [(11, 11), (36, 36), (FEW_ROWS + 36, FEW_ROWS + 36)]
+
+
+def test_a_few_new_rows_are_compared_with_all_rows_within_the_memory_of_a_block() -> None:
+    kernel = Counting()
+    tally = gx.RKE(Custom(kernel), block_mb=0.01).tally(1, np.ones((1, 3)))
+    for size in (64, 6):
+        tally.add(0, Batch(rows_of(size)[0]))
+        tally.loss([0])
+    assert (1, 0) < max(kernel.shapes[1:])
+    assert all(0 < a * b <= 0.01 * 2**20 / 8 for a, b in kernel.shapes[1:])
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "32", True, None])

@@ -199,7 +199,7 @@ def start(folder: Path, how: str) -> subprocess.Popen[str]:
 def wait_for_samples(folder: Path) -> None:
     for _ in range(1200):
         try:
-            if len(samples(folder)) == 4:
+            if len(samples(folder)) >= 4:
                 return
         except gx.GenmixError:
             pass
@@ -226,7 +226,7 @@ def test_two_interrupts_end_it_at_once(folder: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=50)
     assert "status: interrupted" in out or "KeyboardInterrupt" in err.splitlines()[-1]
-    assert len(samples(folder / "run")) == 4
+    assert 4 <= len(samples(folder / "run")) <= 5  # one more is generated ahead
 
 
 # -- the setting ------------------------------------------------------------------------------------

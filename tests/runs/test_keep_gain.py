@@ -64,7 +64,7 @@ def test_the_other_conditions_must_hold_too(folder: Path) -> None:
 def test_a_resumed_run_makes_the_same_decision_without_predicting_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = gx.run(study(folder, in_flight=4), folder / "whole")
+    whole = gx.run(study(folder, in_flight=1), folder / "whole")
     found = predictions(whole)
     stop_at = (found[-2]["samples"] + found[-1]["samples"]) // 2
 
@@ -72,7 +72,7 @@ def test_a_resumed_run_makes_the_same_decision_without_predicting_again(
         if live.told >= stop_at:
             live.loop.stop("interrupted")
 
-    cut = gx.run(study(folder, in_flight=4), folder / "cut", callbacks=[stop])
+    cut = gx.run(study(folder, in_flight=1), folder / "cut", callbacks=[stop])
     before, calls = predictions(cut), []
     assert 0 < len(before) < len(found)
     from genmix.runs import budget

@@ -104,14 +104,27 @@ def test_the_name_comes_from_the_file(tmp_path: Path) -> None:
 def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_given(
     tmp_path: Path,
 ) -> None:
-    text = SMALL.replace('one: {kind: callable, function: "arms:make"}', "one: {kind: callable, "
-                         'function: "arms:make", concurrency: 3, batch: 4}')  # fmt: skip
+    arm = "concurrency: 3, batch: 4"
+    text = SMALL.replace('function: "arms:make"', f'function: "arms:make", {arm}', 1)
+    text = text.replace("samples: 200", "samples: 2000")
     assert read(tmp_path, text).in_flight == 24
     assert read(tmp_path, text.replace("batch: 4", "batch: 1")).in_flight == 3
     assert read(tmp_path, SMALL).in_flight == 1
     replicas = text.replace("batch: 4", "batch: 4, resources: {replicas: 2}")
     assert read(tmp_path, replicas).in_flight == 24
     assert read(tmp_path, f"{replicas}engine: ray\n").in_flight == 48
+
+
+@pytest.mark.parametrize(
+    ("budget", "in_flight"),
+    [("{samples: 200}", 20), ("{samples: 40}", 12), ("{time: 1h}", 24)],
+)
+def test_batches_in_flight_are_a_small_part_of_the_budget(
+    tmp_path: Path, budget: str, in_flight: int
+) -> None:
+    arm = "concurrency: 3, batch: 4"
+    text = SMALL.replace('function: "arms:make"', f'function: "arms:make", {arm}', 1)
+    assert read(tmp_path, text.replace("{samples: 200}", budget)).in_flight == in_flight
 
 
 @pytest.mark.parametrize("text", [SMALL, FULL, EXAMPLE])

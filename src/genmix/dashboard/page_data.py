@@ -310,9 +310,9 @@ def _weights(run: RunMonitor) -> list[dict[str, Any]]:
 def comparison_data(runs: Mapping[str, RunMonitor], actions: Actions) -> dict[str, Any]:
     """Collect the data for several runs, giving each arm the same color in all of them."""
     found = [_compared_run(name, run, actions) for name, run in runs.items()]
-    arms = [each["arm"] for run in found for each in run.get("weights", [])]
-    colors = arm_colors(arm for arm in arms if arm != OTHERS)
-    return {"runs": found, "colors": colors | ({OTHERS: GRAY} if OTHERS in arms else {})}
+    arms = [name for run in found for name in run.get("arms", [])]
+    shown = {each["arm"] for run in found for each in run.get("weights", [])}
+    return {"runs": found, "colors": arm_colors(arms) | dict.fromkeys(shown - set(arms), GRAY)}
 
 
 def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any]:
@@ -327,6 +327,7 @@ def _compared_run(name: str, run: RunMonitor, actions: Actions) -> dict[str, Any
                 "scores": scores_of(run, summary),
                 "cost": cost_of(run, summary),
                 "seconds": round(run.seconds(is_active), 1),
+                "arms": [name for name, color in colors_of(run).items() if color != GRAY],
                 "chart": chart_of(run),
             }
         json.dumps(entry, allow_nan=False)

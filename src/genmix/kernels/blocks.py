@@ -252,6 +252,9 @@ def sums_within(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> Arr
 
 def sums_of_rows(blocks: Blocks, rows: Array, y: Grouped, block_bytes: int) -> Array:
     """Compute ``Σ k^power`` between each row and each group of y."""
+    if len(y) == 0:
+        xp = namespace(rows)
+        return xp.zeros((rows.shape[0], y.groups), dtype=xp.float64, device=rows.device)
     height = max(1, block_bytes // 8 // max(1, len(y)))
     make = blocks.accurate_block if blocks.has_cancellation(rows, y.rows) else blocks.block
     parts = [

@@ -25,6 +25,8 @@ def norms(x: Array) -> Array:
     """Compute ``‖x_j‖`` for each row, without underflow for tiny vectors."""
     xp = namespace(x)
     square = xp.sum(x * x, axis=1)
+    if len(x) == 0:
+        return square
     if float(xp.min(square)) > SAFE_SQUARE and float(xp.max(square)) < 1 / SAFE_SQUARE:
         return xp.sqrt(square)
     largest = xp.max(xp.abs(x), axis=1)

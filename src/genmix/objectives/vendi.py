@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, is_on_gpu, like, namespace, symmetric, to_numpy
+from genmix.core.arrays import Array, Vector, is_on_gpu, namespace, symmetric, to_numpy
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Cosine, Kernel, with_unit_diagonal
 from genmix.objectives.eigenbasis import (
@@ -293,7 +293,9 @@ class GramTally(Tally):
 
 
 class GramMoments(MixtureMoments):
-    """Moments in the form of a kernel matrix, which is factored only if more than a score is needed."""
+    """Moments in the form of a kernel matrix, which is factored only if more is needed than a score of equally
+    weighted samples. Which of the two is used must not depend on what was computed before.
+    """
 
     def __init__(self, gram: Array, counts: Any, rounding: float, order: float) -> None:
         self.size, self.on_gpu = len(counts), is_on_gpu(gram)
@@ -314,21 +316,12 @@ class GramMoments(MixtureMoments):
         return self.factored.of(arms)
 
     def spectrum(self, alpha: Vector) -> Vector:
-        if self._factored is not None or not self._is_exact:
+        shares = alpha / self._counts
+        if not self._is_exact or np.ptp(shares) > 4 * EPS * shares.max():
             return self.factored.spectrum(alpha)
-        shares = np.repeat(alpha / self._counts, self._counts)
-        if np.ptp(shares) == 0:
-            values: Vector = shares[0] * self._eigenvalues(self._gram)
-        else:
-            roots = like(np.sqrt(shares), self._gram)
-            values = self._eigenvalues(roots[:, None] * self._gram * roots)
+        values: Vector = to_numpy(namespace(self._gram).linalg.eigvalsh(self._gram)) * shares.max()
         check_semidefinite(values)
         return np.where(values > len(values) * EPS * values[-1], values, 0.0)
-
-    @staticmethod
-    def _eigenvalues(matrix: Array) -> Vector:
-        found: Vector = to_numpy(namespace(matrix).linalg.eigvalsh(matrix))
-        return found
 
     def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
         return self.factored.eigenbasis(alpha)

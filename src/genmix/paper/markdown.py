@@ -159,6 +159,7 @@ SPECIAL = {
     "δ": r"$\delta$",
     "ε": r"$\varepsilon$",
     "η": r"$\eta$",
+    "κ": r"$\kappa$",
     "λ": r"$\lambda$",
     "σ": r"$\sigma$",
 }

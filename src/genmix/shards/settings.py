@@ -60,7 +60,8 @@ def streaming(
     address : str, optional
         Address of the Ray cluster. By default, one is started on this machine and stopped at the end.
     progress : callable, optional
-        Called with a title, the number of finished shards, and their total.
+        Called with a title, the number of finished shards, and their total. Shards that fit in memory
+        together are loaded at once, without progress.
     folder : str or path, optional
         Where partial statistics are saved, so that an interrupted computation continues where it stopped.
         By default, ``shards`` in the cache folder (``$GENMIX_CACHE``).
@@ -80,8 +81,6 @@ def streaming(
     ...     np.save(pathlib.Path(folder) / "part-1.npy", np.eye(2))
     ...     with gx.streaming(workers=1, progress=print):
     ...         mix = gx.optimal_mixture({"a": gx.Shards(folder)}, gx.Vendi())
-    reading shards 1 2
-    reading shards 2 2
     >>> round(mix.score, 3)
     2.0
     """

@@ -65,6 +65,10 @@ else:
 S = TypeVar("S", bound=Section)
 
 
+MOST_IN_FLIGHT, PARTS_OF_BUDGET = 512, 10
+"""By default, at most this many samples, or this part of the budget, are in flight to fill batches."""
+
+
 class Study(Section):
     """A validated study, created by ``read_study`` or ``study_from``."""
 
@@ -106,7 +110,7 @@ class Study(Section):
         0,
         ge=1,
         description="Concurrent samples across all arms; by default, the largest concurrency × batch, and "
-        "enough for two full batches per call of every arm with batches.",
+        "up to a tenth of the samples for two full batches per call of every arm with batches.",
     )
     engine: Literal["local", "ray"] = Field(
         "local",
@@ -127,10 +131,16 @@ class Study(Section):
         return self
 
     def _default_in_flight(self) -> int:
-        """Return enough to keep the busiest arm busy, and for each full batch another one that is filling."""
+        """Return enough to keep the busiest arm busy, and for each full batch another one that is filling.
+
+        The weights learn nothing from samples that are still in flight, so these are a small part of the budget.
+        """
         sizes = {label: self.calls(label) * arm.batch for label, arm in self.arms.items()}
         batched = sum(2 * size for label, size in sizes.items() if self.arms[label].batch > 1)
-        return max(*sizes.values(), batched)
+        most = MOST_IN_FLIGHT
+        if self.budget.samples is not None:
+            most = min(most, self.budget.samples // PARTS_OF_BUDGET)
+        return max(*sizes.values(), min(batched, most))
 
     def calls(self, label: str) -> int:
         """Return the maximum number of concurrent calls to an arm."""
