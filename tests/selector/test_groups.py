@@ -350,3 +350,27 @@ def test_a_damaged_state_of_cells_is_refused() -> None:
         state["cells"] = state["cells"] | {key: value}
         with pytest.raises(gx.InputError):
             gx.Selector.from_state_dict(state)
+
+
+# -- the default policy ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "draw"),
+    [
+        ({}, gx.MixtureUCBV(), "tracking"),
+        ({"groups": SHARES}, gx.MixtureGreedy(), "tracking"),
+        ({"groups": SHARES, "pooling": 0}, gx.MixtureGreedy(), "tracking"),
+        ({"groups": SHARES, "draw": "iid"}, gx.MixtureGreedy(), "iid"),
+        ({"groups": SHARES, "pooling": math.inf}, gx.MixtureUCBV(), "tracking"),
+        ({"groups": SHARES, "policy": gx.MixtureGreedy()}, gx.MixtureGreedy(), "iid"),
+    ],
+)
+def test_the_default_policy_depends_on_whether_groups_have_their_own_weights(
+    options: dict[str, Any], policy: gx.Policy, draw: str
+) -> None:
+    sel = gx.Selector(["a", "b"], gx.Vendi(), **options)
+    again = gx.Selector.from_state_dict(sel.state_dict())
+    for each in (sel, again):
+        assert repr(each).startswith(f"<Selector: {type(policy).__name__} for")
+        assert each.state_dict()["draw"] == draw

@@ -116,6 +116,26 @@ def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_giv
 
 
 @pytest.mark.parametrize(
+    ("more", "policy", "draw"),
+    [
+        ("", "mixture-ucbv", None),
+        ("prompts: {file: p.txt}\n", "mixture-ucbv", None),
+        ("prompts: {file: p.txt, groups: 2}\n", "mixture-greedy", "tracking"),
+        ("prompts: {file: p.txt, groups: 2}\ndraw: iid\n", "mixture-greedy", "iid"),
+        ("prompts: {file: p.txt, groups: 2}\npolicy: mixture-ucbv\n", "mixture-ucbv", None),
+    ],
+)
+def test_groups_of_prompts_have_a_default_policy_of_their_own(
+    tmp_path: Path, more: str, policy: str, draw: str | None
+) -> None:
+    (tmp_path / "p.txt").write_text("one\ntwo\n")
+    encoder = 'encoder: {kind: callable, function: "arms:embed"}\n'
+    study = read(tmp_path, SMALL + encoder + more)
+    assert (study.policy.kind, study.draw) == (policy, draw)
+    assert study_from(study.plain()) == study
+
+
+@pytest.mark.parametrize(
     ("budget", "in_flight"),
     [("{samples: 200}", 20), ("{samples: 40}", 12), ("{time: 1h}", 24)],
 )

@@ -17,7 +17,7 @@ from genmix.core.text import counted
 from genmix.errors import InputError
 from genmix.objectives import Objective
 from genmix.objectives.validation import labels
-from genmix.policies import MixtureUCBV, Pair, Policy
+from genmix.policies import MixtureGreedy, MixtureUCBV, Pair, Policy
 from genmix.selector import saved_state
 from genmix.selector.asking import Asking
 from genmix.selector.cells import CellLearner
@@ -47,8 +47,8 @@ class Selector(Asking, Planning, Savable):
     objective : Objective
         What the samples should optimize together, e.g. ``Vendi()``.
     policy : Policy, optional
-        How the weights are derived from the loss. The default is ``MixtureUCBV()``; ``MixtureGreedy()`` is
-        the paper's.
+        How the weights are derived from the loss. The default is ``MixtureUCBV()``, or ``MixtureGreedy()``,
+        the paper's policy, with tracking if every group has its own weights.
     warm_start : int, default 10
         Samples per arm before the first solve.
     seed : int or numpy.random.Generator, default 0
@@ -57,7 +57,7 @@ class Selector(Asking, Planning, Savable):
     draw : {"iid", "tracking"}, optional
         ``"iid"`` draws arms at random according to the weights. ``"tracking"`` picks the arm whose count
         lags furthest behind its weight, which removes the sampling noise. By default, the policy
-        decides: tracking for ``MixtureUCBV``, iid for all others.
+        decides: tracking for ``MixtureUCBV`` and the default, iid for all others.
     resolve_growth : float, default 0.01
         Re-solve when the number of samples has grown by this fraction since the last solve. With 0, every
         sample triggers a solve, as in the paper.
@@ -127,10 +127,14 @@ class Selector(Asking, Planning, Savable):
         pooling: float | None = None,
     ) -> None:
         names = labels(arms)
+        if policy is None:  # the bonus takes differences between the prompts of a group for noise
+            is_grouped = groups is not None and pooling != math.inf
+            policy = MixtureGreedy() if is_grouped else MixtureUCBV()
+            draw = draw or ("tracking" if is_grouped else None)
         settings: tuple[Any, ...] = (
             names,
             objective,
-            MixtureUCBV() if policy is None else policy,
+            policy,
             Newton() if solver is None else solver,
             warm_start,
             resolve_growth,

@@ -89,7 +89,8 @@ class Study(Section):
     )
     policy: Policy = Field(
         default_factory=lambda: POLICIES["mixture-ucbv"](kind="mixture-ucbv"),
-        description="Policy that chooses the next arm.",
+        description="Policy that chooses the next arm. The default is mixture-ucbv, or with groups of "
+        "prompts mixture-greedy with draw: tracking.",
     )
     weights: WeightLimits | None = Field(
         None, description="Bounds on the weights of arms: at_least and at_most."
@@ -123,6 +124,15 @@ class Study(Section):
     keep: Keep | None = Field(
         None, description="Keep only the best samples: samples or share, and min_quality."
     )
+
+    @model_validator(mode="after")
+    def _set_policy(self) -> Study:
+        is_grouped = self.prompts is not None and (self.prompts.group or self.prompts.groups)
+        if is_grouped and "policy" not in self.model_fields_set:
+            greedy = POLICIES["mixture-greedy"](kind="mixture-greedy")
+            object.__setattr__(self, "policy", greedy)
+            object.__setattr__(self, "draw", self.draw or "tracking")
+        return self
 
     @model_validator(mode="after")
     def _set_in_flight(self) -> Study:
