@@ -34,7 +34,7 @@ class Parameters:
 SIZES: dict[Size, Parameters] = {
     "full": Parameters(64, 2.0, 16, 0.2, 25),
     "quick": Parameters(64, 0.5, 8, 0.2, 10),
-    "tiny": Parameters(8, 0.02, 2, 0.02, 2, arms=2),
+    "tiny": Parameters(8, 0.02, 2, 0.02, 3, arms=2),
 }
 """The tiny size has no Ray cluster, because starting one takes seconds."""
 

@@ -9,7 +9,7 @@ that our run had there, and summed over all rounds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,9 @@ class Kind:
     target: float
 
 
-def measure(kind: Kind, size: Size) -> Report:
-    at = SIZES[size]
+def measure(kind: Kind, size: Size, part: float = 1.0) -> Report:
+    """Measure a run, or one of which only the first part of the rounds takes place."""
+    at = replace(SIZES[size], rounds=round(part * SIZES[size].rounds))
     world = clouds(at.arms, at.d)
     real = reference(world, at.reference)
     kernel = gx.Gaussian().fix_bandwidths([*samples(world, 50).values(), real[:50]])

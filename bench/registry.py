@@ -12,6 +12,7 @@ BENCHMARKS = {
     "vendi": ("bench.vendi", "a whole log-Vendi run against the paper's exponentiated gradient"),
     "rke": ("bench.rke", "a whole RKE run against pairwise differences and CVXPY"),
     "kd": ("bench.kd", "a whole kernel distance run against pairwise differences and CVXPY"),
+    "kd-short": ("bench.kd_short", "the same with a fifth of the rounds and the same reference"),
     "kernel-sums": ("bench.kernel_sums", "exact kernel sums against pairwise differences"),
     "growth": ("bench.growth", "time and memory by samples, dimensions and arms"),
     "score": ("bench.score", "scores against vendi-score, FID tools, POT and prdc"),

@@ -57,7 +57,11 @@ def run(size: Size = "full", folder: str | None = None) -> Report:
         tables = [
             Table(f"{what}: time", "s", [Row(n, f.value[0]) for n, f in found.items()]),
             Table(f"{what}: peak memory", "MiB", [Row(n, f.peak) for n, f in found.items()]),
-            Table("the largest worker", "MiB", [Row(n, f.value[1]) for n, f in found.items()]),
+            Table(
+                "the largest worker",
+                "MiB",
+                [Row(n, f.value[1]) for n, f in found.items() if f.value[1]],  # keep has none
+            ),
         ]
         worst = max(difference(place, name) for name in COMMANDS)
         peak = max(max(f.peak, f.value[1]) for f in found.values())
