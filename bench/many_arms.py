@@ -1,4 +1,4 @@
-"""Hundreds of arms or cells: re-solves with steps in a part of the arms against steps with all of them."""
+"""Hundreds of arms or cells: re-solves with steps in some of the arms against steps with all of them."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def _re_solves(name: str, at: Parameters) -> Table:
         full = gx.Newton().resolve(tally.loss(range(at.arms)), before.weights)
     in_full = perf_counter() - begin
     rows = [
-        Row("re-solve with a part of the arms", float(np.median(taken)), last.loss, last.gap),
+        Row("re-solve with some of the arms", float(np.median(taken)), last.loss, last.gap),
         Row("re-solve with all arms", in_full, full.loss, full.gap, "measured once"),
-        Row("first solve with a part of the arms", first, how="measured once"),
+        Row("first solve with some of the arms", first, how="measured once"),
     ]
     active = int(np.count_nonzero(last.weights))
     return Table(f"{name}, {at.arms} arms in {at.d} dimensions, {active} with weight", "s", rows)

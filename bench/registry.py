@@ -17,7 +17,7 @@ BENCHMARKS = {
     "growth": ("bench.growth", "time and memory by samples, dimensions and arms"),
     "score": ("bench.score", "scores against vendi-score, FID tools, POT and prdc"),
     "solvers": ("bench.solvers", "Newton, EG, SLSQP and CVXPY on the same static losses"),
-    "many-arms": ("bench.many_arms", "hundreds of arms and cells: steps in a part of the arms"),
+    "many-arms": ("bench.many_arms", "hundreds of arms and cells: steps in some of the arms"),
     "studies": ("bench.studies", "the overhead of a whole study per sample, without generation"),
     "engines": (
         "bench.engines",

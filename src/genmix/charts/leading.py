@@ -26,7 +26,7 @@ def leading(
     counts: Mapping[str, int],
     most: int = MAX_ROWS,
 ) -> list[str]:
-    """Return the arms with the most weight and samples, in original order; all if they are few.
+    """Return the arms with the most weight and samples, in original order; all if there are few.
 
     One more than ``most`` is shown, because a line that sums up a single arm would gain nothing.
     """

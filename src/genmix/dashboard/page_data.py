@@ -134,7 +134,7 @@ def sample_rate(run: RunMonitor) -> float | None:
 def arms_data(
     run: RunMonitor, is_active: bool, summary: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the arms; if they are many, the leading ones by weight and the sum of the others."""
+    """Return the arms; if there are many, the leading ones by weight and the sum of the others."""
     every, weights = arms_of(run, is_active, summary), last_weights(run)
     names = [arm["name"] for arm in every]
     shown = set(leading(names, weights, run.counts))
@@ -168,7 +168,7 @@ def last_weights(run: RunMonitor) -> Mapping[str, float | None]:
 
 
 def colors_of(run: RunMonitor) -> dict[str, str]:
-    """Assign a color to each arm; if they are many, only the leading ones get their own."""
+    """Assign a color to each arm; if there are many, only the leading ones get their own."""
     names = arm_names(run)
     if len(names) <= MAX_ROWS + 1:
         return arm_colors(names)

@@ -83,7 +83,7 @@ def columns_in(template: str) -> list[str]:
     Raises
     ------
     ValueError
-        If the braces do not match, or contain anything but a name.
+        If the braces do not match, or contain anything other than a name.
     """
     names = [name for _, name, spec, conversion in Formatter().parse(template) if name is not None]
     if not all(name.isidentifier() for name in names):

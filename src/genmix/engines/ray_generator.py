@@ -16,7 +16,7 @@ CLOSING_SECONDS = 5.0
 
 
 class Replica:
-    """One worker of an arm. It is created when it is first needed, and again after Ray gave it up."""
+    """One worker of an arm, created when it is first needed, and again after Ray stops restarting it."""
 
     def __init__(self, create: Callable[[], Any]) -> None:
         self._create = create

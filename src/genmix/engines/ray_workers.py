@@ -25,7 +25,7 @@ from genmix.generators.base import ArmSettings, Context, GenerationError, Genera
 
 @dataclass(frozen=True)
 class EndOfCall:
-    """The error that ended a call, and the positions for which nobody can charge."""
+    """The error that ended a call, and the positions that cannot have been charged."""
 
     error: GenerationError
     unbilled: frozenset[int] = frozenset()

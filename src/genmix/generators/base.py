@@ -145,7 +145,7 @@ class ArmSettings(BaseModel):
     extra: ClassVar[str] = ""
     """The genmix extra that installs these modules."""
     billed: ClassVar[bool] = True
-    """Whether somebody may charge for a request whose answer is lost, e.g. because its worker died."""
+    """Whether a request may be charged even if its answer is lost, e.g. because its worker died."""
 
     concurrency: int = Field(
         1, ge=1, description="Maximum number of concurrent calls to this arm, per worker on Ray."

@@ -28,7 +28,7 @@ def has_log(path: Path) -> bool:
 def is_read_in_place(path: Path) -> bool:
     """Return whether a journal is read without locks although a writer may appear.
 
-    This is so on a network file system if there is no write-ahead log: a run that is writing has one.
+    This happens on a network file system if there is no write-ahead log: a run that is writing has one.
     """
     return file_system_of(path.parent).is_network and not has_log(path)
 

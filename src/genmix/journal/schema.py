@@ -169,7 +169,7 @@ class SlowJournalError(JournalError):
 
 
 class ChangedJournalError(JournalError):
-    """A journal that is read without locks has changed meanwhile; what was read may be inconsistent."""
+    """A journal that is read without locks changed during the read; what was read may be inconsistent."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,8 @@ class Selector(Asking, Planning, Savable):
         pooling: float | None = None,
     ) -> None:
         names = labels(arms)
-        if policy is None:  # the bonus takes differences between the prompts of a group for noise
+        if policy is None:
+            # With groups, the bonus mistakes differences between the prompts of a group for noise.
             is_grouped = groups is not None and pooling != math.inf
             policy = MixtureGreedy() if is_grouped else MixtureUCBV()
             draw = draw or ("tracking" if is_grouped else None)

@@ -87,7 +87,7 @@ def streamed_arms(
     quality: Mapping[str, Any] | None,
     cost: Mapping[str, Any] | None,
 ) -> list[StreamedArm]:
-    """Validate everything about the arms but the samples themselves, which are checked when they are read."""
+    """Validate everything about the arms except the samples, which are checked when they are read."""
     check_objective(objective)
     check_maps(arms, quality, cost)
     numbers = {

@@ -23,7 +23,7 @@ from genmix.solvers.simplex import LIFT, Mask, Simplex
 from genmix.solvers.solve import UNKNOWN_GAP, Solution
 
 MANY = 200
-"""Number of arms from which on a step contains only a part of them."""
+"""With this number of arms or more, a step contains only some of them."""
 
 SPARE = 0.15
 """Number of arms that a Hessian contains beyond those that matter now, as a fraction of these."""

@@ -187,7 +187,7 @@ class Newton(Description, WarmSolver):
     def _descend_in_part(
         self, loss: Loss, start: Vector, curvature: Matrix | None, within: Simplex
     ) -> Solution:
-        """Minimize over many arms with steps in the weights of a part of them."""
+        """Minimize over many arms with steps in the weights of some of them."""
         found = many_arms.descend(
             loss, start, curvature, within, self._has_converged, self.max_steps
         )
