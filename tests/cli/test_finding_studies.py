@@ -128,7 +128,7 @@ def test_an_unfinished_run_is_mentioned_but_a_named_folder_is_never_changed(here
 
     gx.run("two-blobs", callbacks=[stop])  # type: ignore[list-item]
     result = invoke("run", "two-blobs", "--quiet")
-    assert "which `genmix resume runs/blobs` continues; this run is saved" in result.stderr
+    assert "(continue it with `genmix resume runs/blobs`); this run is saved" in result.stderr
     result = invoke("run", "two-blobs", "--out", "runs/blobs")
     assert result.exit_code == 2
     assert "runs/blobs already contains a run; continue it with" in result.stderr

@@ -116,7 +116,7 @@ def test_a_folder_as_a_reference(in_blocks: None) -> None:
     [
         (["mixture", "a/0.npz", "--engine", "ray"], "--engine is for folders of shards"),
         (["mixture", "a/0.npz", "--workers", "2"], "--workers is for folders of shards"),
-        (["mixture", "a", "--intervals", "--workers", "1"], "shards are not kept in memory"),
+        (["mixture", "a", "--intervals", "--workers", "1"], "requires them in memory"),
         (["mixture", "a", "--objective", "rke", "--workers", "1"], "Gaussian(features=512)"),
         (["mixture", "a", "--address", "auto"], 'also pass engine="ray"'),
         (["embed", "a", "--out", "all.npz"], "a is a folder of embeddings"),

@@ -85,7 +85,7 @@ def test_keep_names_its_own_options(options: tuple[str, ...], expected: str) -> 
 def test_keep_says_where_the_samples_are_and_does_not_call_a_reached_bound_loose() -> None:
     result = invoke("keep", "a.npy", "b.npy", "--count", "1", "--out", "k.jsonl")
     assert result.stdout.endswith("saved in k.jsonl\n")
-    assert "The kept ones reach this bound." in result.stdout
+    assert "The kept samples reach this bound." in result.stdout
     assert "loose" not in str(gx.keep(np.load("a.npy"), 1, gx.Vendi()))
     printed = invoke("keep", "a.npy", "b.npy", "--count", "1", "--out", "-")
     assert "saved in" not in printed.output

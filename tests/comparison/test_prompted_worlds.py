@@ -160,7 +160,7 @@ def test_the_warm_start_of_groups_counts_toward_the_budget() -> None:
 def test_invalid_variants_are_refused() -> None:
     with pytest.raises(gx.InputError, match="Uniform has the same weights for all groups"):
         Variant(gx.Uniform(), groups=True)
-    with pytest.raises(gx.InputError, match="pooling is what a policy shares between groups"):
+    with pytest.raises(gx.InputError, match="pooling applies only to a policy with groups"):
         Variant(pooling=3)
     plain = gx.World("plain", {"a": np.eye(3)[:2], "b": np.eye(3)[1:]})
     with pytest.raises(gx.InputError, match="the samples of 'plain' have no prompts; pass a World"):

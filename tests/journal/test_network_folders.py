@@ -317,7 +317,7 @@ def test_a_run_that_begins_to_write_during_a_read_is_noticed(tmp_path: Path, mou
     with JournalReader.open(run.folder) as journal:
         assert journal.told_counts()
     with (  # noqa: PT012
-        pytest.raises(ChangedJournalError, match="has changed while it was read; try again"),
+        pytest.raises(ChangedJournalError, match="changed while it was being read; try again"),
         JournalReader.open(run.folder),
     ):
         with Journal.open(run.folder) as writing:

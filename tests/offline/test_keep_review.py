@@ -84,7 +84,9 @@ def test_what_a_prediction_says() -> None:
     X = np.random.default_rng(0).standard_normal((40, 3))
     one = gx.predict_keep(X, 5, gx.Vendi(), 1)
     assert str(one).startswith("another 1 sample is worth about ")
-    with pytest.raises(gx.InputError, match=r"^share is 0; pass a number above 0 and up to 1\.$"):
+    with pytest.raises(
+        gx.InputError, match=r"^share is 0; pass a number greater than 0 and at most 1\.$"
+    ):
         gx.predict_keep(X, None, gx.Vendi(), 5, share=0)
 
 
@@ -155,13 +157,15 @@ def test_a_bound_is_tight_only_if_it_is_nearly_reached() -> None:
     batch = Batch(np.random.default_rng(0).standard_normal((120, 3)))
     assert "tight" in sentence(batch, gx.Vendi(), 30)
     text = sentence(batch, gx.Vendi(), 30, progress=stop)
-    assert re.search(r" The kept ones are 0\.\d+ away from it; the search was interrupted\.$", text)
+    assert re.search(
+        r" The kept samples are 0\.\d+ away from this bound; the search was interrupted\.$", text
+    )
     plain = Baselines.of(batch, gx.Vendi(), 30).keep(np.arange(120)).as_dict()
     scores = {"vendi": plain["scores"]["vendi"] | {"value": 2.5}}
     far = bound_sentence(plain | {"scores": scores, "random_scores": {"vendi": {"mean": 1.5}}})
     assert plain["is_bound_tight"]
     assert far.endswith(
-        " The kept ones are 0.5 away from it, and random sets 1 from the kept ones."
+        " The kept samples are 0.5 away from this bound; random sets are 1 away from the kept samples."
     )
 
 
@@ -198,7 +202,7 @@ def test_a_set_without_quality_has_an_infinite_loss() -> None:
     assert (float(found.score), found.bound, found.loss) == (0.0, 0.0, np.inf)  # type: ignore[arg-type]
     assert "reach this bound" in sentence(Batch(X, np.zeros(4)), gx.QualityVendi(), 2)
     both = gx.QualityVendi() + gx.Vendi()
-    assert "the kept ones have infinity" in sentence(Batch(X, np.zeros(4)), both, 2)
+    assert "the kept samples have infinity" in sentence(Batch(X, np.zeros(4)), both, 2)
 
 
 def test_advice_fits_the_objective() -> None:

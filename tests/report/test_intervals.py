@@ -33,7 +33,7 @@ def test_they_are_those_of_the_library(run: gx.Run) -> None:
     page = render_page(facts)
     for interval in facts.intervals.weights.values():
         assert interval_text(interval) in page
-    assert "The gap, by contrast, is only about the samples of this run" in page
+    assert "The gap, in contrast, covers only the samples of this run" in page
 
 
 def test_copies_are_called_interchangeable(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_report_says_how_many_answers_each_prompt_has(
     assert prompts * answers == pytest.approx(found["value"])
     [sentence] = pair_sentences(facts)
     assert f"have {prompts:.4g} (entropy {np.log(prompts):.4g})" in sentence
-    assert f"each prompt has {answers:.4g} different answers" in sentence
+    assert f"each prompt has effectively {answers:.4g} different answers" in sentence
     assert facts.subset.outputs.shape == (36, 6)  # what the map shows
     if group:
         assert sentence in render_page(facts)

@@ -243,9 +243,9 @@ def test_a_run_without_a_snapshot_says_what_to_do(finished: Path, tmp_path: Path
         ({"samples": 61}, "keep.samples is 61, but the budget is 60 samples; lower keep.samples."),
         ({"samples": 0}, "keep.samples is 0"),
         ({"share": 1.2}, "keep.share is 1.2"),
-        ({}, "set either samples or share"),
-        ({"samples": 5, "share": 0.5}, "set either samples or share"),
-        ({"min_quality": 0.5}, "set either samples or share"),
+        ({}, "set exactly one of samples"),
+        ({"samples": 5, "share": 0.5}, "set exactly one of samples"),
+        ({"min_quality": 0.5}, "set exactly one of samples"),
         ({"count": 5}, "count"),
     ],
 )

@@ -145,7 +145,9 @@ def test_a_prompt_that_every_arm_refuses_is_set_aside_and_listed(tmp_path: Path)
     assert answers(run) == {prompt: 3 for prompt in range(12) if prompt != 7}
     [lacking] = run.summary["unanswered"]
     assert lacking == {"id": 7, "prompt": "food question 7", "failed": ["code", "food", "travel"]}
-    assert run.summary["reason"] == "every arm failed to answer 1 prompt; all others are answered"
+    assert run.summary["reason"] == (
+        "1 prompt could not be answered by any arm; all other prompts are answered"
+    )
     later = study(tmp_path)
     later["arms"] = plain["arms"] | {"new": {"kind": "callable", "function": specialist("code")}}
     more = gx.resume(run, study=later)

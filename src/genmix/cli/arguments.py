@@ -128,8 +128,8 @@ def refuse_shards(arms: Sequence[LoadedArm], command: str) -> None:
     for arm in arms:
         if isinstance(arm.features, Shards):
             raise InputError(
-                f"{arm.source} is a folder of embeddings, which {command} does not need to read; pass it to "
-                "genmix mixture, score, diagnose or keep."
+                f"{arm.source} is a folder of embeddings, which {command} does not accept; use genmix "
+                "mixture, score, diagnose or keep."
             )
 
 

@@ -138,7 +138,7 @@ def _rules(count: int | None, share: float | None, min_quality: float | None) ->
     if count is not None and count < 1:
         raise InputError(f"--count is {count}; pass a whole number of at least 1.")
     if share is not None and not 0 < share <= 1:
-        raise InputError(f"--share is {share:g}; pass a number above 0 and up to 1.")
+        raise InputError(f"--share is {share:g}; pass a number greater than 0 and at most 1.")
     return Rules(count, share, min_quality)
 
 

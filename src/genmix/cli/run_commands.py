@@ -29,9 +29,7 @@ StudyFile = Annotated[
 Report = Annotated[bool, typer.Option(help="Write report.html into the run folder at the end.")]
 EngineName = Annotated[
     str | None,
-    typer.Option(
-        "--engine", help="Where generation happens: local or ray, instead of the study's."
-    ),
+    typer.Option("--engine", help="Where to generate: local or ray. Overrides the study's engine."),
 ]
 Address = Annotated[
     str | None,

@@ -45,7 +45,7 @@ def check_shards(
 
     if options.engine is EngineName.ray or options.workers is not None:
         name = "--workers" if options.workers is not None else "--engine ray"
-        raise InputError(f"genmix keep reads shards in this process; remove {name}.")
+        raise InputError(f"genmix keep runs in a single process; remove {name}.")
     if not has_shards(given):
         return
     if predict is not None:

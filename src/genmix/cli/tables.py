@@ -126,7 +126,7 @@ def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | N
     if wanted is False:
         return None
     if found.pool.samples is None:
-        why = "intervals draw the samples again, but shards are not kept in memory"
+        why = "intervals resample the samples, which requires them in memory"
         if wanted:
             raise InputError(f"{why}; remove --intervals, or pass fewer samples.")
         typer.echo(f"no intervals, because {why}", err=True)

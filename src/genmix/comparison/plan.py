@@ -234,7 +234,7 @@ def _check_prompts(label: str, variant: Variant, world: World) -> None:
     if world.prompts is None and variant.groups:
         raise InputError(
             f"{label} has a mixture for every group of prompts, but the samples of {world.name!r} have no "
-            "prompts; pass a World with prompts, or leave groups out."
+            "prompts; pass a World with prompts, or remove groups=True."
         )
 
 

@@ -60,7 +60,8 @@ class WorldPrompts:
         groups = tuple(map(str, self.groups))
         if len(groups) != len(rows):
             raise InputError(
-                f"there are {len(rows)} embeddings of prompts but {len(groups)} groups; pass one group each."
+                f"there are {len(rows)} embeddings of prompts but {len(groups)} groups; pass one group per "
+                "prompt."
             )
         answered = {arm: np.asarray(each) for arm, each in self.answered.items()}
         for name, value in {"embeddings": rows, "groups": groups, "answered": answered}.items():
@@ -85,7 +86,7 @@ class WorldPrompts:
             if len(found) > 1 or found == {0}:
                 raise InputError(
                     f"arm {arm!r} has {min(found)} to {max(found)} answers to the prompts of {group!r}; pass "
-                    "the same number for each of them, at least one."
+                    "the same number (at least one) for every prompt of this group."
                 )
 
     @cached_property

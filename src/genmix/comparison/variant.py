@@ -102,11 +102,12 @@ class Variant(Description):
             raise InputError(f"unknown oracle {self.oracle!r}; pass {' or '.join(ORACLES)}.")
         if self.groups and not self._chooses_mixtures:
             raise InputError(
-                f"{self._plain_label} has the same weights for all groups; leave groups out."
+                f"{self._plain_label} has the same weights for all groups; remove groups=True."
             )
         if self.pooling is not None and (not self.groups or self.oracle is not None):
             raise InputError(
-                "pooling is what a policy shares between groups; pass groups=True and no oracle."
+                "pooling applies only to a policy with groups; pass groups=True without an oracle, or remove "
+                "pooling."
             )
 
     @property

@@ -11,7 +11,7 @@ class Resources(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     num_cpus: float = Field(
-        0.0, ge=0, description="CPUs per worker; with 0, any number of workers shares them."
+        0.0, ge=0, description="CPUs per worker; with 0, workers share CPUs without reserving any."
     )
     num_gpus: float = Field(0.0, ge=0, description="GPUs per worker; fractions share one.")
     replicas: int = Field(1, ge=1, description="Number of workers.")

@@ -46,8 +46,8 @@ class RayEngine(Engine):
         ray = require("ray", extra="ray", what="the engine ray")
         if address is not None and address.startswith("ray://"):
             raise InputError(
-                f"the address {address} is that of a Ray client, which cannot stream results; start genmix "
-                "on a node of the cluster, with --address auto."
+                f"{address} is a Ray client address, and Ray's client cannot stream results; start genmix on "
+                "a node of the cluster, with --address auto."
             )
         if ray.is_initialized():
             return cls(start_limit, is_owner=False)

@@ -136,7 +136,8 @@ class PromptQueue:
         lacking = len(self.unanswered())
         if lacking:
             return (
-                f"every arm failed to answer {counted(lacking, 'prompt')}; all others are answered"
+                f"{counted(lacking, 'prompt')} could not be answered by any arm; all other prompts are "
+                "answered"
             )
         return f"every prompt has {counted(self.repeat, 'answer')}"
 

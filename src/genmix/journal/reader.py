@@ -104,7 +104,7 @@ class JournalReader:
         self.close()
         is_doubtful = kind is None or issubclass(kind, JournalError)
         if is_doubtful and self._state is not None and self._state != file_state(self.path):
-            raise ChangedJournalError(f"{self.path} has changed while it was read; try again.")
+            raise ChangedJournalError(f"{self.path} changed while it was being read; try again.")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

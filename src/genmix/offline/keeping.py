@@ -251,26 +251,28 @@ def bound_sentence(found: dict[str, Any]) -> str:
         text += f"scores better than {found['bound']:.6g}."
     else:
         loss, least = (_shown(found[key]) for key in ("loss", "loss_bound"))
-        text += f"has a loss below {least}; the kept ones have {loss}."
+        text += f"has a loss below {least}; the kept samples have {loss}."
     values = [score["value"] for score in found["scores"].values()]
     if is_reached(found["gap"], found["loss"], values, found["bound"]):
-        return f"{text} The kept ones reach this bound."
+        return f"{text} The kept samples reach this bound."
     gap, away = _distances(found)
     if found["directions"] is None:
         return f"{text} The search was interrupted before a better bound was known."
     if found.get("interrupted"):
         return (
-            f"{text} The kept ones are {number(gap, 2)} away from it; the search was interrupted."
+            f"{text} The kept samples are {number(gap, 2)} away from this bound; the search was "
+            "interrupted."
         )
     if gap is not None and away is not None and gap <= NEAR * away:
         return f"{text} This bound is tight: it is nearly reached."
     if found["is_bound_tight"]:
-        away_text = f", and random sets {number(away, 2)} from the kept ones" if away else ""
-        return f"{text} The kept ones are {number(gap, 2)} away from it{away_text}."
+        text += f" The kept samples are {number(gap, 2)} away from this bound"
+        others = f"; random sets are {number(away, 2)} away from the kept samples" if away else ""
+        return f"{text}{others}."
     return (
         f"{text} This bound is loose, because {are_few(count)} for the "
-        f"{counted(found['directions'], 'direction')} in which the samples vary. The kept ones are usually "
-        "much closer to the best than it says."
+        f"{counted(found['directions'], 'direction')} in which the samples vary. The kept samples are "
+        "usually much closer to the best set than this bound suggests."
     )
 
 

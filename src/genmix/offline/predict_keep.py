@@ -185,7 +185,7 @@ def predict_keep(
     if k is not None:
         k = whole(k, "k", fixed.least_samples)
     if share is not None and checked_number(share, "share", 0.0, 1.0) == 0:
-        raise InputError("share is 0; pass a number above 0 and up to 1.")
+        raise InputError("share is 0; pass a number greater than 0 and at most 1.")
     rules = Rules(k, share, min_quality)
     return predict(batch, fixed, rules, whole(more, "more", 1), whole(seed, "seed", 0))
 

@@ -234,7 +234,7 @@ CAPTIONS = {
     "pooled": "The score of all samples so far.{levels}",
     "map": "First two principal components of the embeddings of {shown} samples. Samples that are close "
     "here need not be close in all dimensions. Use the arrow keys to move from dot to dot.",
-    "cost": "The line shows the best mixtures; from right to left, the cost has more and more weight. "
+    "cost": "The line shows the best mixtures; from right to left, cost gets more weight. "
     "Single dots show the arms alone and the final mixture of this run.{limits}{budget}",
     "frontier": "The best mixture for each mean cost per sample, from the cheapest one on the left to the "
     "best one at any cost on the right.{limits}{budget}",
@@ -319,7 +319,7 @@ Column = tuple[str, Callable[[Arm], str]]
 
 
 class ArmTable(NamedTuple):
-    """The arms to show; if they are many, the leading ones, the sum of the others, and sums by names."""
+    """The arms to show; if there are many, the leading ones, the sum of the others, and sums by names."""
 
     shown: list[Arm]
     others: Total | None
@@ -375,9 +375,9 @@ def _legend(facts: Facts) -> list[tuple[str, str]]:
 
 
 INTERVAL = (
-    "beside the weight: how uncertain it is. The weight in the best mixture of infinitely many samples "
-    "from these arms is in this range with a probability of about {level} (bootstrap). The gap, by "
-    "contrast, is only about the samples of this run"
+    "the range next to the weight shows its uncertainty. The weight in the best mixture of infinitely many "
+    "samples from these arms is in this range with a probability of about {level} (bootstrap). The gap, in "
+    "contrast, covers only the samples of this run"
 )
 LOSS_INCREASE = (
     "how much the minimum loss increases without the arm; 0 means that the arm is not needed"

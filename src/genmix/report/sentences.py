@@ -119,8 +119,8 @@ def pair_sentences(facts: Facts) -> list[str]:
         joint, prompts, entropy, answers = (number(float(value)) for value in pairs)
         found.append(
             f"Pairs of prompt and answer have a {short_name(name)} of {joint}; the prompts alone have "
-            f"{prompts} (entropy {entropy}). So each prompt has {answers} different answers, which is the "
-            f"conditional {short_name(name)}."
+            f"{prompts} (entropy {entropy}). So each prompt has effectively {answers} different answers on "
+            f"average (the conditional {short_name(name)})."
         )
     return found
 

@@ -247,11 +247,11 @@ def open_engine_of(study: Study, options: Options) -> AbstractContextManager[Eng
     """Connect to the place where the study's samples are generated, and disconnect at the end."""
     if options.address is not None and study.engine == "local":
         raise InputError(
-            f"the address {options.address} is that of a Ray cluster, but the engine is local; use the "
-            "engine ray, or remove the address."
+            f"an address ({options.address}) is only used with Ray, but the engine is local; use the ray "
+            "engine, or remove the address."
         )
     if study.engine != "local":
-        options.note(f"connecting to the engine {study.engine}")
+        options.note("connecting to Ray")
     start_limit = min(START_LIMIT, START_SHARE * study.retries.timeout)
     return closing(open_engine(study.engine, options.address, start_limit))
 

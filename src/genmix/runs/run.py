@@ -64,7 +64,7 @@ def run(
         The run folder, which must be new or empty. Default: ``runs/NAME``, or the first of
         ``runs/NAME-2``, ``runs/NAME-3`` and so on that is free.
     engine : {"local", "ray"}, optional
-        Where generation happens, instead of the study's engine.
+        Where to generate. Overrides the study's engine.
     address : str, optional
         The address of the Ray cluster, e.g. ``"auto"`` on one of its nodes. Default: ``$RAY_ADDRESS``, or
         a cluster on this machine that is stopped at the end.
@@ -248,7 +248,7 @@ def free_folder(name: str, note: Note) -> Path:
     if folder != first:
         advice = ""
         if (first / JOURNAL).exists() and not is_finished(first):
-            advice = f", which `{resume_command(first)}` continues"
+            advice = f" (continue it with `{resume_command(first)}`)"
         note(f"{first} already contains a run{advice}; this run is saved in {folder}")
     return folder
 

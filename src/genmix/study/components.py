@@ -320,9 +320,10 @@ def _with_prompts(term: ObjectiveSettings, columns: int) -> ObjectiveSettings:
     kernel = term.kernel  # type: ignore[attr-defined]
     if not columns or kernel.prompts not in (None, columns):
         known = f"have {columns} dimensions" if columns else "are not known"
+        advice = "an encoder with a matching dimension" if columns else "another kernel"
         raise InputError(
             f"the embeddings of the prompts {known}, but the joint kernel needs "
-            f"{kernel.prompts or 'their dimension'}; use an encoder that fits."
+            f"{kernel.prompts or 'their dimension'}; use {advice}."
         )
     return term.model_copy(update={"kernel": kernel.model_copy(update={"prompts": columns})})
 

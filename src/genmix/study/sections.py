@@ -135,8 +135,8 @@ class StopWhen(Section):
     keep_gain_below: float | None = Field(
         None,
         gt=0,
-        description="Another ``over`` samples are predicted to improve the score of the kept ones by less "
-        "than this.",
+        description="Another ``over`` samples are predicted to improve the score of the kept samples by "
+        "less than this.",
     )
     over: int = Field(
         100, ge=1, description="Number of samples over which the conditions must hold."
@@ -166,7 +166,9 @@ class Keep(Section):
     @model_validator(mode="after")
     def _has_a_size(self) -> Keep:
         if (self.samples is None) == (self.share is None):
-            raise ValueError("set either samples or share, the number or the share to keep")
+            raise ValueError(
+                "set exactly one of samples (how many to keep) and share (what fraction to keep)"
+            )
         return self
 
 

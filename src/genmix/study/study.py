@@ -110,8 +110,9 @@ class Study(Section):
     in_flight: int = Field(
         0,
         ge=1,
-        description="Concurrent samples across all arms; by default, the largest concurrency × batch, and "
-        "up to a tenth of the samples for two full batches per call of every arm with batches.",
+        description="Maximum number of samples in flight across all arms. By default, the largest "
+        "concurrency × batch of any arm, or two full batches per call of all arms with batch > 1 if that is "
+        "more, but then at most 512 and at most a tenth of the sample budget.",
     )
     engine: Literal["local", "ray"] = Field(
         "local",
@@ -143,7 +144,7 @@ class Study(Section):
     def _default_in_flight(self) -> int:
         """Return enough to keep the busiest arm busy, and for each full batch another one that is filling.
 
-        The weights learn nothing from samples that are still in flight, so these are a small part of the budget.
+        Samples in flight do not affect the weights yet, so there are few of them compared with the budget.
         """
         sizes = {label: self.calls(label) * arm.batch for label, arm in self.arms.items()}
         batched = sum(2 * size for label, size in sizes.items() if self.arms[label].batch > 1)
