@@ -122,7 +122,7 @@ class Result:
     """The population score of the best mixtures per group."""
     best_for_all: float
     default: float
-    """κ of a selector that is not told otherwise."""
+    """The default κ of a selector."""
 
     @property
     def title(self) -> str:
@@ -172,7 +172,7 @@ def prompt_table(settings: Settings) -> ItemOutput:
         _introduction(results),
         "### Is per-group greedy behind a baseline?",
         _summary(results, tests),
-        "### When groups pay",
+        "### When groups pay off",
         pay_table(results),
         "### How much to pool",
         pooling_text(results, pooling),
