@@ -355,7 +355,9 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     run = gx.run(study, tmp_path / "run")
     page = read(run.report())
     rows = re.findall(r'<tr><th scope="row">', page.source)
-    assert len(rows) == (count if count <= MAX_ROWS else MAX_ROWS + count)  # the leading ones, and all
+    assert len(rows) == (
+        count if count <= MAX_ROWS else MAX_ROWS + count
+    )  # the leading ones, and all
     for name in FIGURES:
         assert f'<figure id="{name}"' in page.source
     assert "could not be drawn" not in page.text

@@ -293,8 +293,10 @@ class GramTally(Tally):
 
 
 class GramMoments(MixtureMoments):
-    """Moments in the form of a kernel matrix, which is factored only if more is needed than a score of equally
-    weighted samples. Which of the two is used must not depend on what was computed before.
+    """Moments in the form of a kernel matrix.
+
+    The matrix is factored only if more is needed than a score of equally weighted samples. Which of the
+    two is used must not depend on what was computed before.
     """
 
     def __init__(self, gram: Array, counts: Any, rounding: float, order: float) -> None:
