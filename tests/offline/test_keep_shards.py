@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from genmix.data import shards as shards_module
 from genmix.objectives import Batch
 from genmix.offline import fidelity, sample_losses
 from genmix.offline.keeping import Baselines
-from genmix.offline.streamed_samples import remove_copies, unpacked_rows
+from genmix.offline.streamed_samples import unpacking
 from genmix.solvers import swaps
 from tests.support.shard_folders import clouds, write_folder
 
@@ -72,12 +74,13 @@ def test_counts_of_groups(shards: gx.Shards) -> None:
 @pytest.mark.parametrize("reference", [None, REFERENCE])
 @pytest.mark.parametrize("least", [None, 0.3])
 def test_baselines_and_fidelity(reference: Any, least: float | None, shards: gx.Shards) -> None:
-    twice = Batch(unpacked_rows(shards), QUALITY), Batch(ROWS.astype(float), QUALITY)
     chosen = np.flatnonzero((least or 0.0) <= QUALITY)
-    found, expected = (
-        Baselines.of(batch, gx.Vendi(), 40, reference=reference).keep(chosen).as_dict()
-        for batch in twice
-    )
+    with unpacking() as unpack:
+        twice = Batch(unpack(shards), QUALITY), Batch(ROWS.astype(float), QUALITY)
+        found, expected = (
+            Baselines.of(batch, gx.Vendi(), 40, reference=reference).keep(chosen).as_dict()
+            for batch in twice
+        )
     for key in ("random_loss", "loss_bound", "loss"):
         assert found.pop(key) == pytest.approx(expected.pop(key), abs=1e-10)
     for key in ("random_scores", "scores", "all_scores", "bound", "gap", "measures"):
@@ -104,19 +107,95 @@ def test_centers_of_many_samples_are_distinct(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(found[name], expected[name], err_msg=name)
 
 
-def test_copies_of_packed_files_are_used_again_and_removed(
+def copies_in(place: Path) -> list[Path]:
+    return sorted(file for file in place.rglob("*") if file.is_file())
+
+
+def test_copies_of_packed_files_exist_during_the_call_only(
+    shards: gx.Shards, tmp_path: Path
+) -> None:
+    with unpacking() as unpack, unpacking() as other:
+        rows, same = unpack(shards), other(shards)
+        np.testing.assert_array_equal(rows[np.array([199, 3, 100]), :], ROWS[[199, 3, 100]])
+        copies = copies_in(tmp_path / "cache")
+        assert len(copies) == 2 * 3, "compressed, Parquet and Fortran order, for each call"
+        assert np.load(copies[0]).dtype == np.float32, "the precision in which they are stored"
+    assert not copies_in(tmp_path / "cache")
+    del same
+    gx.keep(shards, 10, gx.Vendi(), tolerance=1e-1)
+    gx.predict_keep(shards, 10, gx.Vendi(), more=10)
+    assert not copies_in(tmp_path / "cache")
+
+
+def test_one_call_leaves_the_copies_of_another_alone(shards: gx.Shards) -> None:
+    with unpacking() as unpack:
+        rows = unpack(shards)
+        with unpacking() as other:
+            other(shards)
+        np.testing.assert_array_equal(rows[50:110, :], ROWS[50:110])
+
+
+@pytest.mark.parametrize(
+    "k, options, message",
+    [
+        (201, {}, "only 200 samples"),
+        (5, {"at_least": 1}, "at_least needs groups"),
+        (5, {"groups": [0] * 199, "at_least": 1}, "199 labels"),
+    ],
+)
+def test_counts_are_checked_before_anything_is_copied(
+    k: int, options: Any, message: str, shards: gx.Shards, tmp_path: Path
+) -> None:
+    with pytest.raises(gx.InputError, match=message):
+        gx.keep(shards, k, gx.Vendi(), **options)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_copies_of_killed_processes_are_removed(shards: gx.Shards, tmp_path: Path) -> None:
+    script = f"""
+import os, signal, genmix as gx
+from genmix.data import shards
+from genmix.offline import streamed_samples
+shards.HELD_BYTES = 0
+copy = streamed_samples._copy
+def killed(*given):
+    copy(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+streamed_samples._copy = killed
+with gx.streaming(folder={str(tmp_path / "cache")!r}):
+    gx.keep(gx.Shards({str(tmp_path / "a")!r}), 5, gx.Vendi())
+"""
+    subprocess.run([sys.executable, "-c", script], check=False)
+    assert copies_in(tmp_path / "cache")
+    gx.keep(shards, 10, gx.Vendi(), tolerance=1e-1)
+    assert not copies_in(tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(
     shards: gx.Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = unpacked_rows(shards)
-    np.testing.assert_array_equal(rows[np.array([199, 3, 100]), :], ROWS[[199, 3, 100]])
-    copies = sorted((tmp_path / "cache" / "unpacked").iterdir())
-    assert len(copies) == 3, "compressed, Parquet and Fortran order"
-    assert np.load(copies[0]).dtype == np.float32, "the precision in which they are stored"
-    times = [file.stat().st_mtime_ns for file in copies]
-    unpacked_rows(shards)
-    assert [file.stat().st_mtime_ns for file in copies] == times
-    remove_copies(shards)
-    assert not any(file.exists() for file in copies)
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("GENMIX_CACHE", str(tmp_path / "file"))
+    with gx.streaming(), pytest.raises(gx.StorageError, match="set GENMIX_CACHE to another"):
+        gx.keep(shards, 5, gx.Vendi())
+
+
+def test_a_file_that_changes_is_not_copied(shards: gx.Shards, tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a" / "1.npz", features=ROWS[:150], quality=QUALITY[:150])
+    with pytest.raises(gx.InputError, match=r"1\.npz changed while it was being read"):
+        gx.keep(shards, 10, gx.Vendi())
+    assert not copies_in(tmp_path / "cache")
+
+
+def test_a_damaged_file_that_is_read_at_any_row_is_refused(
+    tmp_path: Path, shards: gx.Shards
+) -> None:
+    folder = write_folder(tmp_path / "b", ROWS, quality=QUALITY)
+    data = bytearray((folder / "4.npz").read_bytes())
+    data[data.find(ROWS[170].tobytes())] ^= 1
+    (folder / "4.npz").write_bytes(data)
+    with pytest.raises(gx.InputError, match=r"4\.npz is not .* write it again"):
+        gx.keep(gx.Shards(folder), 10, gx.Vendi())
 
 
 def test_what_cannot_be_read_in_blocks_is_refused(shards: gx.Shards) -> None:

@@ -18,8 +18,8 @@ from genmix.cli.sample_options import takes
 from genmix.cli.shard_options import ShardOptions, shard_processing
 from genmix.cli.shards_to_keep import (
     check_shards,
-    forget_copies,
     has_shards,
+    readable,
     small_shards_loaded,
     streamed_batch,
 )
@@ -103,7 +103,6 @@ def keep(
             rows = _rows_by_arm(given.loaded, found)
             result = found.as_dict() | {"rows": rows}
             _write(out, given, rows, result)
-            forget_copies(given)
     was_interrupted, expected = found.kept.interrupted, None
     if predict is not None and not was_interrupted:
         was_interrupted, expected = _predict(found, rules, predict, seed)
@@ -190,16 +189,19 @@ def _select(
     _check_counts(rules, count, given, available, at_least)
     real = neighbor_reference(given.reference, neighbors)
     points = None if real is None else real.points
-    typer.echo("genmix: scoring all samples and random sets", err=True)
-    found = Baselines.of(
-        batch, given.objective, count, reference=points, encoder=given.encoder, seed=seed
-    )
-    with _search_progress() as report:
-        return found.keep(candidates, arms=labels, at_least=at_least, seed=seed, progress=report)
+    with readable(given, batch) as samples:
+        typer.echo("genmix: scoring all samples and random sets", err=True)
+        found = Baselines.of(
+            samples, given.objective, count, reference=points, encoder=given.encoder, seed=seed
+        )
+        with _search_progress() as report:
+            return found.keep(
+                candidates, arms=labels, at_least=at_least, seed=seed, progress=report
+            )
 
 
 def _batch(given: Inputs) -> Batch:
-    """Return the samples of all arms as one set."""
+    """Return the samples of all arms as one set; shards are not read yet."""
     from genmix.core.arrays import as_matrix
     from genmix.data.loaded_arm import LoadedArm
     from genmix.objectives import Batch
@@ -311,6 +313,9 @@ def _write(out: str, given: Inputs, rows: dict[str, list[int]], result: dict[str
     from genmix.data.write_features import write_features
 
     path = Path(out)
+    if path.suffix.lower() == RESULT:
+        write_json(path, result)
+        return
     kept = [
         replace(arm.take(rows[arm.label]), encoder=given.encoder)
         for arm in given.loaded
@@ -321,8 +326,6 @@ def _write(out: str, given: Inputs, rows: dict[str, list[int]], result: dict[str
     elif path.suffix.lower() in LINES:
         with draft_of(path) as draft, draft.open("wb") as file:
             _write_lines(file, kept, path.parent)
-    elif path.suffix.lower() == RESULT:
-        write_json(path, result)
     else:
         write_features(path, kept)
 

@@ -60,7 +60,8 @@ def shard_processing(options: ShardOptions, given: Inputs) -> Iterator[None]:
         yield
         return
     notes, log = _Notes(), logging.getLogger("genmix.shards")
-    level, log.level = log.level, logging.INFO
+    level = log.level
+    log.setLevel(logging.INFO)  # not log.level = ..., because loggers cache what is enabled
     log.addHandler(notes)
     try:
         with (
@@ -75,7 +76,7 @@ def shard_processing(options: ShardOptions, given: Inputs) -> Iterator[None]:
             yield
     finally:
         log.removeHandler(notes)
-        log.level = level
+        log.setLevel(level)
 
 
 def _refuse(options: ShardOptions) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,28 +62,32 @@ def check_shards(
 
 
 def streamed_batch(given: Inputs) -> Batch:
-    """Return the samples of all arms as one set that is read in blocks."""
+    """Return the samples of all arms as one set that is read in blocks; nothing is read yet."""
     import numpy as np
 
+    from genmix.data.streamed_rows import StreamedRows
     from genmix.objectives import Batch
-    from genmix.offline.streamed_samples import check_streamed, unpacked_rows
 
     columns = [[getattr(arm, name) for arm in given.loaded] for name in ("quality", "cost")]
     numbers: list[Any] = [
         None if any(each is None for each in column) else np.concatenate(column)
         for column in columns
     ]
-    batch = Batch(unpacked_rows(_joined(given)), *numbers)
-    check_streamed(given.objective, batch)
-    return batch
+    return Batch(StreamedRows(_joined(given)), *numbers)
 
 
-def forget_copies(given: Inputs) -> None:
-    """Remove unpacked copies of shards, which were needed for the search only."""
-    from genmix.offline.streamed_samples import remove_copies
+@contextmanager
+def readable(given: Inputs, batch: Batch) -> Iterator[Batch]:
+    """Yield the samples, checked; shards can be read in any order inside the ``with`` block."""
+    from genmix.offline.streamed_samples import check_streamed, unpacking
 
-    if has_shards(given):
-        remove_copies(_joined(given))
+    if not has_shards(given):
+        yield batch
+        return
+    with unpacking() as unpack:
+        unpacked = replace(batch, embeddings=unpack(_joined(given)))
+        check_streamed(given.objective, unpacked)
+        yield unpacked
 
 
 def _joined(given: Inputs) -> Shards:

@@ -128,6 +128,18 @@ def names_function(plain: Any) -> bool:
     return isinstance(plain, list | tuple) and any(map(names_function, plain))
 
 
+def is_built_in(value: Any) -> bool:
+    """Return whether a description consists of genmix's own classes, without functions or classes of users."""
+    if isinstance(value, Description):
+        parts = [getattr(value, field.name) for field in _fields(value)]
+        return type(value).__module__.startswith("genmix.") and all(map(is_built_in, parts))
+    if isinstance(value, Mapping):
+        return all(map(is_built_in, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(is_built_in, value))
+    return not callable(value)
+
+
 def graft(stored: Any, given: Any) -> Any:
     """Replace each missing function in ``stored`` with the one at its position in ``given``."""
     if isinstance(stored, Missing):

@@ -247,14 +247,19 @@ def _is_list(arrow: Any, kind: Any) -> bool:
 
 def list_matrix(chunk: Any, where: str, first: int) -> Any:
     """Convert a chunk of equal-length lists to ``(rows, d)``; ``first`` is its first row's index."""
-    compute = require("pyarrow.compute", extra="export", what="reading Parquet")
+    modules = ("pyarrow", "pyarrow.compute")
+    arrow, compute = require_all(modules, extra="export", what="reading Parquet")
     if chunk.null_count:
         row = first + int(np.argmax(chunk.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"{where}, row {row} is null; leave this row out.")
     lengths = compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
     other = int(np.argmax(lengths != lengths[0]))
     _check_width(f"{where}, row {first + other}", lengths[other], lengths[0])
-    return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), int(lengths[0]))
+    values = chunk.flatten()
+    if values.null_count and not arrow.types.is_floating(values.type):  # those become NaN
+        row = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))) // int(lengths[0])
+        raise InputError(f"{where}, row {first + row} contains a null; write a number instead.")
+    return values.to_numpy(zero_copy_only=False).reshape(len(chunk), int(lengths[0]))
 
 
 def _check_width(where: str, found: int, before: int) -> None:

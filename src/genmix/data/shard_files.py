@@ -6,16 +6,18 @@ files and Parquet are read from their beginning.
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from genmix.core.arrays import as_matrix
-from genmix.core.numpy_files import Layout, NumpyArchive, array_layout, is_archive, read_array
+from genmix.core.numpy_files import Layout, NumpyArchive, array_layout, is_archive
 from genmix.core.optional import require_all
 from genmix.core.text import printable, quotable
 from genmix.data.features import (
@@ -34,6 +36,8 @@ SPARSE = 16
 """A block is read whole if more than one in this many of its rows is needed."""
 BUFFER = 1 << 20
 """Number of bytes of a Parquet column that are read at once."""
+MAX_WHOLE = 1 << 28
+"""Number of bytes up to which an array that cannot be read in blocks is loaded."""
 
 
 class ShardFile(ABC):
@@ -48,10 +52,44 @@ class ShardFile(ABC):
     encoder: str | None = None
     is_packed = True
     """Whether reading some rows means reading everything before them."""
+    stamp: tuple[int, ...] = ()
+    """What changes with the content of the file, as it was when the file was opened; see ``stamp_of``."""
 
     @abstractmethod
+    def _stored(self, height: int) -> Iterator[Any]:
+        """Yield the numbers as they are stored, in blocks of ``height`` rows."""
+
     def stored(self, height: int) -> Iterator[Any]:
         """Yield the numbers as they are stored, in blocks of ``height`` rows."""
+        with self.reading():
+            yield from self._stored(height)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise InputError if the file cannot be read, or is no longer the one that was opened."""
+        self.check_unchanged()
+        try:
+            yield
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        except InputError:
+            self.check_unchanged()  # the better message
+            raise
+        self.check_unchanged()
+
+    def check_unchanged(self) -> None:
+        """Raise InputError if the file is no longer the one that was opened."""
+        if self.stamp and stamp_of(self.path)[: len(self.stamp)] != self.stamp:
+            raise InputError(
+                f"{self.path} changed while it was being read; run the command again, or create the "
+                "Shards again."
+            )
+
+    def elsewhere(self) -> Self:
+        """Return the same file for other machines, where its times can differ."""
+        other = copy.copy(self)
+        other.path, other.stamp = Path(os.path.abspath(self.path)), self.stamp[:1]
+        return other
 
     @abstractmethod
     def column(self, name: str) -> list[Any] | None:
@@ -78,18 +116,36 @@ class ShardFile(ABC):
     def take(self, rows: Any) -> Any:
         """Return some rows, given in ascending order, in float64."""
         parts, done = [np.empty((0, self.dimension))], 0
-        for first, block in self.blocks():
-            end = int(np.searchsorted(rows, first + len(block)))
-            parts.append(block[rows[done:end] - first])
-            done = end
-            if done == len(rows):
-                break
+        with self.reading():
+            for first, block in self.blocks():
+                end = int(np.searchsorted(rows, first + len(block)))
+                parts.append(block[rows[done:end] - first])
+                done = end
+                if done == len(rows):
+                    break
         return np.concatenate(parts)
 
     def identity(self) -> list[Any]:
         """Return what changes if the content of the file changes."""
-        found = self.path.stat()
-        return [str(self.path.resolve()), self.where, found.st_size, found.st_mtime_ns]
+        shape = [self.rows, self.dimension, self.dtype.str]
+        return [str(self.path.resolve()), self.where, *self.stamp, *shape]
+
+
+def stamp_of(path: Path) -> tuple[int, int, int]:
+    """Return the size of a file and the times of its last changes.
+
+    The time of the last change of the inode notices a file that was replaced by one of the same size and
+    modification time. The number of the inode itself is not stable on some network file systems.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be read ({error.strerror or error}); check the path.")
 
 
 def shifted(message: str, first: int) -> str:
@@ -103,9 +159,11 @@ def shifted(message: str, first: int) -> str:
 
 def open_shard(path: Path, key: str | None = None) -> ShardFile:
     """Read the size of a file of embeddings; the rows themselves are not read yet."""
-    if path.suffix.lower() in PARQUET:
-        return ParquetShard(path, key)
-    return NumpyShard(path, key)
+    stamp, is_parquet = stamp_of(path), path.suffix.lower() in PARQUET
+    found = ParquetShard(path, key) if is_parquet else NumpyShard(path, key)
+    found.stamp = stamp
+    found.check_unchanged()  # so that the stamp belongs to what was read so far
+    return found
 
 
 class NumpyShard(ShardFile):
@@ -128,32 +186,58 @@ class NumpyShard(ShardFile):
             )
         self.rows, self.dimension = self.layout.shape
         self.dtype = self.layout.dtype
-        # Columns that are stored one after another can only be read all at once.
-        self.is_packed = self.layout.offset is None or self.layout.is_fortran
+        is_compressed, self.by_columns = self.layout.offset is None, self.layout.is_fortran
+        self.is_packed = is_compressed or self.by_columns
+        if is_compressed and self.by_columns and self._row_bytes * self.rows > MAX_WHOLE:
+            raise InputError(
+                f"{self.where} is compressed and in Fortran order, so it cannot be read in blocks; save "
+                "np.ascontiguousarray of the array."
+            )
 
-    def stored(self, height: int) -> Iterator[Any]:
-        if self.layout.is_fortran:
-            whole = self._whole()
-            for first in range(0, self.rows, height):
-                yield whole[first : first + height]
-        elif self.name is not None and self.layout.offset is None:
+    @property
+    def _row_bytes(self) -> int:
+        return int(self.dimension * self.dtype.itemsize)
+
+    def identity(self) -> list[Any]:
+        return [*super().identity(), self.layout.offset, self.by_columns]
+
+    def _stored(self, height: int) -> Iterator[Any]:
+        counts = [min(height, self.rows - first) for first in range(0, self.rows, height)]
+        if self.by_columns:
+            yield from self._across_columns(counts)
+        elif self.name is not None:  # zipfile compares the checksum at the end
             with NumpyArchive(self.path) as content, content.stream(self.name) as file:
-                for first in range(0, self.rows, height):
-                    yield self._from(file, min(height, self.rows - first))
+                yield from (self._from(file, count) for count in counts)
         else:
             with self.path.open("rb", buffering=0) as raw:
                 raw.seek(self.layout.offset or 0)
-                for first in range(0, self.rows, height):
-                    yield self._from(raw, min(height, self.rows - first))
+                yield from (self._from(raw, count) for count in counts)
 
-    def _whole(self) -> Any:
-        if self.name is None:
-            return read_array(self.path)
-        with NumpyArchive(self.path) as content:
-            return content[self.name]
+    def _across_columns(self, counts: list[int]) -> Iterator[Any]:
+        """Yield blocks of rows of an array whose columns are stored one after another."""
+        if self.layout.offset is None:
+            with NumpyArchive(self.path) as content:
+                whole = content[self.name or ""]
+            yield from np.split(whole, np.cumsum(counts)[:-1])
+            return
+        if self.name is not None:
+            with NumpyArchive(self.path) as content:
+                content.check(self.name)
+        first, size = 0, self.dtype.itemsize
+        with self.path.open("rb", buffering=0) as raw:
+            for count in counts:
+                block = np.empty((count, self.dimension), self.dtype)
+                for column in range(self.dimension):
+                    raw.seek(self.layout.offset + size * (column * self.rows + first))
+                    block[:, column] = np.frombuffer(self._bytes(raw, size * count), self.dtype)
+                yield block
+                first += count
 
     def _from(self, file: Any, count: int) -> Any:
-        size = count * self.dimension * self.dtype.itemsize
+        data = self._bytes(file, count * self._row_bytes)
+        return np.frombuffer(data, self.dtype).reshape(count, self.dimension)
+
+    def _bytes(self, file: Any, size: int) -> bytes:
         parts = []
         while size > 0:
             part = file.read(size)
@@ -161,14 +245,13 @@ class NumpyShard(ShardFile):
                 raise InputError(f"{self.where} ends too early; write it again.")
             parts.append(part)
             size -= len(part)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        return np.frombuffer(data, self.dtype).reshape(count, self.dimension)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def take(self, rows: Any) -> Any:
         if self.is_packed:
             return super().take(rows)
         found = np.empty((len(rows), self.dimension))
-        with self.path.open("rb", buffering=0) as file:
+        with self.reading(), self.path.open("rb", buffering=0) as file:
             for first in range(0, self.rows, self.height):
                 begin, end = np.searchsorted(rows, [first, first + self.height]).tolist()
                 if begin < end:
@@ -183,14 +266,13 @@ class NumpyShard(ShardFile):
         return np.concatenate([self.checked(self._at(file, int(r), 1), int(r)) for r in rows])
 
     def _at(self, file: BinaryIO | Any, first: int, count: int) -> Any:
-        size = self.dimension * self.dtype.itemsize
-        file.seek((self.layout.offset or 0) + first * size)
+        file.seek((self.layout.offset or 0) + first * self._row_bytes)
         return self._from(file, count)
 
     def column(self, name: str) -> list[Any] | None:
         if self.name is None:
             return None
-        with NumpyArchive(self.path) as content:
+        with self.reading(), NumpyArchive(self.path) as content:
             if name not in content:
                 return None
             values = content[name]
@@ -228,7 +310,7 @@ class ParquetShard(ShardFile):
     def _damaged(self) -> InputError:
         return InputError(f"{self.path} is not a readable Parquet file; write it again.")
 
-    def stored(self, height: int) -> Iterator[Any]:
+    def _stored(self, height: int) -> Iterator[Any]:
         with self._file() as file:
             leaves = [
                 i
@@ -264,7 +346,7 @@ class ParquetShard(ShardFile):
     def column(self, name: str) -> list[Any] | None:
         if name not in self.names:
             return None
-        with self._file() as file:
+        with self.reading(), self._file() as file:
             try:
                 found: list[Any] = file.read(columns=[name]).column(0).to_pylist()
             except Exception as error:

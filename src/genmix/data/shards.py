@@ -41,7 +41,8 @@ class Shards:
     ----------
     path : str, path, or list of them
         A folder of ``.npy``, ``.npz`` or Parquet files (with its subfolders), or the files themselves. The
-        samples are ordered by the paths of their files.
+        samples of a folder are ordered by the paths of their files; a list keeps its order. Each file can
+        occur only once.
     key : str, optional
         The array or column to read if the files contain several.
 
@@ -57,7 +58,8 @@ class Shards:
     Raises
     ------
     InputError
-        If there are no such files, or they are damaged or of different dimensions.
+        If there are no such files, if a file occurs twice, or if they are damaged or of different
+        dimensions. While the samples are used, also if a file changed after it was opened.
 
     Examples
     --------
@@ -205,4 +207,14 @@ def _paths(sources: Iterable[Path]) -> list[Path]:
             raise InputError(f"{source} is not a shard; pass {', '.join(SUFFIXES)} files.")
         else:
             found.append(source)
+    _check_distinct(found)
     return found
+
+
+def _check_distinct(paths: Iterable[Path]) -> None:
+    known: dict[Path, Path] = {}
+    for path in paths:
+        place = path.resolve()
+        if place in known:
+            raise InputError(f"{path} and {known[place]} are the same file; leave one of them out.")
+        known[place] = path

@@ -31,7 +31,7 @@ from genmix.objectives import (
 from genmix.objectives.validation import check_objective, sample_numbers
 from genmix.offline.keep_choices import choices, first_set
 from genmix.offline.sample_losses import sample_loss
-from genmix.offline.streamed_samples import blocks_of_batch, check_streamed, unpacked_rows
+from genmix.offline.streamed_samples import Unpack, blocks_of_batch, check_streamed, unpacking
 from genmix.offline.trivial_bounds import Bounds, trivial_bounds
 from genmix.solvers.sample_loss import SampleLoss
 from genmix.solvers.subset import SubsetProgress, SubsetSolution, best_subset
@@ -240,23 +240,27 @@ def keep(
     >>> len(kept.indices), len(kept.dropped)
     (3, 3)
     """
-    task = _Task(
-        samples=partial(validated, X, objective, quality, cost),
-        choices=partial(choices, k=k, groups=groups, at_least=at_least, at_most=at_most),
-        start=start,
-        search=partial(
-            best_subset,
-            progress=progress,
-            tolerance=number(tolerance, "tolerance", 0.0),
-            seed=whole(seed, "seed", 0),
-        ),
-        encoder=encoder,
+    sets = partial(choices, k=k, groups=groups, at_least=at_least, at_most=at_most)
+    search = partial(
+        best_subset,
+        progress=progress,
+        tolerance=number(tolerance, "tolerance", 0.0),
+        seed=whole(seed, "seed", 0),
     )
-    try:
-        return task.finish()
-    except KeyboardInterrupt:
-        task.is_interrupted = True
-        return task.finish()
+    with unpacking() as unpack:
+
+        def samples() -> tuple[Batch, Objective]:
+            check_objective(objective)
+            if isinstance(X, Shards):  # before they are read, which can take long
+                sets(Batch(StreamedRows(X)), objective)
+            return validated(X, objective, quality, cost, unpack)
+
+        task = _Task(samples, sets, start, search, encoder)
+        try:
+            return task.finish()
+        except KeyboardInterrupt:
+            task.is_interrupted = True
+            return task.finish()
 
 
 @dataclass
@@ -342,13 +346,15 @@ def _score_bound(found: float | None, objective: Objective, score: Scores) -> fl
     return min(found, reached)
 
 
-def validated(X: Any, objective: Objective, quality: Any, cost: Any) -> tuple[Batch, Objective]:
+def validated(
+    X: Any, objective: Objective, quality: Any, cost: Any, unpack: Unpack
+) -> tuple[Batch, Objective]:
     """Return the samples that a user passed as a batch, and the objective with fixed bandwidths."""
     check_objective(objective)
     if isinstance(X, Shards):
         quality = X.quality if quality is None else quality
         cost = X.cost if cost is None else cost
-        X = X.load() if X.fits_in_memory else unpacked_rows(X)
+        X = X.load() if X.fits_in_memory else unpack(X)
     rows = X if isinstance(X, StreamedRows) else as_matrix(X, "X")
     n = int(rows.shape[0])
     numbers = (sample_numbers(v, "X", n, w) for v, w in ((quality, "quality"), (cost, "cost")))

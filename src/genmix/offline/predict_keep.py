@@ -18,6 +18,7 @@ from genmix.offline.growth import Growth
 from genmix.offline.keep import rows_of, validated
 from genmix.offline.keeping import Rules
 from genmix.offline.sample_losses import Converted, sample_loss
+from genmix.offline.streamed_samples import unpacking
 from genmix.solvers.subset import quick_subset
 from genmix.solvers.subsets import Indices, Subsets
 
@@ -179,15 +180,16 @@ def predict_keep(
     >>> print(gx.predict_keep(X, 40, gx.Vendi(), more=100))
     another 100 samples are worth about +0 vendi (90%: +0 to +0)
     """
-    batch, fixed = validated(X, objective, quality, cost)
-    if (k is None) == (share is None):
-        raise InputError("pass either k or share to say how many samples to keep.")
-    if k is not None:
-        k = whole(k, "k", fixed.least_samples)
-    if share is not None and checked_number(share, "share", 0.0, 1.0) == 0:
-        raise InputError("share is 0; pass a number greater than 0 and at most 1.")
-    rules = Rules(k, share, min_quality)
-    return predict(batch, fixed, rules, whole(more, "more", 1), whole(seed, "seed", 0))
+    with unpacking() as unpack:
+        batch, fixed = validated(X, objective, quality, cost, unpack)
+        if (k is None) == (share is None):
+            raise InputError("pass either k or share to say how many samples to keep.")
+        if k is not None:
+            k = whole(k, "k", fixed.least_samples)
+        if share is not None and checked_number(share, "share", 0.0, 1.0) == 0:
+            raise InputError("share is 0; pass a number greater than 0 and at most 1.")
+        rules = Rules(k, share, min_quality)
+        return predict(batch, fixed, rules, whole(more, "more", 1), whole(seed, "seed", 0))
 
 
 def predict(

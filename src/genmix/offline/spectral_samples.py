@@ -180,16 +180,21 @@ class EntropySamples(SpectralSamples):
 
     def after_adding(self, at: Moment, weight: float, candidates: Indices) -> Vector:
         xp = namespace(self.rows)
-        found, basis = xp.linalg.eigh(self.matrix(at))
-        values = without_rounding(to_numpy(found))[0]
+        spectrum, basis = xp.linalg.eigh(self.matrix(at))
+        values = without_rounding(to_numpy(spectrum))[0]
         # The trapezoid rule in log t is accurate to about 1e-9 with steps of 0.8.
         points = np.exp(np.arange(-32.0, 26.0, 0.8))
         inverse = like(1 / (values[:, None] + points), self.rows)
-        ratios = np.empty((len(candidates), len(points)))
+        base, height = np.log1p(weight / points), BLOCK_VALUES // len(points)
+        sums = np.empty(len(candidates))
         for part, block in self._blocks(candidates):
-            ratios[part] = to_numpy((block @ basis) ** 2 @ inverse)
-        logs = np.log1p(weight * ratios) - np.log1p(weight / points)
-        change = weight * math.log(weight) - 0.8 * (logs @ points)
+            squares, found = (block @ basis) ** 2, np.empty(block.shape[0])
+            for start in range(0, len(found), height):  # there are many points per row
+                some = slice(start, start + height)
+                ratios = to_numpy(squares[some, :] @ inverse)
+                found[some] = (np.log1p(weight * ratios) - base) @ points
+            sums[part] = found
+        change = weight * math.log(weight) - 0.8 * sums
         return np.asarray(self.constant + self.function.total(values) + change)
 
 

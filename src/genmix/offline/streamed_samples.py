@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
-from genmix.core.atomic import draft_of
+from genmix.core.atomic import ADVICE, draft_path, make_folder, sweep
 from genmix.data.shard_files import ShardFile, open_shard, shifted
 from genmix.data.shards import Shards
 from genmix.data.streamed_rows import StreamedRows, blocks_of
-from genmix.errors import InputError
+from genmix.errors import InputError, StorageError
 from genmix.objectives import Batch, Objective, Sum
-from genmix.shards.saved_progress import digest
 from genmix.shards.settings import current
 from genmix.shards.statistics import exact_kernel_error
 
+UNPACKED = "_unpacked"
+"""The folder for copies; a name with an underscore is not read as a folder of shards."""
 
-def unpacked_rows(shards: Shards) -> StreamedRows:
-    """Return rows that can be read in any order.
+Unpack = Callable[[Shards], StreamedRows]
 
-    Compressed files and Parquet are copied to ``.npy`` files in the cache folder, with the precision in
-    which they are stored. A copy that exists is used again.
+
+@contextmanager
+def unpacking() -> Iterator[Unpack]:
+    """Yield a function that returns the rows of shards so that they can be read in any order.
+
+    Compressed files, Parquet and arrays in Fortran order are copied to ``.npy`` files in the cache folder,
+    with the precision in which they are stored. No other call uses the copies, and they are removed at the
+    end. Those of killed processes are removed by the next call.
     """
+    folder = draft_path(current().place / UNPACKED / uuid4().hex)
+    try:
+        yield partial(_unpacked_rows, folder=folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpacked_rows(shards: Shards, folder: Path) -> StreamedRows:
     packed = sum(each.is_packed for each in shards.files)
+    if packed:
+        make_folder(folder, "set GENMIX_CACHE to another folder")
+        sweep(folder.parent)
     files, done = [], 0
     for each in shards.files:
         if each.is_packed:
-            files.append(open_shard(_copy(each, current().place / "unpacked")))
+            files.append(open_shard(_copy(each, folder / f"{done}.npy")))
             done += 1
             current().progress("unpacking shards", done, packed)
         else:
@@ -36,26 +57,18 @@ def unpacked_rows(shards: Shards) -> StreamedRows:
     return StreamedRows(shards.with_files(files))
 
 
-def _copy(file: ShardFile, folder: Path) -> Path:
-    target = folder / f"{digest(file.identity())}.npy"
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
+def _copy(file: ShardFile, target: Path) -> Path:
     header = {"descr": np.lib.format.dtype_to_descr(file.dtype), "fortran_order": False}
-    with draft_of(target) as draft, draft.open("wb") as out:
-        np.lib.format.write_array_header_1_0(out, header | {"shape": (file.rows, file.dimension)})
-        for block in file.stored(file.height):
-            out.write(np.ascontiguousarray(block, dtype=file.dtype).tobytes())
-    return target
-
-
-def remove_copies(shards: Shards) -> None:
-    """Remove the copies of compressed files and Parquet that ``unpacked_rows`` made."""
-    for each in shards.files:
-        if each.is_packed:
-            (current().place / "unpacked" / f"{digest(each.identity())}.npy").unlink(
-                missing_ok=True
+    try:
+        with target.open("wb") as out:
+            np.lib.format.write_array_header_1_0(
+                out, header | {"shape": (file.rows, file.dimension)}
             )
+            for block in file.stored(file.height):
+                out.write(np.ascontiguousarray(block, dtype=file.dtype).tobytes())
+    except OSError as error:
+        raise StorageError(f"could not write {target} ({error.strerror}); {ADVICE}.") from error
+    return target
 
 
 def blocks_of_batch(batch: Batch) -> Iterator[Batch]:

@@ -147,7 +147,7 @@ class _HeldFile(ShardFile):
         self.rows, self.dimension = rows.shape
         self.dtype = rows.dtype
 
-    def stored(self, height: int) -> Iterator[Any]:
+    def _stored(self, height: int) -> Iterator[Any]:
         for first in range(0, self.rows, height):
             yield self._array[first : first + height]
 

@@ -36,10 +36,16 @@ POLL_SECONDS = 0.2
 
 
 def run_jobs(
-    function: Job, shared: Any, jobs: Sequence[Any], workers: int | None = None
+    function: Job,
+    shared: Any,
+    jobs: Sequence[Any],
+    workers: int | None = None,
+    *,
+    in_order: bool = False,
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield ``(index, function(shared, job))`` as jobs finish, using one process per core by default.
 
+    With ``in_order``, the results come in the order of the jobs, and at most twice as many as workers wait.
     Every job runs on one thread, so results do not depend on the number of processes. If ``shared``
     cannot be pickled, the jobs run in this process. The workers exit when the generator ends.
     """
@@ -49,7 +55,7 @@ def run_jobs(
     with TemporaryDirectory() as scratch:
         file = Path(scratch, "shared.pickle")  # loaded once per worker, not once per job
         if workers > 1 and _dump(function, shared, file):
-            yield from _in_workers(file, jobs, workers)
+            yield from _in_workers(file, jobs, workers, in_order)
         else:
             for index, job in enumerate(jobs):
                 yield index, _on_one_thread(function, shared, job)
@@ -71,7 +77,9 @@ def _dump(function: Job, shared: Any, file: Path) -> bool:
     return True
 
 
-def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def _in_workers(
+    file: Path, jobs: Sequence[Any], workers: int, in_order: bool
+) -> Iterator[tuple[int, Any]]:
     """Yield results from worker processes that serve only this call and exit when it ends."""
     from multiprocessing import resource_tracker
 
@@ -94,8 +102,7 @@ def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple
 
     try:
         submit(2 * workers)  # no more, because loky cannot abandon jobs that it has not queued yet
-        for _ in jobs:
-            result = finished.get().result()
+        for result in _results(finished, len(jobs), in_order):
             submit(1)
             yield result
     except BrokenProcessPool as error:
@@ -104,6 +111,19 @@ def _in_workers(file: Path, jobs: Sequence[Any], workers: int) -> Iterator[tuple
         ) from error
     finally:
         executor.shutdown(wait=True, kill_workers=True)
+
+
+def _results(
+    finished: SimpleQueue[Future[tuple[int, Any]]], count: int, in_order: bool
+) -> Iterator[tuple[int, Any]]:
+    """Yield results as they come or, with ``in_order``, hold them until it is their turn."""
+    held: dict[int, Any] = {}
+    for turn in range(count):
+        while not held or (in_order and turn not in held):
+            index, result = finished.get().result()
+            held[index] = result
+        index = turn if in_order else next(iter(held))
+        yield index, held.pop(index)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.description import names_function
+from genmix.core.atomic import sweep
 from genmix.core.state import load, save
 from genmix.errors import GenmixError, InputError
 
@@ -21,19 +21,23 @@ SAVE_SECONDS = 10.0
 MAX_BYTES = 4 << 30
 """Size of the folder above which the oldest statistics are removed."""
 
-FORMAT = 1
+SUFFIX = ".genmix-progress"
+"""Not ``.npz``, although the files are: the folder can be one of shards."""
+
+FORMAT = 2
+DIGEST = 16
+"""Number of bytes of a digest."""
 
 
 class SavedProgress:
     """The statistics of the first shards of a list.
 
     The file is named after a digest of everything that the statistics depend on. ``description`` contains
-    nested lists, JSON values and arrays; if it mentions a Python function, whose code can change, nothing is
-    saved.
+    nested lists, JSON values and arrays. Without a folder, nothing is saved.
     """
 
-    def __init__(self, folder: Path, description: Any) -> None:
-        self.file = None if names_function(description) else folder / f"{digest(description)}.npz"
+    def __init__(self, folder: Path | None, description: Any) -> None:
+        self.file = None if folder is None else folder / f"{digest(description)}{SUFFIX}"
         self._begin = self._saved_at = monotonic()
 
     def read(self) -> tuple[int, Any]:
@@ -65,13 +69,15 @@ class SavedProgress:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             save(self.file, {"done": done, "statistics": statistics})
             _remove_old(self.file)
+            sweep(self.file.parent)
         except (OSError, GenmixError):
             return False
         return True
 
 
 def _remove_old(newest: Path) -> None:
-    files = sorted(newest.parent.glob("*.npz"), key=lambda file: file.stat().st_mtime)
+    names = f"{'[0-9a-f]' * 2 * DIGEST}{SUFFIX}"
+    files = sorted(newest.parent.glob(names), key=lambda file: file.stat().st_mtime)
     total = sum(file.stat().st_size for file in files)
     for file in files:
         if total <= MAX_BYTES or file == newest:
@@ -82,20 +88,23 @@ def _remove_old(newest: Path) -> None:
 
 def digest(description: Any) -> str:
     """Return a name for nested lists, dicts, JSON values and arrays."""
-    found = blake2b(digest_size=16)
-    _update(found, [FORMAT, description])
+    from genmix import __version__
+
+    found = blake2b(digest_size=DIGEST)
+    _update(found, [FORMAT, __version__, description])
     return found.hexdigest()
 
 
 def _update(found: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
-        found.update(f"{value.dtype.str} {value.shape}".encode())
+        found.update(f"{value.dtype.str} {value.shape}:".encode())
         found.update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, dict):
+        found.update(b"{")
         _update(found, [[key, item] for key, item in value.items()])
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        found.update(f"[{len(value)}".encode())
+        found.update(f"[{len(value)}:".encode())
         for item in value:
             _update(found, item)
     else:
-        found.update(json.dumps(value).encode())
+        found.update(f"{json.dumps(value)},".encode())

@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from genmix.core.arrays import Vector
-from genmix.core.description import to_plain
+from genmix.core.description import is_built_in, to_plain
 from genmix.data.shard_files import ShardFile, shifted
 from genmix.data.shards import fits_in_memory
 from genmix.errors import InputError
@@ -80,7 +81,7 @@ def statistics(
     totals = [_with_slots(t, r.slots) for t, r in zip(_empties(shared), requests, strict=True)]
     _check_memory(totals, arms)
     jobs = list(_jobs(arms, requests))
-    saved = SavedProgress(settings.place, _description(arms, requests))
+    saved = SavedProgress(_folder(requests), _description(arms, requests))
     done, states = saved.read()
     if done:
         for total, state in zip(totals, states, strict=True):
@@ -119,18 +120,19 @@ def _results(shared: _Shared, jobs: Sequence[_Job]) -> Generator[Any, None, None
     if settings.engine == "ray":
         from genmix.shards.ray_tasks import run_on_ray
 
-        yield from run_on_ray(_summarize, shared, jobs, settings.workers, settings.address)
+        portable = [replace(job, file=job.file.elsewhere()) for job in jobs]
+        tasks = run_on_ray(_summarize, shared, portable, settings.workers, settings.address)
+        with closing(tasks) as finished:
+            for job, result in zip(jobs, finished, strict=True):
+                job.file.check_unchanged()
+                yield result
         return
     from genmix.shards.processes import run_jobs  # not everybody needs processes
 
-    early: dict[int, Any] = {}
-    turn = 0
-    with closing(run_jobs(_summarize, shared, jobs, settings.workers)) as finished:
-        for index, result in finished:
-            early[index] = result
-            while turn in early:
-                yield early.pop(turn)
-                turn += 1
+    tasks = run_jobs(_summarize, shared, jobs, settings.workers, in_order=True)
+    with closing(tasks) as finished:
+        for _, result in finished:
+            yield result
 
 
 def _jobs(arms: Sequence[StreamedArm], requests: Sequence[Request]) -> Iterator[_Job]:
@@ -236,6 +238,12 @@ def holds_samples(tally: Tally) -> bool:
     if isinstance(tally, CompositeTally):
         return any(map(holds_samples, tally.parts))
     return isinstance(tally, GramTally | ExactPairTally)
+
+
+def _folder(requests: Sequence[Request]) -> Path | None:
+    """Return where statistics are saved; None if they depend on code of users, which can change."""
+    is_known = all(is_built_in(request.objective) for request in requests)
+    return current().place if is_known else None
 
 
 def _description(arms: Sequence[StreamedArm], requests: Sequence[Request]) -> list[Any]:
