@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import http.server
 import io
 import json
@@ -11,7 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +29,9 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.callbacks import JsonLog, Metrics, OpenTelemetry
+from genmix.callbacks.json_log import MAX_LINE
 from genmix.callbacks.opentelemetry import exporting_provider
-from genmix.callbacks.scrape_server import MAX_CLIENTS
+from genmix.callbacks.scrape_server import CLIENT_INTERVAL, MAX_CLIENTS
 from genmix.cli import app
 from genmix.core.masking import remember_secret
 from genmix.journal.watching import Watcher
@@ -192,6 +196,49 @@ def test_bad_clients_disturb_neither_the_run_nor_prometheus(
         each.close()
 
 
+def test_a_run_does_not_wait_for_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for 200 silent ones, nor for one that never reads an answer too large for the buffers."""
+    monkeypatch.setattr("genmix.callbacks.scrape_server.CLIENT_SECONDS", 3600.0)
+    monkeypatch.setattr("genmix.callbacks.metrics.PATIENCE", 3600.0)
+    clients: list[socket.socket] = []
+    is_answering = threading.Event()
+    collect = Metrics.collect
+
+    def large(self: Metrics) -> list[Any]:
+        family = self._families.GaugeMetricFamily("large", "", labels=["n"])
+        for n in range(500):
+            family.add_metric([f"{n}" + 100_000 * "x"], n)
+        found = [*collect(self), family]
+        is_answering.set()
+        return found
+
+    class Rude:
+        def __call__(self, live: Any) -> None:
+            if live.told >= 20 and not clients:
+                address = ("127.0.0.1", int(metrics.url.split(":")[2].split("/")[0]))
+                clients.append(socket.create_connection(address))
+                clients[0].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                clients.extend(socket.create_connection(address) for _ in range(200))
+            if live.told >= 30:
+                assert is_answering.wait(600)
+
+    monkeypatch.setattr(Metrics, "collect", large)
+    with Metrics(0) as metrics:
+        run = feature_run(tmp_path, 60, callbacks=[metrics, Rude()])
+    assert run.status == "finished"
+    for each in clients:
+        each.close()
+
+
+def test_clients_are_answered_one_after_another() -> None:
+    """Many requests leave time for the run."""
+    with Metrics(0) as metrics:
+        start = time.perf_counter()
+        for _ in range(20):
+            scraped(metrics.url)
+        assert time.perf_counter() - start >= 19 * CLIENT_INTERVAL
+
+
 def test_metrics_of_a_busy_run_are_the_previous_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +332,96 @@ def test_what_python_code_prints_becomes_events() -> None:
     assert "none" not in lines[2]
 
 
+def captured(write: Callable[[], object]) -> list[str]:
+    """The messages of what is written to stderr."""
+    stream = io.StringIO()
+    log = JsonLog(stream)
+    with log.capturing():
+        write()
+    return [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+
+
+def test_a_progress_bar_is_logged_line_by_line() -> None:
+    def write() -> None:
+        for n in range(3):
+            sys.stderr.write(f"\r{n}/3")
+        sys.stderr.write("\r\ndone\r\n")
+
+    assert captured(write) == ["0/3", "1/3", "2/3", "done"]
+
+
+def test_a_line_without_end_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory and time are limited as well, and a secret at the cut is not revealed."""
+    monkeypatch.setattr("genmix.core.masking._forms", ())
+    remember_secret("s3cr3t-passphrase")
+    sizes: list[int] = []
+
+    def write() -> None:
+        for n in range(500):
+            sys.stderr.write(f"{n} s3cr3t-passphrase " * 200)
+            sizes.append(len(sys.stderr.buffer._rest))
+
+    [message] = captured(write)
+    assert MAX_LINE // 2 < len(message) <= MAX_LINE
+    assert message.endswith("499 ***")
+    assert "s3c" not in message
+    assert "phrase" not in message
+    assert max(sizes) < 10 * MAX_LINE
+
+
+def test_captured_stderr_works_like_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+    def write() -> None:
+        sys.stderr.buffer.write("bytes: é\n".encode())
+        print("text: é \udcff", file=sys.stderr)
+        assert sys.stderr.encoding == "utf-8"
+        assert not sys.stderr.isatty()  # no colors in the log
+        assert sys.stderr.fileno() == number
+        code = "import sys; print('child', file=sys.stderr)"
+        subprocess.run([sys.executable, "-c", code], stderr=sys.stderr, check=True)
+        faulthandler.dump_traceback(all_threads=False)
+
+    number = sys.stderr.fileno()
+    assert captured(write) == ["bytes: é", "text: é \\udcff"]
+    written = capfd.readouterr().err  # a file descriptor cannot be captured
+    assert written.startswith("child\n")
+    assert "most recent call first" in written
+
+
+def test_threads_write_whole_lines() -> None:
+    def write() -> None:
+        def work(name: str) -> None:
+            for n in range(200):
+                sys.stderr.write(f"{name} {n}\n{name} again {n}\n")
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    found = captured(write)
+    for name in "abcd":
+        own = [line for line in found if line.startswith(f"{name} ")]
+        assert own == [f"{name}{kind} {n}" for n in range(200) for kind in ("", " again")]
+    assert len(found) == 4 * 400
+
+
+def test_a_finalizer_may_write_while_a_line_is_written() -> None:
+    class Stream(io.StringIO):
+        depth = 0
+
+        def flush(self) -> None:
+            if self.depth == 0:
+                self.depth = 1
+                print("from a finalizer", file=sys.stderr)
+
+    stream = Stream()
+    with JsonLog(stream).capturing():
+        print("first", file=sys.stderr)
+    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert messages == ["first", "from a finalizer"]
+
+
 # -- spans -------------------------------------------------------------------------------------------
 
 
@@ -319,6 +456,28 @@ def test_spans_of_generation_and_encoding(tmp_path: Path) -> None:
     children = [span for span in spans if span.name == "request"]
     assert children
     assert all(span.parent.span_id in ids for span in children)
+
+
+def test_spans_hide_what_the_log_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known secrets, and lines that look like one."""
+    monkeypatch.setattr("genmix.core.masking._forms", ())
+    remember_secret("s3cr3t-passphrase")
+    error = OSError(
+        "tried s3cr3t-passphrase\n401, Authorization: Bearer sk-abcdefghij0123456789\nend"
+    )
+    exporter, provider, stream = InMemorySpanExporter(), TracerProvider(), io.StringIO()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    arm = "api_key=abcdefghij0123456789"
+    with OpenTelemetry(provider).span("generate", arm=arm, tickets=[1, 2]) as report:
+        report(error)
+    JsonLog(stream).event("failure", arm=arm, message=str(error))
+    [span], logged = exporter.get_finished_spans(), json.loads(stream.getvalue())
+    assert logged["message"].splitlines()[::2] == ["tried ***", "end"]
+    assert "sk-" not in logged["message"]
+    assert span.status.description == logged["message"]
+    assert [e.attributes["exception.message"] for e in span.events] == [logged["message"]]
+    assert span.attributes["genmix.arm"] == logged["arm"] != arm
+    assert span.attributes["genmix.tickets"] == (1, 2)
 
 
 def test_nothing_is_imported_unless_it_is_asked_for(tmp_path: Path) -> None:
@@ -357,14 +516,61 @@ def test_otlp_reaches_a_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-        provider = exporting_provider()
-        monkeypatch.setattr("genmix.callbacks.opentelemetry.exporting_provider", lambda: provider)
         done = genmix("run", study_file(tmp_path), "--out", tmp_path / "run", "--otel")
-        provider.shutdown()
         server.shutdown()
     assert done.exit_code == 0, done.stderr
-    assert received
+    assert "could not be exported" not in done.stderr
+    assert received  # all spans are exported when the command ends
     assert all(path == "/v1/traces" and size > 0 for path, size in received)
+
+
+OTEL_RUN = """
+import sys
+from genmix.callbacks import opentelemetry
+opentelemetry.EXPORT_SECONDS = 0.5
+from genmix.cli import app
+app(["run", *sys.argv[1:], "--otel", "--log-json", "--quiet"])
+"""
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_collector_that_is_down_neither_delays_the_end_nor_prints_after_it(
+    tmp_path: Path, is_open: bool
+) -> None:
+    """Whether it refuses connections, or accepts them and never replies."""
+    with socket.create_server(("127.0.0.1", 0)) as collector:
+        port = collector.getsockname()[1]
+        if not is_open:
+            collector.close()
+        variables = {
+            "GENMIX_REPORT": "off",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "600",
+        }
+        study = [str(study_file(tmp_path)), "--out", str(tmp_path / "run")]
+        done = subprocess.run(
+            [sys.executable, "-c", OTEL_RUN, *study],
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert lines[-1] == lines[-1] | {"event": "exit", "code": 0}
+    [told] = [line for line in lines if "the last spans could not" in line.get("message", "")]
+    assert "within 0.5 seconds; check OTEL_EXPORTER_OTLP_ENDPOINT" in told["message"]
+
+
+def test_a_provider_that_the_user_configured_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
+    with exporting_provider(pytest.fail) as found:
+        assert found is provider
+    with provider.get_tracer("user").start_as_current_span("later"):
+        pass
+    assert [span.name for span in exporter.get_finished_spans()] == ["later"]
 
 
 # -- watchers ----------------------------------------------------------------------------------------

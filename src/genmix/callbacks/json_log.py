@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,9 +13,9 @@ from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from genmix.core.masking import mask
+from genmix.core.masking import longest_form, mask_end
 from genmix.journal.watching import Watcher
-from genmix.study.secrets import without_secrets
+from genmix.study.secrets import exportable
 
 LEVELS = {
     "sample": "debug",
@@ -26,6 +27,12 @@ LEVELS = {
     "trouble": "error",
 }
 """The levels of events; the others are ``info``."""
+
+MAX_LINE = 100_000
+"""Maximum number of characters of a line that is captured from stderr; of a longer one, the end is logged."""
+
+LINE_END = re.compile(rb"[\r\n]")
+"""Progress bars return to the start of the line instead of ending it."""
 
 
 class JsonLog(Watcher):
@@ -51,7 +58,7 @@ class JsonLog(Watcher):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may write to stderr at any time
 
     def event(self, name: str, /, **values: Any) -> None:
         """Write one line. Values that are None are left out, and arms with weight 0."""
@@ -71,40 +78,65 @@ class JsonLog(Watcher):
     @contextmanager
     def capturing(self) -> Iterator[None]:
         """Log what Python code writes to stderr, one event for each line."""
-        lines = _Lines(self)
-        with redirect_stderr(lines):
+        lines = _Lines(self, sys.stderr)
+        # It reports UTF-8, whatever the locale is, and what is written to its buffer is captured as well.
+        stream = io.TextIOWrapper(
+            lines, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
+        with redirect_stderr(stream):
             try:
                 yield
             finally:
-                lines.close()
+                lines.end()
 
 
-class _Lines(io.TextIOBase):
-    def __init__(self, log: JsonLog) -> None:
-        self._log, self._rest = log, ""
+class _Lines(io.RawIOBase):
+    """Logs what is written to it. For other programs, it is the file descriptor of the real stderr."""
+
+    name = "<stderr>"
+
+    def __init__(self, log: JsonLog, stderr: TextIO) -> None:
+        self._log, self._stderr = log, stderr
+        self._rest, self._is_cut = bytearray(), False
 
     def writable(self) -> bool:
         return True
 
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._put(line)
-        return len(text)
+    def fileno(self) -> int:
+        return self._stderr.fileno()
 
-    def _put(self, line: str) -> None:
-        if line.strip():
-            self._log.note(line.strip().removeprefix("genmix: "))
+    def write(self, data: Any) -> int:
+        data = bytes(data)
+        first, *more = LINE_END.split(data)
+        with self._log._lock:
+            self._add(first)
+            for part in more:
+                self.end()
+                self._add(part)
+        return len(data)
 
-    def close(self) -> None:
-        self._put(self._rest)
-        self._rest = ""
+    def _add(self, part: bytes) -> None:
+        self._rest += part
+        most = 4 * (MAX_LINE + longest_form())  # a character has up to four bytes
+        if len(self._rest) > 2 * most:
+            del self._rest[:-most]
+            self._is_cut = True
+
+    def end(self) -> None:
+        """Log the current line."""
+        with self._log._lock:
+            line, is_cut = self._rest.decode("utf-8", "replace"), self._is_cut
+            self._rest, self._is_cut = bytearray(), False
+            if len(line) > MAX_LINE:
+                line = mask_end(line, MAX_LINE, is_cut)
+            if line.strip():
+                self._log.note(line.strip().removeprefix("genmix: "))
 
 
 def _plain(value: Any) -> Any:
     """Return the value as JSON can represent it, without secrets."""
     if isinstance(value, str):
-        return without_secrets(mask(value))
+        return exportable(value)
     if isinstance(value, dict):
         return {_plain(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -141,8 +141,8 @@ class Metrics(Watcher):
 
     def collect(self) -> list[Any]:
         """Ask the run for its current values; return the previous ones if it is busy or has ended."""
-        if self._live is not None:
-            live, loop = self._live
+        if (running := self._live) is not None:  # another thread may close it
+            live, loop = running
             self._has_arrived.clear()
             self._is_wanted.set()
             with suppress(RuntimeError):  # the event loop is closed

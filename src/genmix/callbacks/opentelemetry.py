@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from genmix.core.masking import mask
 from genmix.core.optional import require, require_all
 from genmix.journal.watching import Report, Watcher
+from genmix.study.secrets import exportable
 
 if TYPE_CHECKING:
     from genmix.runs.timeline import Live
@@ -21,6 +23,9 @@ MODULES = (
     "opentelemetry.sdk.trace.export",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
 )
+
+EXPORT_SECONDS = 3.0
+"""Maximum time to export the last spans at the end of a run."""
 
 
 class OpenTelemetry(Watcher):
@@ -60,28 +65,54 @@ class OpenTelemetry(Watcher):
 
     @contextmanager
     def span(self, name: str, /, **values: Any) -> Iterator[Report]:
-        found = {f"genmix.{key}": value for key, value in values.items()}
-        with self._tracer.start_as_current_span(
-            f"genmix.{name}", attributes={"genmix.run": self._run} | found
-        ) as span:
+        found = {
+            f"genmix.{key}": exportable(value) if isinstance(value, str) else value
+            for key, value in ({"run": self._run} | values).items()
+        }
+        with self._tracer.start_as_current_span(f"genmix.{name}", attributes=found) as span:
 
             def report(error: Exception) -> None:
-                message = mask(str(error))
+                message = exportable(str(error))
                 span.add_event("exception", {"exception.message": message})
                 span.set_status(self._trace.StatusCode.ERROR, message)
 
             yield report
 
 
-def exporting_provider() -> Any:
-    """Return the global provider if one is set up; otherwise one that exports with OTLP over HTTP.
+@contextmanager
+def exporting_provider(note: Callable[[str], None]) -> Iterator[Any]:
+    """Provide the global provider if one is set up; otherwise one that exports with OTLP over HTTP.
 
-    The standard environment variables apply, e.g. ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+    The standard environment variables apply, e.g. ``OTEL_EXPORTER_OTLP_ENDPOINT``. Only genmix's own provider
+    is shut down at the end; ``note`` is called if its last spans could not be exported in time.
     """
     trace, resources, sdk, export, otlp = require_all(MODULES, extra="otel", what="--otel")
     if isinstance(found := trace.get_tracer_provider(), sdk.TracerProvider):
-        return found
+        yield found
+        return
     name = os.environ.get("OTEL_SERVICE_NAME", "genmix")
-    provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
-    provider.add_span_processor(export.BatchSpanProcessor(otlp.OTLPSpanExporter()))
-    return provider
+    resource = resources.Resource.create({"service.name": name})
+    provider = sdk.TracerProvider(resource=resource, shutdown_on_exit=False)
+    exporter = otlp.OTLPSpanExporter()
+    provider.add_span_processor(export.BatchSpanProcessor(exporter))
+    try:
+        yield provider
+    finally:
+        _close(provider, exporter, note)
+
+
+def _close(provider: Any, exporter: Any, note: Callable[[str], None]) -> None:
+    """Export the last spans. OpenTelemetry has no time limit for this, so it happens in a thread."""
+    flushing = threading.Thread(target=provider.force_flush, name="genmix-otel", daemon=True)
+    flushing.start()
+    flushing.join(EXPORT_SECONDS)
+    if not flushing.is_alive():
+        provider.shutdown()  # nothing is left to export
+        return
+    note(
+        f"the last spans could not be exported within {EXPORT_SECONDS:g} seconds; "
+        "check OTEL_EXPORTER_OTLP_ENDPOINT and the collector."
+    )
+    # What its threads would still report comes after the end of genmix's own output.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
+    exporter.shutdown()  # ends the wait for the next attempt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -15,11 +16,15 @@ MAX_CLIENTS = 16
 CLIENT_SECONDS = 5.0
 """A client that is silent for this long is disconnected."""
 
+CLIENT_INTERVAL = 0.02
+"""Seconds between clients, so that many requests take little time from the run."""
+
 
 class ScrapeServer(ThreadingHTTPServer):
     """Answers a limited number of clients at the same time."""
 
     daemon_threads = True
+    request_queue_size = 128  # clients that wait for their turn
 
     def __init__(self, *arguments: Any) -> None:
         self._free = threading.Semaphore(MAX_CLIENTS)
@@ -61,6 +66,7 @@ class ScrapeServer(ThreadingHTTPServer):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+        time.sleep(CLIENT_INTERVAL)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

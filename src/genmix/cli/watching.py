@@ -78,13 +78,18 @@ def watching(metrics: str | None, log: JsonLog | None, otel: bool) -> Iterator[W
 
             host, port = _address(metrics)
             served = stack.enter_context(Metrics(port, host))
-            typer.echo(f"genmix: metrics are served on {served.url}", err=True)
+            _print(f"metrics are served on {served.url}")
             found.append(served)
         if otel:
             from genmix.callbacks.opentelemetry import OpenTelemetry, exporting_provider
 
-            found.append(OpenTelemetry(exporting_provider()))
+            provider = stack.enter_context(exporting_provider(_print))
+            found.append(OpenTelemetry(provider))
         yield Watching(found) if log is None else Watching(found, log.note, is_logged=True)
+
+
+def _print(line: str) -> None:
+    typer.echo(f"genmix: {line}", err=True)
 
 
 def _address(text: str) -> tuple[str, int]:

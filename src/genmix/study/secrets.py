@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from genmix.core.masking import mask
 from genmix.core.python_objects import PythonObject
 from genmix.study.problems import KeyPath, Problems, subject
 
@@ -94,6 +95,11 @@ def _check_option(option: Any, value: Any, problems: Problems, path: KeyPath) ->
     """Check a command-line option and the argument after it, e.g. ``--api-key`` and a key."""
     if isinstance(option, str) and isinstance(value, str) and OPTION.fullmatch(option):
         _check_value(f"{option}={value}", problems, path)
+
+
+def exportable(text: str) -> str:
+    """Mask the known secrets, and hide every line that looks like another one, before text leaves genmix."""
+    return without_secrets(mask(text))
 
 
 def without_secrets(text: str) -> str:
