@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -295,6 +296,41 @@ def test_a_log_that_is_restarted_during_a_copy_is_copied_again(
             assert [e["kind"] for e in journal.events()].count("note") == 50
             assert journal.query("PRAGMA quick_check") == [("ok",)]
     assert copied == [JOURNAL, f"{JOURNAL}-wal"] * 2
+
+
+@pytest.mark.parametrize("read", ["reader", "monitor"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_run_that_ends_during_a_copy_is_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: Any, read: str, is_open: bool
+) -> None:
+    """Its last checkpoint removes the log, which another machine may be reading (``is_open``)."""
+    mounted("nfs4")
+    run = feature_run(tmp_path, 30)
+    original, copied = private_copy._copy, list[str]()
+    writing = Journal.open(run.folder)
+    writing.event("start")
+    writing.event("note", text="the last one")
+
+    def copy(source: Path, *more: Any) -> None:
+        if is_open and copied == [JOURNAL]:
+            copied.append("part of the log")
+            raise OSError(errno.ESTALE, "Stale file handle")
+        original(source, *more)
+        copied.append(source.name)
+        if len(copied) == 1:
+            writing.close()
+            assert not (run.folder / f"{JOURNAL}-wal").exists()
+
+    monkeypatch.setattr(private_copy, "_copy", copy)
+    if read == "reader":
+        with JournalReader.open(run.folder) as journal:
+            assert journal.events()[-1]["kind"] == "note"
+            assert journal.query("PRAGMA quick_check") == [("ok",)]
+    else:
+        watched = RunMonitor(run.folder)
+        watched.refresh()
+        assert watched.events[-1]["kind"] == "note"
+    assert copied == [JOURNAL, *(["part of the log"] if is_open else []), JOURNAL]
 
 
 def test_a_copy_that_never_succeeds_is_one_sentence(

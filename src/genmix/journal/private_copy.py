@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,9 @@ HEADER = 32
 """Size of the header of a write-ahead log. Its salts change whenever the log is restarted."""
 
 CHUNK = 1 << 22
+
+GONE = (errno.ENOENT, errno.ESTALE)
+"""Errors about a file that was removed; the second one if another machine removed it while it was open."""
 
 
 def has_log(path: Path) -> bool:
@@ -45,9 +49,9 @@ def private_copy(path: Path, check_time: Callable[[], None] = lambda: None) -> I
     """Copy a journal and its log to a temporary folder while another process may be writing them.
 
     The main file may be copied in the middle of a checkpoint. All pages that a checkpoint writes are in the
-    log, which is copied afterwards, unless the log was restarted in between. In that case, its header has
-    changed, and the copy is made again. A frame of the log that was copied in part fails its checksum,
-    and SQLite ignores it.
+    log, which is copied afterwards, unless the log was restarted or removed in between. In that case, its
+    header has changed, and the copy is made again. A frame of the log that was copied in part fails its
+    checksum, and SQLite ignores it.
 
     ``check_time`` is called after every few megabytes.
     """
@@ -56,9 +60,8 @@ def private_copy(path: Path, check_time: Callable[[], None] = lambda: None) -> I
         for left in reversed(range(ATTEMPTS)):
             before = _header(path)
             _copy(path, target, check_time)
-            if before:
-                _copy(_log(path), _log(target), check_time)
-            if _header(path) == before:
+            is_complete = not before or _copy_log(path, target, check_time)
+            if is_complete and _header(path) == before:
                 break
             if not left:
                 raise OSError(f"{path} changes faster than it can be copied")
@@ -74,6 +77,17 @@ def _copy(source: Path, target: Path, check_time: Callable[[], None]) -> None:
             check_time()
 
 
+def _copy_log(path: Path, target: Path, check_time: Callable[[], None]) -> bool:
+    """Return whether the log could be copied; it is removed when a run ends."""
+    try:
+        _copy(_log(path), _log(target), check_time)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        return False
+    return True
+
+
 def _log(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
@@ -83,7 +97,9 @@ def _header(path: Path) -> bytes:
     try:
         with _log(path).open("rb") as log:
             return log.read(HEADER)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
         return b""
 
 
