@@ -15,6 +15,7 @@ import genmix as gx
 from genmix.cli import app
 from genmix.data import shard_files
 from genmix.data import shards as shards_module
+from genmix.data.loaded_arm import LoadedArm
 from genmix.shards import statistics
 from genmix.solvers import swaps
 from tests.support.shard_folders import clouds, write_folder
@@ -72,7 +73,27 @@ def test_keep_writes_the_samples_of_shards(in_blocks: None, tmp_path: Path) -> N
     kept = gx.read_features("kept.parquet")
     everything = np.concatenate(list(ARMS.values()))
     np.testing.assert_array_equal(kept.points, everything[rows])  # type: ignore[union-attr]
-    assert not list((tmp_path / "cache").rglob("*.npy")), "copies are removed"
+    assert not [f for f in (tmp_path / "cache").rglob("*") if f.is_file()], "copies are removed"
+
+
+def test_row_numbers_are_written_without_loading_the_kept_samples(
+    in_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LoadedArm, "take", None)
+    found = result_of("keep", "a", "--count", 40, "--out", "kept.json")
+    assert json.loads(Path("kept.json").read_text())["rows"] == found["rows"]
+
+
+def test_a_wrong_count_is_refused_before_anything_is_copied(
+    in_blocks: None, tmp_path: Path
+) -> None:
+    refused = call("keep", "a", "--count", 61, "--out", "kept.json")
+    assert refused.exit_code == 2
+    assert "only 60 samples" in refused.stderr
+    assert "unpacking" not in refused.stderr
+    refused = call("keep", "a", "--count", 5, "--objective", "rke", "--out", "kept.json")
+    assert "Gaussian(features=512)" in refused.stderr
+    assert not [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
 
 
 def test_small_folders_are_like_files(folders: None) -> None:

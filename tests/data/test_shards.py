@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,101 @@ def test_a_folder_can_be_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert large.n == 120  # type: ignore[union-attr]
     write_parquet(tmp_path / "real" / "more.parquet", ROWS)
     assert gx.FrechetDistance(gx.Shards(tmp_path / "real")).moments.n == 240
+
+
+# -- files that change, vanish or are damaged ----------------------------------------------------------
+
+
+def test_a_file_that_was_replaced_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    shards = gx.Shards(tmp_path)
+    before = (tmp_path / "a.npy").stat()
+    np.save(tmp_path / "new.npy", ROWS[::-1].copy())
+    os.utime(tmp_path / "new.npy", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (tmp_path / "new.npy").replace(tmp_path / "a.npy")  # the same size and modification time
+    for read in (shards.load, lambda: shards.take(np.array([3]))):
+        with pytest.raises(gx.InputError, match=r"a\.npy changed while it was being read"):
+            read()
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.parquet"])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_files, "BLOCK_VALUES", 35)
+    path = tmp_path / name
+    if name == "a.parquet":
+        write_parquet(path, ROWS)
+    else:
+        np.save(path, ROWS) if name == "a.npy" else np.savez(path, features=ROWS)
+    blocks = gx.Shards(path).files[0].blocks()
+    next(blocks)
+    os.utime(path, (1, 1))
+    with pytest.raises(gx.InputError, match="changed while it was being read"):
+        list(blocks)
+
+
+def test_the_identity_is_that_of_the_file_that_was_opened(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    [old] = gx.Shards(tmp_path).files
+    identity = old.identity()
+    np.save(tmp_path / "a.npy", ROWS[:50])
+    assert old.identity() == identity
+    assert gx.Shards(tmp_path).files[0].identity() != identity
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+def test_damaged_uncompressed_archives_are_refused(layout: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", features=layout(ROWS))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    data[data.find(layout(ROWS).tobytes("A")[900:920])] ^= 1
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(gx.InputError, match=r"a\.npz is not .* write it again"):
+        gx.Shards(tmp_path).load()
+
+
+def test_fortran_order_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_files, "BLOCK_VALUES", 2**14)
+    rows = np.random.default_rng(0).normal(size=(100_000, 16))
+    np.save(tmp_path / "a.npy", np.asfortranarray(rows))
+    np.savez(tmp_path / "b.npz", features=np.asfortranarray(rows))
+    for file in gx.Shards(tmp_path).files:
+        tracemalloc.start()
+        for first, block in file.blocks():
+            np.testing.assert_array_equal(block, rows[first : first + len(block)])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < rows.nbytes / 2, file.where
+    np.savez_compressed(tmp_path / "c.npz", features=np.asfortranarray(rows))
+    np.testing.assert_array_equal(gx.Shards(tmp_path / "c.npz").load(), rows)
+    monkeypatch.setattr(shard_files, "MAX_WHOLE", rows.nbytes - 1)
+    with pytest.raises(gx.InputError, match=r"c\.npz .* Fortran order.*ascontiguousarray"):
+        gx.Shards(tmp_path / "c.npz")
+
+
+def test_a_list_keeps_its_order_and_has_every_file_once(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    np.save(tmp_path / "b.npy", ROWS[:1])
+    shards = gx.Shards([tmp_path / "b.npy", tmp_path / "a.npy"])
+    assert [file.path.name for file in shards.files] == ["b.npy", "a.npy"]
+    with pytest.raises(gx.InputError, match=r"a\.npy are the same file; leave one"):
+        gx.Shards([tmp_path / "a.npy", tmp_path])
+
+
+def test_a_null_among_whole_numbers_is_refused(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    lists = pa.array([[1, 2], [3, 4], [5, None]], pa.list_(pa.int64()))
+    pq.write_table(pa.table({"embedding": lists}), tmp_path / "a.parquet", row_group_size=1)
+    with pytest.raises(gx.InputError, match="row 2 contains a null; write a number instead"):
+        gx.Shards(tmp_path).load()
+
+
+def test_other_machines_get_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    monkeypatch.chdir(tmp_path)
+    [file] = gx.Shards("a.npy").files
+    other = file.elsewhere()
+    monkeypatch.chdir("/")
+    os.utime(tmp_path / "a.npy", (1, 1))  # a copy has another time
+    np.testing.assert_array_equal(other.take(np.arange(len(ROWS))), ROWS)

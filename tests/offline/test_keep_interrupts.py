@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
@@ -233,7 +234,7 @@ def test_no_set_beats_the_bound_that_holds_for_any_samples(name: str) -> None:
     for seed in range(5):
         case, k = make_case(name, seed, 9)
         _, objective = keep_module.validated(
-            case.X, make(case.reference), quality=case.quality, cost=case.cost
+            case.X, make(case.reference), case.quality, case.cost, ExitStack()
         )
         batch = Batch(case.X, case.quality, case.cost)
         best = float(losses(case, case.subsets(k)).min())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from genmix.data import shards as shards_module
 from genmix.objectives import Batch
 from genmix.offline import fidelity, sample_losses
 from genmix.offline.keeping import Baselines
-from genmix.offline.streamed_samples import unpacking
+from genmix.offline.streamed_samples import unpacked_rows
 from genmix.solvers import swaps
 from tests.support.shard_folders import clouds, write_folder
 
@@ -75,8 +76,8 @@ def test_counts_of_groups(shards: gx.Shards) -> None:
 @pytest.mark.parametrize("least", [None, 0.3])
 def test_baselines_and_fidelity(reference: Any, least: float | None, shards: gx.Shards) -> None:
     chosen = np.flatnonzero((least or 0.0) <= QUALITY)
-    with unpacking() as unpack:
-        twice = Batch(unpack(shards), QUALITY), Batch(ROWS.astype(float), QUALITY)
+    with ExitStack() as copies:
+        twice = Batch(unpacked_rows(shards, copies), QUALITY), Batch(ROWS.astype(float), QUALITY)
         found, expected = (
             Baselines.of(batch, gx.Vendi(), 40, reference=reference).keep(chosen).as_dict()
             for batch in twice
@@ -114,24 +115,23 @@ def copies_in(place: Path) -> list[Path]:
 def test_copies_of_packed_files_exist_during_the_call_only(
     shards: gx.Shards, tmp_path: Path
 ) -> None:
-    with unpacking() as unpack, unpacking() as other:
-        rows, same = unpack(shards), other(shards)
+    with ExitStack() as copies:
+        rows = unpacked_rows(shards, copies)
         np.testing.assert_array_equal(rows[np.array([199, 3, 100]), :], ROWS[[199, 3, 100]])
-        copies = copies_in(tmp_path / "cache")
-        assert len(copies) == 2 * 3, "compressed, Parquet and Fortran order, for each call"
-        assert np.load(copies[0]).dtype == np.float32, "the precision in which they are stored"
+        found = copies_in(tmp_path / "cache")
+        assert len(found) == 3, "compressed, Parquet and Fortran order"
+        assert np.load(found[0]).dtype == np.float32, "the precision in which they are stored"
     assert not copies_in(tmp_path / "cache")
-    del same
     gx.keep(shards, 10, gx.Vendi(), tolerance=1e-1)
     gx.predict_keep(shards, 10, gx.Vendi(), more=10)
     assert not copies_in(tmp_path / "cache")
 
 
 def test_one_call_leaves_the_copies_of_another_alone(shards: gx.Shards) -> None:
-    with unpacking() as unpack:
-        rows = unpack(shards)
-        with unpacking() as other:
-            other(shards)
+    with ExitStack() as copies:
+        rows = unpacked_rows(shards, copies)
+        with ExitStack() as others:
+            unpacked_rows(shards, others)
         np.testing.assert_array_equal(rows[50:110, :], ROWS[50:110])
 
 

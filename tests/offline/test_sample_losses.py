@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from genmix.objectives import Batch
+from genmix.offline import spectral_samples
 from genmix.offline.sample_losses import sample_loss
+from genmix.offline.spectral_samples import EntropySamples
 from genmix.solvers.sample_loss import SampleLoss, combine
 from genmix.solvers.subsets import Subsets
 from tests.support.keep_judges import JUDGES, make_case
@@ -73,3 +76,18 @@ def test_no_subset_is_below_the_trivial_bound(name: str) -> None:
     loss, k = loss_of(name)
     case, _ = make_case(name, 0, 9)
     assert all(loss.lowest <= loss.value(loss.subset(each)) + 1e-12 for each in case.subsets(k))
+
+
+def test_adding_one_of_many_samples_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(5).normal(size=(50_000, 4))
+    loss = EntropySamples(rows / np.linalg.norm(rows, axis=1, keepdims=True), 10)
+    inside, rest = np.arange(9), np.arange(9, len(rows))
+    at = loss.moment(np.full(9, 0.1), inside)
+    expected = loss.after_adding(at, 0.1, rest)
+    monkeypatch.setattr(spectral_samples, "BLOCK_VALUES", 2**14)
+    tracemalloc.start()
+    found = loss.after_adding(at, 0.1, rest)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * len(rows), "a few vectors, not one number for each point of the integral"
+    np.testing.assert_allclose(found, expected, atol=1e-13)

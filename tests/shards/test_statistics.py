@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import numpy as np
 import pytest
 
 import genmix as gx
+from genmix.core.atomic import draft_path
 from genmix.data import shards as shards_module
+from genmix.objectives import MeanObjective
 from genmix.shards import saved_progress, statistics
+from genmix.shards.processes import run_jobs
 from tests.support.shard_folders import clouds, sharded, write_folder
 
 ARMS = clouds()
@@ -256,7 +261,111 @@ def test_long_computations_are_saved_now_and_then(
     assert not steps, "another command uses the statistics"
 
 
+def test_files_that_changed_are_not_mixed_with_saved_statistics(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    np.save(tmp_path / "a.npy", ARMS["a"])
+    stale = gx.Shards(tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", ARMS["b"])
+    with pytest.raises(gx.InputError, match=r"a\.npy changed while it was being read"):
+        gx.score({"a": stale}, gx.Vendi())
+    found = gx.score({"a": gx.Shards(tmp_path / "a.npy")}, gx.Vendi())
+    assert_close(found.pooled["vendi"], gx.score({"a": ARMS["b"]}, gx.Vendi()).pooled["vendi"])
+
+
+def user_objective(power: int) -> gx.Objective:
+    """An objective of the same name and parameters, whose code depends on ``power``."""
+
+    @dataclass(frozen=True, eq=False)
+    class PowerOfLength(MeanObjective):
+        name = "length"
+        maximise = True
+
+        def measure(self, sample: Any) -> Any:
+            return lambda batch: np.linalg.norm(batch.embeddings, axis=1) ** power
+
+    return PowerOfLength()
+
+
+@pytest.mark.parametrize("wrap", [lambda o: o, lambda o: o + 0.5 * gx.Vendi()])
+def test_objectives_of_users_are_not_saved_because_their_code_can_change(
+    wrap: Any, in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    np.save(tmp_path / "a.npy", np.full((60, 4), 2.0))
+    for power in (1, 2):
+        found = gx.score({"a": gx.Shards(tmp_path / "a.npy")}, wrap(user_objective(power)))
+        assert float(found.pooled["length"]) == pytest.approx(4.0**power)
+    assert not in_blocks.exists()
+
+
+def test_only_own_files_are_removed_and_none_is_a_shard(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(saved_progress, "MAX_BYTES", 0)
+    files = sharded(tmp_path, ARMS)
+    mine = sorted((tmp_path / "a").iterdir())
+    np.save(tmp_path / "a" / f"{'0' * 32}.npy", ARMS["a"])
+    with gx.streaming(workers=1, folder=tmp_path / "a"):
+        gx.score({"a": files["a"]}, gx.Vendi())
+        gx.score({"a": files["a"]}, gx.Vendi(2.0))
+    left = sorted((tmp_path / "a").iterdir())
+    assert len(left) == len(mine) + 2, "one of mine, and one of progress"
+    assert set(mine) < set(left)
+    assert len(gx.Shards(tmp_path / "a").files) == 6
+
+
+def test_drafts_of_killed_processes_are_removed(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)
+    with monkeypatch.context() as other:
+        other.setattr("os.getpid", lambda: 2**22 + 1)  # larger than any process ID
+        draft = draft_path(in_blocks / "x")
+    in_blocks.mkdir()
+    draft.write_text("half")
+    gx.score(sharded(tmp_path, ARMS), gx.Vendi())
+    assert not draft.exists()
+
+
+def test_digests_differ_if_descriptions_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    different: list[Any] = [[1, 23], [12, 3], [[1, 2], 3], [1, [2, 3]], ["1", 23], {"1": 23}]
+    assert len({saved_progress.digest(each) for each in different}) == len(different)
+    before = saved_progress.digest([1])
+    monkeypatch.setattr(gx, "__version__", "99")
+    assert saved_progress.digest([1]) != before, "another version can compute something else"
+
+
+def test_results_do_not_pile_up_behind_a_slow_file() -> None:
+    waiting = run_jobs(first_is_slow, None, range(20), 2, in_order=True)
+    started = [result for _, result in waiting]
+    assert [index for index, _ in started] == list(range(20))
+    slow_end = started[0][1]
+    early = sum(end < slow_end for _, end in started[1:])
+    assert early < 2 * 2, "the first job, and those that wait for it, are at most twice the workers"
+
+
+def first_is_slow(shared: None, job: int) -> tuple[int, float]:
+    time.sleep(1.0 if job == 0 else 0.0)
+    return job, time.monotonic()
+
+
 # -- refusals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_vanished_is_one_sentence(
+    workers: int, in_blocks: Path, tmp_path: Path
+) -> None:
+    files = sharded(tmp_path, ARMS)
+    (tmp_path / "b" / "4.npy").unlink()
+    with (
+        gx.streaming(workers=workers, folder=in_blocks),
+        pytest.raises(gx.InputError, match=r"4\.npy cannot be read \(No such file"),
+    ):
+        gx.score(files, gx.Vendi())
 
 
 @pytest.mark.parametrize(

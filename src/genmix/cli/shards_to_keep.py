@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,13 +79,13 @@ def streamed_batch(given: Inputs) -> Batch:
 @contextmanager
 def readable(given: Inputs, batch: Batch) -> Iterator[Batch]:
     """Yield the samples, checked; shards can be read in any order inside the ``with`` block."""
-    from genmix.offline.streamed_samples import check_streamed, unpacking
+    from genmix.offline.streamed_samples import check_streamed, unpacked_rows
 
     if not has_shards(given):
         yield batch
         return
-    with unpacking() as unpack:
-        unpacked = replace(batch, embeddings=unpack(_joined(given)))
+    with ExitStack() as copies:
+        unpacked = replace(batch, embeddings=unpacked_rows(_joined(given), copies))
         check_streamed(given.objective, unpacked)
         yield unpacked
 

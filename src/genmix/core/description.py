@@ -129,7 +129,7 @@ def names_function(plain: Any) -> bool:
 
 
 def is_built_in(value: Any) -> bool:
-    """Return whether a description consists of genmix's own classes, without functions or classes of users."""
+    """Return whether a description has neither functions nor classes that users wrote."""
     if isinstance(value, Description):
         parts = [getattr(value, field.name) for field in _fields(value)]
         return type(value).__module__.startswith("genmix.") and all(map(is_built_in, parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -31,7 +32,7 @@ from genmix.objectives import (
 from genmix.objectives.validation import check_objective, sample_numbers
 from genmix.offline.keep_choices import choices, first_set
 from genmix.offline.sample_losses import sample_loss
-from genmix.offline.streamed_samples import Unpack, blocks_of_batch, check_streamed, unpacking
+from genmix.offline.streamed_samples import blocks_of_batch, check_streamed, unpacked_rows
 from genmix.offline.trivial_bounds import Bounds, trivial_bounds
 from genmix.solvers.sample_loss import SampleLoss
 from genmix.solvers.subset import SubsetProgress, SubsetSolution, best_subset
@@ -247,13 +248,13 @@ def keep(
         tolerance=number(tolerance, "tolerance", 0.0),
         seed=whole(seed, "seed", 0),
     )
-    with unpacking() as unpack:
+    with ExitStack() as copies:
 
         def samples() -> tuple[Batch, Objective]:
             check_objective(objective)
             if isinstance(X, Shards):  # before they are read, which can take long
                 sets(Batch(StreamedRows(X)), objective)
-            return validated(X, objective, quality, cost, unpack)
+            return validated(X, objective, quality, cost, copies)
 
         task = _Task(samples, sets, start, search, encoder)
         try:
@@ -347,14 +348,17 @@ def _score_bound(found: float | None, objective: Objective, score: Scores) -> fl
 
 
 def validated(
-    X: Any, objective: Objective, quality: Any, cost: Any, unpack: Unpack
+    X: Any, objective: Objective, quality: Any, cost: Any, copies: ExitStack
 ) -> tuple[Batch, Objective]:
-    """Return the samples that a user passed as a batch, and the objective with fixed bandwidths."""
+    """Return the samples that a user passed as a batch, and the objective with fixed bandwidths.
+
+    The batch can be read until ``copies`` closes.
+    """
     check_objective(objective)
     if isinstance(X, Shards):
         quality = X.quality if quality is None else quality
         cost = X.cost if cost is None else cost
-        X = X.load() if X.fits_in_memory else unpack(X)
+        X = X.load() if X.fits_in_memory else unpacked_rows(X, copies)
     rows = X if isinstance(X, StreamedRows) else as_matrix(X, "X")
     n = int(rows.shape[0])
     numbers = (sample_numbers(v, "X", n, w) for v, w in ((quality, "quality"), (cost, "cost")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,6 @@ from genmix.offline.growth import Growth
 from genmix.offline.keep import rows_of, validated
 from genmix.offline.keeping import Rules
 from genmix.offline.sample_losses import Converted, sample_loss
-from genmix.offline.streamed_samples import unpacking
 from genmix.solvers.subset import quick_subset
 from genmix.solvers.subsets import Indices, Subsets
 
@@ -180,8 +180,8 @@ def predict_keep(
     >>> print(gx.predict_keep(X, 40, gx.Vendi(), more=100))
     another 100 samples are worth about +0 vendi (90%: +0 to +0)
     """
-    with unpacking() as unpack:
-        batch, fixed = validated(X, objective, quality, cost, unpack)
+    with ExitStack() as copies:
+        batch, fixed = validated(X, objective, quality, cost, copies)
         if (k is None) == (share is None):
             raise InputError("pass either k or share to say how many samples to keep.")
         if k is not None:

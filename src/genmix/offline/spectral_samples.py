@@ -185,11 +185,11 @@ class EntropySamples(SpectralSamples):
         # The trapezoid rule in log t is accurate to about 1e-9 with steps of 0.8.
         points = np.exp(np.arange(-32.0, 26.0, 0.8))
         inverse = like(1 / (values[:, None] + points), self.rows)
-        base, height = np.log1p(weight / points), BLOCK_VALUES // len(points)
+        base, height = np.log1p(weight / points), BLOCK_VALUES // (4 * len(points))
         sums = np.empty(len(candidates))
         for part, block in self._blocks(candidates):
             squares, found = (block @ basis) ** 2, np.empty(block.shape[0])
-            for start in range(0, len(found), height):  # there are many points per row
+            for start in range(0, len(found), height):  # with several temporary arrays
                 some = slice(start, start + height)
                 ratios = to_numpy(squares[some, :] @ inverse)
                 found[some] = (np.log1p(weight * ratios) - base) @ points

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,27 +22,18 @@ from genmix.shards.statistics import exact_kernel_error
 UNPACKED = "_unpacked"
 """The folder for copies; a name with an underscore is not read as a folder of shards."""
 
-Unpack = Callable[[Shards], StreamedRows]
 
-
-@contextmanager
-def unpacking() -> Iterator[Unpack]:
-    """Yield a function that returns the rows of shards so that they can be read in any order.
+def unpacked_rows(shards: Shards, copies: ExitStack) -> StreamedRows:
+    """Return rows that can be read in any order until ``copies`` closes.
 
     Compressed files, Parquet and arrays in Fortran order are copied to ``.npy`` files in the cache folder,
-    with the precision in which they are stored. No other call uses the copies, and they are removed at the
-    end. Those of killed processes are removed by the next call.
+    with the precision in which they are stored. No other call uses the copies. Those of killed processes
+    are removed by the next call.
     """
-    folder = draft_path(current().place / UNPACKED / uuid4().hex)
-    try:
-        yield partial(_unpacked_rows, folder=folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _unpacked_rows(shards: Shards, folder: Path) -> StreamedRows:
     packed = sum(each.is_packed for each in shards.files)
+    folder = draft_path(current().place / UNPACKED / uuid4().hex)
     if packed:
+        copies.callback(shutil.rmtree, folder, ignore_errors=True)
         make_folder(folder, "set GENMIX_CACHE to another folder")
         sweep(folder.parent)
     files, done = [], 0

@@ -93,12 +93,14 @@ def _in_workers(
     )
     # A queue instead of as_completed, which an interrupt can leave with the locks of futures held.
     finished: SimpleQueue[Future[tuple[int, Any]]] = SimpleQueue()
-    waiting = enumerate(jobs)
+    waiting, latest = enumerate(jobs), Future[Any]()
 
     def submit(count: int) -> None:
+        nonlocal latest
         with _without_interrupts():  # workers start with the first job and inherit the signal mask
             for index, job in islice(waiting, count):
-                executor.submit(_run_job, str(file), index, job).add_done_callback(finished.put)
+                latest = executor.submit(_run_job, str(file), index, job)
+                latest.add_done_callback(finished.put)
 
     try:
         submit(2 * workers)  # no more, because loky cannot abandon jobs that it has not queued yet
@@ -110,7 +112,15 @@ def _in_workers(
             "a worker process was killed, perhaps because memory ran out; try again with fewer workers."
         ) from error
     finally:
+        _wait_until_queued(latest)
         executor.shutdown(wait=True, kill_workers=True)
+
+
+def _wait_until_queued(latest: Future[Any]) -> None:
+    """Wait up to a second until loky has queued the latest job; otherwise its thread fails in shutdown."""
+    end = time.monotonic() + 1.0
+    while not (latest.running() or latest.done()) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def _results(

@@ -63,8 +63,9 @@ def streaming(
         Called with a title, the number of finished shards, and their total. Shards that fit in memory
         together are loaded at once, without progress.
     folder : str or path, optional
-        Where partial statistics are saved, so that an interrupted computation continues where it stopped.
-        By default, ``shards`` in the cache folder (``$GENMIX_CACHE``).
+        Where partial statistics are saved, so that an interrupted computation continues where it stopped,
+        and where :func:`keep` unpacks files. By default, ``shards`` in the cache folder
+        (``$GENMIX_CACHE``).
 
     Raises
     ------
