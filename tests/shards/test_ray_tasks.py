@@ -56,3 +56,19 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.Mo
     unknown = gx.streaming(engine="ray", address="10.0.0.1:6379", folder=tmp_path / "p")
     with unknown, pytest.raises(gx.InputError, match="cannot connect to the Ray cluster at 10"):
         gx.score(files, gx.Vendi())
+
+
+def test_relative_paths_are_found_from_other_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
+    try:
+        write_folder(tmp_path / "a", ARMS["a"])
+        monkeypatch.chdir(tmp_path)  # the workers of the cluster stay where it was started
+        with gx.streaming(engine="ray", folder=tmp_path / "p"):
+            found = gx.score({"a": gx.Shards("a")}, gx.Vendi())
+    finally:
+        ray.shutdown()
+    expected = gx.score({"a": ARMS["a"]}, gx.Vendi()).pooled["vendi"]
+    assert found.pooled["vendi"] == pytest.approx(expected)
