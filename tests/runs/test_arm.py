@@ -75,3 +75,22 @@ def test_a_generator_that_returns_a_list_is_told_what_to_do() -> None:
     (outcome,) = outcomes_of(generate, 1)
     assert not outcome.retryable
     assert "must be an async generator" in str(outcome)
+
+
+@pytest.mark.parametrize(
+    ("sample", "why"),
+    [
+        (Sample(image="no bytes", cost=1.0), "returned image of type str; it must be bytes."),  # type: ignore[arg-type]
+        (Sample(text=b"bytes", cost=1.0), "returned text of type bytes; it must be str."),  # type: ignore[arg-type]
+        (Sample(text="a", prompt=7, cost=1.0), "returned prompt of type int; it must be str."),  # type: ignore[arg-type]
+    ],
+)
+def test_a_sample_of_the_wrong_type_is_an_error_that_keeps_its_cost(
+    sample: Sample, why: str
+) -> None:
+    async def generate(requests: Any) -> Any:
+        yield 0, sample
+
+    [found] = outcomes_of(generate, 1)
+    assert isinstance(found, GenerationError)
+    assert (str(found), found.cost) == (why, 1.0)

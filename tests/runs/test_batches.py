@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry
 from genmix.runs import arm as arm_module
 from genmix.runs.arm import LONGEST_WAIT, ArmState
+from genmix.runs.generating import Generating
 from genmix.runs.loop import ASKED_AHEAD, Loop
 from genmix.runs.retries import Retries
 from tests.runs.test_loop import Maker, Settings, Stage, text
@@ -137,6 +141,65 @@ def test_a_rare_arm_is_not_delayed_until_its_batch_is_full(tmp_path: Path) -> No
     made.go()
     assert min(made.makers["c"].sizes) < 16
     assert sum(sizes(made)) == 200
+
+
+# -- the order of calls ------------------------------------------------------------------------------
+
+
+def test_the_oldest_ticket_is_generated_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever its arm is in the study, even if the arms before it always have tickets."""
+    started: list[int] = []
+    take = ArmState.take_batch
+
+    def recorded(arm: ArmState, room: int) -> list[Entry]:
+        entries = take(arm, room)
+        started.extend(entry.id for entry in entries)
+        return entries
+
+    monkeypatch.setattr(ArmState, "take_batch", recorded)
+    made = stage(tmp_path, samples=300, in_flight=8, concurrency=8)
+    made.policy = gx.Fixed({"a": 0.8, "b": 0.15, "c": 0.05})
+    made.go()
+    assert len(started) == 300
+    assert started == sorted(started)
+
+
+class Starting(Generating):
+    """The part of a loop that starts calls, with one full batch waiting."""
+
+    def __init__(self, left: float = math.inf, failed: bool = False, waited: bool = False) -> None:
+        self.arms = {"a": waiting_arm(3 if waited else 8)}
+        if waited:
+            self.arms["a"].seconds_to_wait(time.monotonic())
+        self.limits: Any = SimpleNamespace(in_flight=100)
+        self.clock: Any = SimpleNamespace(left=left)
+        self.reason = None
+        self.started = 0
+        self._inbox: Any = SimpleNamespace(has_failed=failed, spawn=self._count)
+
+    def _count(self, call: Any) -> None:
+        call.close()
+        self.started += 1
+
+    def _has_room(self, more: int = 1) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("loop", "started"),
+    [
+        (Starting(), 1),
+        (Starting(left=0.0), 0),
+        (Starting(failed=True), 0),
+        (Starting(waited=True), 1),
+    ],
+    ids=["ordinary", "time is over", "the journal failed", "an incomplete batch has waited"],
+)
+def test_calls_that_start_while_the_selector_is_busy(loop: Starting, started: int) -> None:
+    loop._start_due_now()
+    assert loop.started == started
 
 
 # -- the number in flight ----------------------------------------------------------------------------

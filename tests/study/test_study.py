@@ -27,6 +27,7 @@ from genmix.study.study import (
     StudyError,
     read_study,
     study_from,
+    with_budget,
 )
 from genmix.study.template import EXAMPLE
 from tests.support.studies import (
@@ -113,6 +114,18 @@ def test_in_flight_is_two_batches_per_call_or_the_largest_concurrency_unless_giv
     replicas = text.replace("batch: 4", "batch: 4, resources: {replicas: 2}")
     assert read(tmp_path, replicas).in_flight == 24
     assert read(tmp_path, f"{replicas}engine: ray\n").in_flight == 48
+
+
+def test_the_default_of_in_flight_follows_the_engine_and_the_budget(tmp_path: Path) -> None:
+    arm = "batch: 4, resources: {replicas: 8}"
+    text = SMALL.replace('function: "arms:make"', f'function: "arms:make", {arm}')
+    free, fixed = read(tmp_path, text), read(tmp_path, f"{text}in_flight: 4\n")
+    assert [free.in_flight, free.with_engine("ray").in_flight] == [16, 32]
+    assert with_budget(free, {"samples": 40}).in_flight == 4
+    assert study_from(free.plain()).with_engine("ray").in_flight == 32
+    for study in (fixed, study_from(fixed.plain())):
+        assert study.with_engine("ray").in_flight == 4
+        assert with_budget(study, {"samples": 2000}).in_flight == 4
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ class Inbox(Generic[E]):
         elif (event := task.result()) is not None:
             self.put(event)
 
+    @property
+    def has_failed(self) -> bool:
+        return self._error is not None
+
     def fail(self, error: BaseException) -> None:
         """Let the next ``wait`` raise an error; the first one counts."""
         self._error = self._error or error

@@ -66,6 +66,9 @@ def validated(outcome: Any) -> Outcome:
 def _problem(sample: Sample) -> str | None:
     if sum(part is not None for part in (sample.text, sample.image, sample.vector)) != 1:
         return "must return exactly one of text, image and vector."
+    for name, kind in (("text", str), ("image", bytes), ("prompt", str), ("source", str)):
+        if not isinstance(value := getattr(sample, name), kind | None):
+            return f"returned {name} of type {type(value).__name__}; it must be {kind.__name__}."
     if sample.text is not None and not sample.text.strip():
         return "returned empty text."
     if sample.quality is not None and not _is_finite(sample.quality):

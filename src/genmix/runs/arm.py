@@ -93,6 +93,10 @@ class ArmState:
             self.partial_since = now
         return self.partial_since + min(self.call_seconds, LONGEST_WAIT) - now
 
+    def has_waited(self, now: float) -> bool:
+        """Return whether the wait of an incomplete batch has begun and is over."""
+        return self.partial_since is not None and self.seconds_to_wait(now) <= 0
+
     def take_batch(self, room: int) -> list[Entry]:
         """Take the tickets of the next call, which begins now."""
         entries = [self.queue.popleft() for _ in range(min(self.batch, len(self.queue), room))]

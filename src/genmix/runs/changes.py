@@ -132,7 +132,8 @@ def _differences(path: KeyPath, old: Any, new: Any) -> Iterator[Change]:
 def comparable(study: Plain, folder: Path) -> Plain:
     """Return a plain study with resolved paths, and with the defaults that older versions did not write."""
     with suppress(InputError):
-        study = study_from(study).plain()
+        made = study_from(study)
+        study = made.plain() | {"in_flight": made.in_flight}
     found: Plain = _resolve(study, folder)
     return found
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from genmix.core.inbox import Inbox
 from genmix.core.text import quotable
 from genmix.data.samples import Sample
 from genmix.engines.embedding import EmbeddingQueue
-from genmix.errors import StorageError
 from genmix.generators.base import Outcome
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
-from genmix.runs.budget import Limits, Money
+from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.session import Session
 
 
@@ -32,6 +32,7 @@ class Generating:
     arms: Mapping[str, ArmState]
     embedding: EmbeddingQueue
     money: Money
+    clock: Clock
     limits: Limits
     reason: str | None
     failures: Counter[str]
@@ -42,27 +43,54 @@ class Generating:
     def _has_room(self, more: int = 1) -> bool: ...
 
     def _start_calls(self) -> None:
-        """Start the calls that are due: full batches at once, others when their wait is over."""
-        self._start_full_batches()
+        """Start the calls that are due: full batches, and others when their wait is over."""
         now = time.monotonic()
-        for arm in self.arms.values():
-            while self.reason is None and arm.ready and (room := self._room(arm)) > 0:
-                if self._may_grow(arm) and arm.seconds_to_wait(now) > 0:
-                    break
-                self._inbox.spawn(self._call(arm, arm.take_batch(room)))
 
-    def _start_full_batches(self) -> None:
+        def is_due(arm: ArmState, room: int) -> bool:
+            if arm.has_full_batch(room) or not self._may_grow(arm):
+                return True
+            return arm.seconds_to_wait(now) <= 0
+
+        self._start_due(is_due)
+
+    def _start_due_now(self) -> None:
         """Start calls without reading the selector, which may be busy in another thread."""
-        for arm in self.arms.values():
-            while self.reason is None and arm.ready and arm.has_full_batch(room := self._room(arm)):
-                if arm.failing:
-                    break  # it may have to be suspended first
-                self._inbox.spawn(self._call(arm, arm.take_batch(room)))
+        now = time.monotonic()
 
-    def _room(self, arm: ArmState) -> int:
-        """Return how many more samples of an arm may be generated now; a probe never waits for others."""
+        def is_due(arm: ArmState, room: int) -> bool:
+            if arm.failing:
+                return False  # it may have to be suspended first
+            return arm.has_full_batch(room) or arm.has_waited(now)
+
+        self._start_due(is_due)
+
+    def _start_due(self, is_due: Callable[[ArmState, int], bool]) -> None:
+        """Start due calls one by one, each for the arm whose next ticket is the oldest.
+
+        So no arm waits for others that were asked later, wherever it is in the study.
+        """
+        while self.reason is None and self.clock.left > 0 and not self._inbox.has_failed:
+            room = self._room()
+            due = [
+                (arm.queue[0].id, arm)
+                for arm in self.arms.values()
+                if arm.ready
+                and self._room_for(arm, room)
+                and is_due(arm, self._room_for(arm, room))
+            ]
+            if not due:
+                return
+            arm = min(due, key=itemgetter(0))[1]
+            self._inbox.spawn(self._call(arm, arm.take_batch(self._room_for(arm, room))))
+
+    def _room(self) -> int:
+        """Return how many more samples may be generated now; probes do not count."""
         others = sum(a.generating for a in self.arms.values() if not a.retries.probing)
-        return 1 if arm.retries.probing else self.limits.in_flight - others
+        return max(self.limits.in_flight - others, 0)
+
+    @staticmethod
+    def _room_for(arm: ArmState, room: int) -> int:
+        return 1 if arm.retries.probing else room  # a probe never waits for others
 
     def _may_grow(self, arm: ArmState) -> bool:
         """Return whether an incomplete batch may get more tickets once something in progress ends."""
@@ -82,20 +110,23 @@ class Generating:
             await arm.call(entries, deliver)
 
     def _receive(self, event: Reply | FinishedCall) -> None:
-        """Journal a reply as soon as it arrives, because it is paid for; it is handled in its turn."""
+        """Journal a reply as soon as it arrives, because it is paid for; it is handled in its turn.
+
+        An error ends the run: a ticket whose reply is not in the journal must stay open.
+        """
         try:
             if isinstance(event, Reply):
                 event = replace(event, outcome=self._record(event))
                 event.arm.failing += not isinstance(event.outcome, Sample)
             elif event.extra is not None:
                 self._record(event.extra)
-        except StorageError as error:
+        except Exception as error:
             self._inbox.fail(error)
         self._inbox.put(event)
         if isinstance(event, FinishedCall):
             event.arm.calls -= 1
             event.arm.generating -= event.tickets
-            self._start_full_batches()
+            self._start_due_now()
 
     def _record(self, reply: Reply) -> Outcome:
         """Journal a reply, and return its outcome with the cost that counts."""

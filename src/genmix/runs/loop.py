@@ -170,7 +170,9 @@ class Loop(Generating, Telling):
             return min(self._patience, MAX_SLEEP) if self._patience > 0 else MAX_SLEEP
         now, give_up_at = time.monotonic(), self._last_told + self.limits.give_up
         due = [arm.retries.probe_at - now for arm in self.arms.values() if arm.retries.probe_at]
-        due += [a.seconds_to_wait(now) for a in self.arms.values() if a.ready and self._room(a) > 0]
+        room = self._room()
+        waiting = (a for a in self.arms.values() if a.ready and self._room_for(a, room))
+        due += [arm.seconds_to_wait(now) for arm in waiting]
         due += [give_up_at - now] if give_up_at > now else []
         return max(min([*due, self.clock.left, MAX_SLEEP]), 0.0)
 

@@ -136,8 +136,12 @@ class Study(Section):
         return self
 
     @model_validator(mode="after")
-    def _set_in_flight(self) -> Study:
-        if not self.in_flight:
+    def _validate_in_flight(self) -> Study:
+        return self._with_in_flight()
+
+    def _with_in_flight(self) -> Study:
+        """Set the default of ``in_flight``, unless it was given."""
+        if "in_flight" not in self.model_fields_set:
             object.__setattr__(self, "in_flight", self._default_in_flight())
         return self
 
@@ -159,19 +163,23 @@ class Study(Section):
         return arm.concurrency * (arm.resources.replicas if self.engine == "ray" else 1)
 
     def with_engine(self, engine: str) -> Study:
-        """Return the same study on another engine; ``in_flight`` follows unless it was set."""
-        is_default = self.in_flight == self._default_in_flight()
-        found = self.model_copy(update={"engine": engine})
-        if is_default:
-            object.__setattr__(found, "in_flight", found._default_in_flight())
-        return found
+        """Return the same study on another engine."""
+        return self.changed(engine=engine)
+
+    def changed(self, **fields: Any) -> Study:
+        """Return a study with other fields; ``in_flight`` follows unless it was set."""
+        return self.model_copy(update=fields)._with_in_flight()
 
     def plain(self) -> dict[str, Any]:
-        """Return JSON values from which ``study_from`` recreates an equal study."""
+        """Return JSON values from which ``study_from`` recreates an equal study.
+
+        A default of ``in_flight`` is left out, because it depends on the engine and the budget.
+        """
         found = self.model_dump(mode="json", exclude={"objective", "policy"})
         found["objective"] = [term.plain() for term in self.objective]
         found["policy"] = self.policy.plain()
-        return {key: found[key] for key in type(self).model_fields}
+        left_out = {"in_flight"} - self.model_fields_set
+        return {key: found[key] for key in type(self).model_fields if key not in left_out}
 
 
 # -- reading -----------------------------------------------------------------------------------------
@@ -251,7 +259,7 @@ def with_budget(study: Study, limits: Mapping[str, Any]) -> Study:
     found = _section_from(BudgetSection, data, problems)
     problems.raise_if_any()
     assert found is not None
-    changed = study.model_copy(update={"budget": found.budget})
+    changed = study.changed(budget=found.budget)
     check_consistency(changed, problems)
     problems.raise_if_any()
     return changed
