@@ -97,9 +97,10 @@ export class Chart {
     const bottom = this.height - MARGIN.bottom;
     for (const tick of ticks(...this.domain.x, Math.max(2, Math.floor(this.width / 110)), 1)) {
       const at = this.x(tick);
+      const anchor = at > this.width - 2 * MARGIN.right ? "end" : "middle"; // else the last label is cut off
       group.append(
         svg("line", { class: "tick", x1: at, x2: at, y1: bottom, y2: bottom + 4 }),
-        svg("text", { x: at, y: bottom + 16, "text-anchor": "middle" }, compact(tick)),
+        svg("text", { x: anchor === "end" ? at + MARGIN.right - 2 : at, y: bottom + 16, "text-anchor": anchor }, compact(tick)),
       );
     }
     const ups = this.isLog ? logTicks(...this.domain.y) : ticks(...this.domain.y, 4);
