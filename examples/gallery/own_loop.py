@@ -29,14 +29,14 @@ def main() -> None:
 
     selector = gx.Selector(PRICES, gx.Vendi() + 0.2 * gx.Cost(), warm_start=10, seed=0)
     rows = []
-    while sum(selector.counts.values()) < 600:
+    while selector.total < 600:
         for ticket in selector.ask(6):
             embedding = generate(ticket.arm)
             if embedding is None:
                 selector.fail(ticket)
             else:
                 selector.tell(ticket, embedding, cost=PRICES[ticket.arm])
-        told = sum(selector.counts.values())
+        told = selector.total
         rows += [{"samples": told, "arm": a, "weight": w} for a, w in selector.weights.items()]
     print(selector.weights, selector.score, selector.failures, sep="\n")
 

@@ -259,7 +259,7 @@ class EarlyStopping:
         """Return the reason to stop like ``check``, but without blocking while it is computed."""
         selector = self._session.selector
         if selector.is_warm and self._gain is not None:
-            await self._gain.prepare(sum(selector.counts.values()))
+            await self._gain.prepare(selector.total)
         return self.check()
 
     def check(self) -> str | None:
@@ -269,7 +269,7 @@ class EarlyStopping:
         satisfied stops at the same point when it is resumed.
         """
         selector = self._session.selector
-        told = sum(selector.counts.values())
+        told = selector.total
         if not selector.is_warm:
             return None
         if not self._history or self._history[-1][0] != told:

@@ -205,7 +205,7 @@ class Loop(Generating, Telling):
 
     @property
     def _told(self) -> int:
-        return sum(self.session.selector.counts.values())
+        return self.session.selector.total
 
     @property
     def _in_flight(self) -> int:

@@ -385,7 +385,7 @@ class Planner:
         """Return how many samples still need money; None if the study asks for no number."""
         if self.limits.goal is None:
             return None
-        told = sum(self.session.selector.counts.values())
+        told = self.session.selector.total
         return max(self.limits.goal - told - len(self.money.reserved), 0)
 
     def _prices(self) -> dict[str, Price]:

@@ -58,7 +58,7 @@ class Timeline:
     def __init__(self, session: Session) -> None:
         self._session, self._groups = session, GroupsSoFar()
         points = session.journal.timeline()
-        if points and points[-1]["samples"] == sum(session.selector.counts.values()):
+        if points and points[-1]["samples"] == session.selector.total:
             # The last session ended with it. It is written again if it is due.
             session.journal.remove_from_timeline(points.pop()["samples"])
         self._next = _next_point(points[-1]["samples"]) if points else 1
@@ -67,7 +67,7 @@ class Timeline:
 
     def update(self) -> None:
         """Add a point if enough samples have been told since the last one."""
-        if sum(self._session.selector.counts.values()) >= self._next:
+        if self._session.selector.total >= self._next:
             self.write()
 
     def write(self, at_end: bool = False) -> None:
@@ -79,7 +79,7 @@ class Timeline:
             if at_end:
                 selector.certify()
             point = TimelinePoint(
-                sum(selector.counts.values()),
+                selector.total,
                 selector.mixture,
                 plain_values(selector.score),
                 plain_values(selector.pooled_score),
@@ -114,7 +114,7 @@ class GroupsSoFar:
             }
             for group, weights in selector.weights_by_group.items()
         }
-        content = {"samples": sum(selector.counts.values()), "groups": found}
+        content = {"samples": selector.total, "groups": found}
         with suppress(GenmixError):  # e.g. a full disk: the run does not need it
             write_json(session.journal.path.with_name(GROUPS), content)
         self._earliest = monotonic() + PAUSE * (monotonic() - begin)
@@ -187,4 +187,4 @@ class Live:
     @property
     def told(self) -> int:
         """Number of samples told so far."""
-        return sum(self.selector.counts.values())
+        return self.selector.total

@@ -171,6 +171,21 @@ class Readings:
         return self._by_arm(lambda record: record.told)
 
     @property
+    def total(self) -> int:
+        """Number of samples reported, over all arms.
+
+        Examples
+        --------
+        >>> import genmix as gx
+        >>> sel = gx.Selector(["a", "b"], gx.Vendi())
+        >>> [ticket] = sel.ask()
+        >>> sel.tell(ticket, [1.0, 0.0])
+        >>> sel.total
+        1
+        """
+        return self._learner.total
+
+    @property
     def failures(self) -> dict[str, int]:
         """Number of failed tickets per arm. Failures do not change the weights.
 
