@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from genmix.core.inbox import Inbox
@@ -44,12 +44,16 @@ class Generating:
 
     def _start_calls(self) -> None:
         """Start the calls that are due: full batches, and others when their wait is over."""
-        now = time.monotonic()
+        now, active = time.monotonic(), set(self.session.selector.arms)
+        can_ask = self._has_room()
 
         def is_due(arm: ArmState, room: int) -> bool:
-            if arm.has_full_batch(room) or not self._may_grow(arm):
+            if arm.has_full_batch(room):
                 return True
-            return arm.seconds_to_wait(now) <= 0
+            is_busy = self.embedding.busy or room < self.limits.in_flight
+            gets_tickets = can_ask and arm.label in active and not arm.unavailable
+            # Without either, waiting would not bring more tickets.
+            return not (is_busy and gets_tickets) or arm.seconds_to_wait(now) <= 0
 
         self._start_due(is_due)
 
@@ -69,19 +73,21 @@ class Generating:
 
         So no arm waits for others that were asked later, wherever it is in the study.
         """
-        while self.reason is None and self.clock.left > 0 and not self._inbox.has_failed:
-            room = self._room()
-            due = [
-                (arm.queue[0].id, arm)
-                for arm in self.arms.values()
-                if arm.ready
-                and self._room_for(arm, room)
-                and is_due(arm, self._room_for(arm, room))
-            ]
-            if not due:
+        room = self._room()
+        waiting = [(arm.queue[0].id, arm) for arm in self.arms.values() if arm.ready]
+        heapify(waiting)
+        while waiting and self.reason is None and self.clock.left > 0:
+            if self._inbox.has_failed:
                 return
-            arm = min(due, key=itemgetter(0))[1]
-            self._inbox.spawn(self._call(arm, arm.take_batch(self._room_for(arm, room))))
+            arm = heappop(waiting)[1]
+            most = self._room_for(arm, room)
+            if most == 0 or not is_due(arm, most):
+                continue
+            entries = arm.take_batch(most)
+            room -= 0 if arm.retries.probing else len(entries)
+            self._inbox.spawn(self._call(arm, entries))
+            if arm.ready:
+                heappush(waiting, (arm.queue[0].id, arm))
 
     def _room(self) -> int:
         """Return how many more samples may be generated now; probes do not count."""
@@ -91,12 +97,6 @@ class Generating:
     @staticmethod
     def _room_for(arm: ArmState, room: int) -> int:
         return 1 if arm.retries.probing else room  # a probe never waits for others
-
-    def _may_grow(self, arm: ArmState) -> bool:
-        """Return whether an incomplete batch may get more tickets once something in progress ends."""
-        is_busy = self.embedding.busy or any(other.calls for other in self.arms.values())
-        can_ask = not arm.unavailable and arm.label in self.session.selector.arms
-        return arm.batch > 1 and is_busy and can_ask and self._has_room()
 
     async def _call(self, arm: ArmState, entries: Sequence[Entry]) -> None:
         tickets = [entry.id for entry in entries]

@@ -49,6 +49,8 @@ class Retries:
     """Number of suspensions since the last told sample."""
     retry_after: float = 0.0
     """Seconds that the server asked us to wait after the last failure."""
+    is_unavailable: bool = False
+    """Whether the last failure said that no request can succeed, or none for some time."""
     is_permanent: bool = False
     """Whether the last failure was of a kind that retrying cannot fix."""
     probe_at: float | None = None
@@ -66,14 +68,16 @@ class Retries:
 
     def record_success(self, ticket: int) -> None:
         self._forget(ticket)
-        self.failed_tickets, self.retry_after, self.is_permanent = 0, 0.0, False
+        self.failed_tickets, self.retry_after = 0, 0.0
+        self.is_unavailable = self.is_permanent = False
 
     def record_failure(self, ticket: int, error: GenerationError) -> float | None:
         """Return the delay in seconds until the next attempt, or None to give up on the ticket."""
         self.restore_failure(
             ticket, error.cost is not None or isinstance(error, InvalidSampleError)
         )
-        self.is_permanent = not error.retryable
+        self.is_unavailable = not error.retryable
+        self.is_permanent = self.is_unavailable and error.retry_after is None
         self.retry_after = error.retry_after or 0.0
         attempts = self.attempts[ticket]
         if self._fails_at_once or error.prompt_at_fault or attempts >= self.settings.attempts:
@@ -97,7 +101,8 @@ class Retries:
     @property
     def _fails_at_once(self) -> bool:
         """Whether another attempt now would be pointless."""
-        return self.is_permanent or self.probing or self.retry_after > self.settings.longest_wait
+        must_wait = self.retry_after > self.settings.longest_wait
+        return self.is_unavailable or self.probing or must_wait
 
     @property
     def should_suspend(self) -> bool:
