@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+SMALLEST_SHARE = 0.0001
+"""The smallest part of a CPU or GPU that Ray can reserve."""
 
 
 class Resources(BaseModel):
@@ -20,6 +23,20 @@ class Resources(BaseModel):
         ge=-1,
         description="How often a worker that died is restarted; -1 means without a limit.",
     )
+
+    @field_validator("num_cpus", "num_gpus")
+    @classmethod
+    def _is_measurable(cls, value: float) -> float:
+        if 0 < value < SMALLEST_SHARE:
+            raise ValueError(f"must be 0 or at least {SMALLEST_SHARE:g}")
+        return value
+
+    @field_validator("num_gpus")
+    @classmethod
+    def _is_whole_above_one(cls, value: float) -> float:
+        if value > 1 and value != int(value):
+            raise ValueError("must be a whole number if it is above 1")
+        return value
 
 
 def variables_of(settings: BaseModel) -> list[str]:

@@ -54,6 +54,11 @@ class CachedEncoder:
         with self._guarded_store() as store:
             return None if store is None else store.dimension(self.name)
 
+    @property
+    def keeps_time(self) -> bool:
+        """Whether the encoder itself stops at the time limit of its settings."""
+        return getattr(self._encoder, "keeps_time", False)
+
     def encode(self, samples: Sequence[Sample]) -> Rows:
         """Return float32 embeddings of shape ``(n, d)``; repeated samples are encoded once."""
         if any(modality_of(sample) == "vector" for sample in samples):

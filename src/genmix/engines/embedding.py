@@ -28,7 +28,12 @@ Pair = tuple[Entry, Sample]
 
 
 class EncoderTimeoutError(EncodingError):
-    """The encoder did not finish in time. Its thread cannot be stopped and is abandoned."""
+    """The encoder did not finish in time. A thread of this process cannot be stopped and is abandoned."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(
+            f"the encoder did not finish within {limit:g} seconds; fix it, or increase its timeout"
+        )
 
 
 @dataclass(frozen=True)
@@ -111,17 +116,19 @@ class EmbeddingQueue:
 
     async def _try(self, pairs: Sequence[Pair]) -> EmbeddedBatch:
         samples = [sample for _, sample in pairs]
-        limit = self.time_limit(len(samples))
+        limit = math.inf if self._keeps_time else self.time_limit(len(samples))
         try:
             async with asyncio.timeout(None if math.isinf(limit) else limit) as deadline:
                 return EmbeddedBatch(pairs, await in_thread(lambda: self._encode(samples)))
         except Exception as error:  # an encoder may be user code
             if not deadline.expired():
                 return EmbeddedBatch(pairs, error=masked_error(error))
-        late = (
-            f"the encoder did not finish within {limit:g} seconds; fix it, or increase its timeout"
-        )
-        return EmbeddedBatch(pairs, error=EncoderTimeoutError(late))
+        return EmbeddedBatch(pairs, error=EncoderTimeoutError(limit))
+
+    @property
+    def _keeps_time(self) -> bool:
+        """Whether the encoder itself stops at the time limit."""
+        return getattr(self.encoder, "keeps_time", False)
 
     def _encode(self, samples: Sequence[Sample]) -> Any:
         if self.encoder is None:

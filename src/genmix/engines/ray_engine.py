@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from genmix.core.optional import require
-from genmix.core.resources import Resources, variables_of
+from genmix.core.resources import variables_of
 from genmix.core.text import describe_error
 from genmix.encoders.base import Encoder, EncoderSettings
 from genmix.engines.base import Engine
@@ -28,7 +27,7 @@ ADDRESS = "RAY_ADDRESS"
 """An environment variable of Ray with the address of a cluster."""
 
 ENCODER_RETRIES = 3
-"""How often Ray repeats a call of an encoder whose worker died."""
+"""How often a batch whose worker died is embedded again, at most."""
 
 
 class RayEngine(Engine):
@@ -44,14 +43,11 @@ class RayEngine(Engine):
         A connection that the process already has is used and left open.
         """
         ray = require("ray", extra="ray", what="the engine ray")
-        if address is not None and address.startswith("ray://"):
-            raise InputError(
-                f"{address} is a Ray client address, and Ray's client cannot stream results; start genmix on "
-                "a node of the cluster, with --address auto."
-            )
         if ray.is_initialized():
+            _check_connection(address)
             return cls(start_limit, is_owner=False)
         where = address or os.environ.get(ADDRESS) or "local"
+        _refuse_client(where)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = {"include_dashboard": False} if where == "local" else {}
         try:
@@ -71,7 +67,7 @@ class RayEngine(Engine):
 
     def generator(self, settings: ArmSettings, context: Context) -> Generator:
         resources = settings.resources
-        create = self._creator(GeneratorWorker, resources, settings, context)
+        create = self._creator(GeneratorWorker, settings, context, "it")
         return RayGenerator(
             settings.describe(context),
             create,
@@ -79,22 +75,27 @@ class RayEngine(Engine):
             concurrency=settings.concurrency,
             start_limit=self._start_limit,
             is_billed=settings.billed,
+            max_restarts=resources.max_restarts,
         )
 
     def encoder(self, settings: EncoderSettings, folder: Path) -> Encoder:
-        resources = settings.resources
-        options = {"max_task_retries": ENCODER_RETRIES if resources.max_restarts else 0}
+        restarts = settings.resources.max_restarts
         return RayEncoder(
             settings.build(folder),
-            self._creator(EncoderWorker, resources, settings, folder, **options),
-            replicas=resources.replicas,
+            self._creator(EncoderWorker, settings, folder, "the encoder"),
+            replicas=settings.resources.replicas,
+            retries=ENCODER_RETRIES if restarts < 0 else min(restarts, ENCODER_RETRIES),
+            start_limit=self._start_limit,
             time_limit=settings.time_limit,
         )
 
     def _creator(
-        self, worker: type, resources: Resources, settings: BaseModel, place: Any, **options: Any
-    ) -> Any:
-        """Return a function that creates a worker.
+        self, worker: type, settings: ArmSettings | EncoderSettings, place: Any, what: str
+    ) -> Callable[[], Any]:
+        """Return a function that creates a worker; ``place`` is where it finds its files.
+
+        Ray restarts no worker and repeats no call: only the caller knows whether a worker died or was
+        killed, and what its call had delivered by then.
 
         Secrets are arguments of the worker, which makes them its environment. Ray writes the environment
         variables that it is given itself into logs and command lines.
@@ -102,13 +103,18 @@ class RayEngine(Engine):
         import ray
 
         given = {name: os.environ[name] for name in variables_of(settings) if name in os.environ}
+        needs = settings.resources
         actor = ray.remote(worker).options(
-            num_cpus=resources.num_cpus,
-            num_gpus=resources.num_gpus,
-            max_restarts=resources.max_restarts,
-            **options,
+            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, max_restarts=0, max_task_retries=0
         )
-        return lambda: actor.remote(settings, place, given)
+        try:
+            stored = ray.put(settings), ray.put(place)
+        except Exception as error:  # whatever a function holds may fail
+            raise InputError(
+                f"{what} cannot be sent to the workers of Ray ({describe_error(error.__cause__ or error)}); "
+                "create such objects inside the function."
+            ) from error
+        return lambda: actor.remote(*stored, given)
 
     def close(self) -> None:
         if self._is_owner:
@@ -116,6 +122,37 @@ class RayEngine(Engine):
 
             self._is_owner = False
             ray.shutdown()
+
+
+def _refuse_client(address: str) -> None:
+    if address.startswith("ray://"):
+        raise InputError(
+            f"{address} is a Ray client address, and Ray's client cannot stream results; start genmix on "
+            "a node of the cluster, with the address auto."
+        )
+
+
+def _check_connection(address: str | None) -> None:
+    """Refuse an address other than that of the cluster to which this process is connected."""
+    import ray
+
+    if address in (None, "auto"):
+        return
+    assert address is not None
+    _refuse_client(address)
+    connected = ray.get_runtime_context().gcs_address
+    if _resolved(address) != _resolved(connected):
+        raise InputError(
+            f"this process is connected to the Ray cluster at {connected}, not to {address}; call "
+            "ray.shutdown() first, or omit the address."
+        )
+
+
+def _resolved(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError):
+        host = socket.gethostbyname(host)
+    return host, port
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from genmix.core.text import describe_error
 from genmix.data.samples import Request
 from genmix.engines.ray_workers import EndOfCall, died
 from genmix.generators.base import GenerationError, Generator, Outcomes
@@ -16,12 +17,14 @@ CLOSING_SECONDS = 5.0
 
 
 class Replica:
-    """One worker of an arm, created when it is first needed, and again after Ray stops restarting it."""
+    """One worker of an arm, created when it is first needed, and again after it died."""
 
-    def __init__(self, create: Callable[[], Any]) -> None:
-        self._create = create
+    def __init__(self, create: Callable[[], Any], max_restarts: int = -1) -> None:
+        self._create, self._max_restarts = create, max_restarts
         self._actor: Any = None
-        self._starting: asyncio.Task[GenerationError | None] | None = None
+        self._starting: asyncio.Task[Any] | None = None
+        self._deaths = 0
+        """Number of deaths since the arm was last suspended because of them."""
         self.calls = 0
         """Number of calls in progress."""
         self.is_absent = False
@@ -35,41 +38,54 @@ class Replica:
         GenerationError
             If the arm cannot be built, or the worker did not start within ``limit`` seconds.
         """
-        if self._starting is None or (self._starting.done() and self._starting.result()):
+        if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         try:
             async with asyncio.timeout(limit):
-                error = await asyncio.shield(self._starting)
+                found = await asyncio.shield(self._starting)
         except TimeoutError:
             self.is_absent = True
             raise GenerationError(
                 f"its worker did not start within {limit:g} seconds; check that a node of the cluster has "
                 "room for its resources."
             ) from None
-        if error is not None:
-            raise error
-        return self._actor
+        if isinstance(found, GenerationError):
+            raise found
+        return found
 
-    async def _start(self) -> GenerationError | None:
-        from ray.exceptions import RayError
-
-        if self._actor is None:
-            self._actor = self._create()
+    async def _start(self) -> Any:
+        """Return the worker, or the error if it cannot start; the next call then tries again."""
+        error: GenerationError | None
         try:
-            error: GenerationError | None = await self._actor.start.remote()
-        except RayError as raised:
-            self._actor = None
-            error = GenerationError(f"its worker cannot start ({died(raised)}).", retryable=False)
+            if self._actor is None:
+                self._actor = self._create()
+            error = await self._actor.start.remote()
+        except Exception as raised:  # Ray raises many types
+            self._discard()
+            error = unavailable(f"its worker cannot start ({died(raised)}).")
+            if getattr(raised, "actor_init_failed", False):  # e.g. a package is missing there
+                error.retry_after = None
         self.is_absent = False
+        if error is None:
+            return self._actor
+        self._starting = None
         return error
 
-    def lose(self, error: BaseException) -> None:
-        """Start the worker again before its next call; create a new one if Ray does not restart it."""
-        from ray.exceptions import ActorDiedError
+    def lose(self, actor: Any, error: BaseException) -> GenerationError:
+        """Return the error of a call whose worker died; a new one is created before the next call.
 
-        self._starting = None
-        if isinstance(error, ActorDiedError):
-            self._actor = None
+        Only the first call that notices a death counts it.
+        """
+        message = f"its worker died during the call ({died(error)})"
+        if actor is self._actor:
+            self._starting = None
+            self._discard()
+            self._deaths += 1
+            if 0 <= self._max_restarts < self._deaths:
+                self._deaths = 0
+                used_up = f"and max_restarts ({self._max_restarts}) allows no other restart now"
+                return unavailable(f"{message}, {used_up}.", may_be_charged=True)
+        return GenerationError(f"{message}.", may_be_charged=True)
 
     @property
     def actor(self) -> Any:
@@ -77,15 +93,23 @@ class Replica:
         return self._actor
 
     def kill(self) -> None:
-        import ray
-
         if self._starting is not None:
             self._starting.cancel()
             self._starting = None
-        if self._actor is not None:
+        self._discard()
+
+    def _discard(self) -> None:
+        import ray
+
+        actor, self._actor = self._actor, None
+        if actor is not None:
             with suppress(Exception):  # it is gone already, or Ray is
-                ray.kill(self._actor)
-            self._actor = None
+                ray.kill(actor)
+
+
+def unavailable(message: str, may_be_charged: bool = False) -> GenerationError:
+    """Return an error that suspends the arm until its next probe, but is no reason to end the run."""
+    return GenerationError(message, retryable=False, retry_after=0.0, may_be_charged=may_be_charged)
 
 
 class RayGenerator(Generator):
@@ -103,9 +127,10 @@ class RayGenerator(Generator):
         concurrency: int,
         start_limit: float,
         is_billed: bool,
+        max_restarts: int = -1,
     ) -> None:
         self._described, self._start_limit, self._is_billed = described, start_limit, is_billed
-        self._replicas = [Replica(create) for _ in range(replicas)]
+        self._replicas = [Replica(create, max_restarts) for _ in range(replicas)]
         self._concurrency = concurrency
         self._sent: set[Request] = set()
         """Requests that a worker received and did not answer."""
@@ -121,16 +146,27 @@ class RayGenerator(Generator):
         replica = min(self._replicas, key=lambda each: (each.is_absent, each.calls))
         replica.calls += 1
         try:
-            actor = await replica.started(self._start_limit)
+            actor = await self._started(replica)
+            by_position = dict(enumerate(requests))
             async for position, outcome in self._call(actor, replica, requests):
-                self._sent.discard(requests[position])
+                if position in by_position:  # the run reports positions that are not
+                    self._sent.discard(by_position[position])
                 yield position, outcome
         finally:
             replica.calls -= 1
 
+    async def _started(self, replica: Replica) -> Any:
+        """Return the worker of a replica; the arm is suspended if no node has room for any of them."""
+        try:
+            return await replica.started(self._start_limit)
+        except GenerationError as error:
+            if all(each.is_absent for each in self._replicas):
+                raise unavailable(str(error)) from None
+            raise
+
     async def _call(self, actor: Any, replica: Replica, requests: Sequence[Request]) -> Outcomes:
         import ray
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError, RayTaskError
 
         self._sent.update(requests)
         call = actor.generate.options(num_returns="streaming").remote(list(requests))
@@ -146,12 +182,15 @@ class RayGenerator(Generator):
         except GenerationError:
             is_over = True
             raise
+        except RayTaskError as error:  # the worker is alive, e.g. its answer cannot be sent
+            is_over = True
+            raise GenerationError(
+                f"the call failed on its worker ({describe_error(error.cause)}).",
+                may_be_charged=True,
+            ) from None
         except RayError as error:
             is_over = True
-            replica.lose(error)
-            raise GenerationError(
-                f"its worker died during the call ({died(error)}).", may_be_charged=True
-            ) from None
+            raise replica.lose(actor, error) from None
         finally:
             if not is_over:  # e.g. after a timeout
                 with suppress(Exception):
@@ -164,13 +203,11 @@ class RayGenerator(Generator):
         """Wait for the workers, and let one of them check its arm; the first call reports those that fail."""
         starting = (replica.started(self._start_limit) for replica in self._replicas)
         found = await asyncio.gather(*starting, return_exceptions=True)
-        for actor in found:
-            if not isinstance(actor, BaseException):
-                with suppress(Exception):
-                    error: GenerationError | None = await actor.ping.remote()
-                break
-        else:
-            return
+        present = [actor for actor in found if not isinstance(actor, BaseException)]
+        error: GenerationError | None = None
+        if present:
+            with suppress(Exception):  # the worker died
+                error = await present[0].ping.remote()
         if error is not None:
             raise error
 

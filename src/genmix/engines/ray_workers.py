@@ -6,6 +6,7 @@ because an exception could contain objects that the controller cannot read.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -53,16 +54,22 @@ class GeneratorWorker:
     ) -> None:
         self._settings, self._context, self._variables = settings, context, variables
         self._generator: Generator | None = None
+        self._building = asyncio.Lock()
 
     async def start(self) -> GenerationError | None:
         """Build the arm unless that has been done; return the error if it fails."""
-        if self._generator is None:
-            try:
-                _set_variables(self._variables)
-                self._generator = await in_thread(lambda: self._settings.build(self._context))
-            except Exception as error:  # an arm may be user code
-                message = str(error) if isinstance(error, GenmixError) else describe_error(error)
-                return sanitized(GenerationError(message, retryable=False))
+        async with self._building:  # several calls may arrive before the arm is built
+            if self._generator is None:
+                return await self._build()
+        return None
+
+    async def _build(self) -> GenerationError | None:
+        try:
+            _set_variables(self._variables)
+            self._generator = await in_thread(lambda: self._settings.build(self._context))
+        except Exception as error:  # an arm may be user code
+            message = str(error) if isinstance(error, GenmixError) else describe_error(error)
+            return sanitized(GenerationError(message, retryable=False))
         return None
 
     async def generate(
@@ -98,6 +105,8 @@ class GeneratorWorker:
                 await self._generator.ping()
         except GenerationError as error:
             return sanitized(error)
+        except Exception as error:  # an arm may be user code
+            return sanitized(GenerationError(f"its check failed ({describe_error(error)})."))
         return None
 
     async def close(self) -> None:
@@ -119,6 +128,9 @@ class EncoderWorker:
             _set_variables(self._variables)
             self._encoder = self._settings.build(self._folder)
         return self._encoder
+
+    def present(self) -> None:
+        """Answer as soon as the worker has started."""
 
     def load(self) -> int | EncoderFailure | None:
         """Load the model, and return the dimension of its embeddings if it is known."""
@@ -148,6 +160,10 @@ def _failure(error: Exception) -> EncoderFailure:
 
 def died(error: BaseException) -> str:
     """Return why a worker is gone, in a few words; Ray's own messages fill a screen."""
+    from ray.exceptions import RayError
+
+    if not isinstance(error, RayError):
+        return describe_error(error)
     name = type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     detail = first_sentence(lines[-1]) if getattr(error, "actor_init_failed", False) else ""

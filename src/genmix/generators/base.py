@@ -25,7 +25,8 @@ class GenerationError(Exception):
         What went wrong and what to do.
     retryable : bool, default True
         Whether the same request may succeed later. False means that no request to this arm can
-        succeed.
+        succeed, so the arm is suspended at once. If ``retry_after`` is given as well, that is only so
+        for some time, and the run does not end even if all arms are suspended.
     retry_after : float, optional
         Number of seconds to wait before the next request, if the server specified it.
     cost : float, optional
