@@ -127,6 +127,9 @@ def _run_case(target: Target, case: Any, folder: Path, tally: Tally) -> None:
 def _fault(error: GenmixError) -> str | None:
     """What is wrong with the message of an error, if anything."""
     sentences = error.problems if isinstance(error, StudyError) else (str(error),)
+    lines = str(error).splitlines()
+    if all(line.startswith("arm '") for line in lines):
+        sentences = lines  # one sentence per arm
     for sentence in sentences:
         if sentence != sentence.strip() or not sentence.endswith((".", "?")):
             return f"not a sentence ({type(error).__name__})"

@@ -21,6 +21,7 @@ import genmix as gx
 from genmix.data.samples import Sample
 from genmix.generators.base import GenerationError
 from genmix.journal.journal import Journal
+from genmix.journal.kept import keep_rules
 from genmix.journal.lock import FolderLock
 from genmix.journal.reader import JournalReader, embedding_of
 from genmix.journal.schema import JOURNAL, Entry, JournalError
@@ -245,6 +246,21 @@ def test_a_corrupt_journal_is_named_with_its_page(tmp_path: Path) -> None:
         journal.events()
     assert isinstance(e.value, gx.StorageError)
     assert not isinstance(e.value, ValueError)
+
+
+@pytest.mark.parametrize("study", [None, "null", "[]", '{"keep": 7}', '{"keep": {"odd": 1}}'])
+def test_a_journal_without_a_valid_study_is_corrupt(tmp_path: Path, study: str | None) -> None:
+    Journal.create(tmp_path, {"run": "r", "study": {}}).close()
+    with sqlite3.connect(tmp_path / "journal.sqlite") as file:
+        if study is None:
+            file.execute("DELETE FROM meta WHERE key = 'study'")
+        else:
+            file.execute("UPDATE meta SET value = ? WHERE key = 'study'", (study,))
+    with (
+        JournalReader.open(tmp_path) as journal,
+        pytest.raises(gx.StorageError, match=r"(does not contain the study|invalid 'keep')"),
+    ):
+        keep_rules(journal)
 
 
 def test_a_snapshot_does_not_see_later_writes(tmp_path: Path) -> None:

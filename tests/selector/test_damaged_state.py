@@ -16,6 +16,7 @@ import pytest
 
 import genmix as gx
 from genmix.core import state
+from genmix.core.description import to_plain
 from genmix.errors import GenmixError
 from tests.support.conformance import assert_same_bits
 
@@ -249,9 +250,13 @@ def test_every_missing_entry_is_refused_unless_older_states_lack_it(selector: gx
             assert key == "mixture" or key not in older, key
 
 
+PREVIOUS = to_plain({"mixture": {"a": 0.5, "b": 0.5}, "gap": 0.0})
+
 TAMPERED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "weights is invalid": lambda s: s.update(weights=np.array([np.nan, 1.0])),
+    "targets is invalid": lambda s: s.update(targets=np.array(0.5)),
     "mixture is invalid": lambda s: s.update(mixture=np.array([0.7, 0.7])),
+    "previous needs the statistics": lambda s: s.update(previous=PREVIOUS, tally=None),
     "counts differ in number": lambda s: s["told"].append(3),
     "differs from the statistics": lambda s: s["told"].__setitem__(0, s["told"][0] + 1),
     "ticket": lambda s: s["in_flight"][0].update(arm="c"),

@@ -78,7 +78,7 @@ def _of_run(folder: Path, objective: Objective | None) -> StudyWorld:
     """Read the samples of all arms of a run that have any; they become the whole population."""
     with JournalReader.open(folder) as journal, journal.snapshot():
         verify(journal)
-        study = study_from(journal.meta("study"))
+        study = study_from(journal.study())
         rows: dict[str, list[Any]] = {}
         extras: dict[str, list[tuple[float | None, float | None]]] = {}
         for row in journal.told_rows():  # including arms that the study no longer contains

@@ -48,7 +48,7 @@ def read_run(folder: Path, name: str | None = None) -> list[LoadedArm]:
             prompt = embeddings.get(prompts.get(row["id"], -1))
             found = row | {OUTPUT: journal.output_of(row), PROMPT: prompt}
             rows.setdefault(row["arm"], []).append(found)
-        settings, encoder = journal.meta("study")["arms"], encoder_name(journal)
+        settings, encoder = journal.study()["arms"], encoder_name(journal)
         everything = (journal.meta("former arms") or {}) | settings
         sources = journal.meta(SOURCES) or {}
         base = None if journal.meta("folder") is None else journal.study_folder()

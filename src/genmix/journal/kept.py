@@ -20,6 +20,7 @@ from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.schema import corrupt
 from genmix.objectives import Batch, Objective
 from genmix.offline.keep import keep, rows_of, set_scores
 from genmix.offline.keeping import Baselines, Rules
@@ -45,8 +46,11 @@ Plain = dict[str, Any]
 
 def keep_rules(journal: JournalReader) -> Rules | None:
     """Return how many samples the study of a run keeps; None if it keeps all."""
-    found = journal.meta("study").get("keep")
-    return None if found is None else Rules(**found)
+    found = journal.study().get("keep")
+    try:
+        return None if found is None else Rules(**found)
+    except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
+        raise corrupt(journal.path, "its study has an invalid 'keep'") from error
 
 
 def read_kept(folder: Path) -> Plain | None:
@@ -70,7 +74,7 @@ def _origin(journal: JournalReader) -> Plain:
     """What the kept set of a run follows from."""
     return {
         "run": journal.meta("run"),
-        "keep": journal.meta("study").get("keep"),
+        "keep": journal.study().get("keep"),
         "samples": sum(journal.told_counts().values()),
     }
 

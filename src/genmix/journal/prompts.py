@@ -108,9 +108,10 @@ class PromptQueue:
     @classmethod
     def of(cls, journal: JournalReader) -> PromptQueue | None:
         """Return the queue as of the end of a journal; None if its study has no prompts."""
-        prompts, study = prompts_of(journal), journal.meta("study")
+        prompts = prompts_of(journal)
         if not prompts:
             return None
+        study = journal.study()
         asked = journal.each(
             "SELECT prompt_id, count(*) FROM prompted JOIN tickets ON ticket = id"
             " WHERE outcome IS NULL OR outcome = 'told' GROUP BY prompt_id"

@@ -122,6 +122,13 @@ class JournalReader:
         rows = self.query("SELECT value FROM meta WHERE key = ?", key)
         return self._json(rows[0][0]) if rows else None
 
+    def study(self) -> dict[str, Any]:
+        """Return the study of the run as plain values."""
+        found = self.meta("study")
+        if not isinstance(found, dict):
+            raise corrupt(self.path, "it does not contain the study")
+        return found
+
     def study_folder(self) -> Path:
         """Return the folder that the study's paths are relative to.
 

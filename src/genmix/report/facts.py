@@ -97,7 +97,7 @@ class Facts:
         """What went wrong while the samples were read, one sentence each."""
         with JournalReader.open(folder) as journal, journal.snapshot():
             verify(journal)
-            self.study: dict[str, Any] = journal.meta("study")
+            self.study: dict[str, Any] = journal.study()
             self.told = journal.told_numbers()
             self.timeline = journal.timeline()
             self.tokens = journal.tokens()

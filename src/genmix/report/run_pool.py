@@ -84,7 +84,7 @@ def _column(values: list[float | None]) -> Vector | None:
 
 def _from_journal(journal: JournalReader, note: Note) -> Pool | None:
     """Load the samples from the journal if the study's reference can be read without an encoder."""
-    plan = study_from(journal.meta("study"))
+    plan = study_from(journal.study())
     told = journal.told_numbers()
     by_arm: dict[str, list[Any]] = {}
     for sample in told:

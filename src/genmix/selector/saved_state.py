@@ -160,7 +160,7 @@ def _check_state(saved: Mapping[str, Any]) -> None:
         raise _damaged("the arms and their counts differ in number")
     if not saved["solved_at"] <= sum(told):
         raise _damaged("solved_at is invalid")
-    for name in ("weights", "mixture"):
+    for name in ("weights", "mixture", "targets"):
         if not _is_mixture(saved.get(name), sum(saved["active"])):
             raise _damaged(f"{name} is invalid")
     _check_numbers(saved)
@@ -172,6 +172,8 @@ def _check_numbers(saved: Mapping[str, Any]) -> None:
     """Check the gap, the weights before an arm was added, and the mixture that they belong to."""
     previous = from_plain(saved.get("previous"))  # missing from most states
     found: dict[str, Any] = {"mixture": {}, "gap": 0.0} if previous is None else previous
+    if previous is not None and saved["tally"] is None:
+        raise _damaged("previous needs the statistics of its samples")
     for name, gap in (("gap", from_plain(saved["gap"])), ("previous", found["gap"])):
         if not isinstance(gap, int | float) or math.isnan(gap):
             raise _damaged(f"{name} is invalid")
