@@ -1,0 +1,29 @@
+"""The resources of a worker are those that Ray can reserve."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from genmix.core.resources import Resources
+
+
+@pytest.mark.parametrize(
+    "given", [{"num_gpus": 0.5}, {"num_gpus": 2}, {"num_cpus": 1.5}, {"num_cpus": 0.0001}]
+)
+def test_what_ray_can_reserve_is_accepted(given: dict[str, float]) -> None:
+    [(key, value)] = given.items()
+    assert getattr(Resources.model_validate(given), key) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_gpus": 1.5}, "must be a whole number if it is above 1"),
+        ({"num_gpus": 0.00001}, "must be 0 or at least 0.0001"),
+        ({"num_cpus": 0.00001}, "must be 0 or at least 0.0001"),
+    ],
+)
+def test_what_ray_cannot_reserve_is_refused(given: dict[str, float], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Resources.model_validate(given)
