@@ -228,7 +228,50 @@ def test_a_worker_for_which_no_node_has_room_is_an_error_that_costs_nothing(
     error = outcome_of(tmp_path, 0.2, 60.0, resources={"num_gpus": 1})
     assert "its worker did not start within 0.2 seconds" in str(error)
     assert not error.may_be_charged
-    assert error.retryable
+    assert (error.retryable, error.retry_after) == (False, 0.0)  # suspended until the next probe
+
+
+@pytest.mark.drill
+def test_an_arm_for_which_no_node_has_room_does_not_delay_the_others(
+    cluster: Any, tmp_path: Path
+) -> None:
+    absent = {
+        "kind": "callable",
+        "function": "arms:make",
+        "arguments": {"letters": "ab"},
+        "resources": {"num_gpus": 1},
+    }
+    path = study(tmp_path, more_arms={"absent": absent}, engine="ray", retries={"timeout": 10})
+    with pytest.warns(UserWarning, match="'absent' never delivered a sample.*did not start"):
+        run = gx.run(path, tmp_path / "run")
+    assert (run.status, run.counts["absent"], sum(run.counts.values())) == ("finished", 0, 60)
+    assert 1 <= len(failures(tmp_path / "run")) <= 5  # one for each ticket in flight
+
+
+def test_an_arm_whose_worker_may_not_be_restarted_waits_for_its_probe(
+    cluster: Any, tmp_path: Path
+) -> None:
+    arm = {
+        "kind": "callable",
+        "function": "arms:make",
+        "arguments": {"letters": "ab"},
+        "resources": {"max_restarts": 0},
+    }
+    path = study(tmp_path, 20, engine="ray", retries={"probe_after": 0.5}, arms={"a": arm})
+    killed: list[int] = []
+
+    def kill(live: Any) -> None:
+        if live.told == 8 and not killed:
+            killed.extend(workers(tmp_path, "arm"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    run = gx.run(path, tmp_path / "run", callbacks=[kill])
+    assert (run.status, run.counts) == ("finished", {"a": 20})
+    [failure] = failures(tmp_path / "run")
+    assert "max_restarts (0) allows no other restart now" in failure["message"]
+    with JournalReader.open(tmp_path / "run") as journal:
+        assert [e["kind"] for e in journal.events() if e["arm"]] == ["suspend"]
+    assert len(list((tmp_path / "traces").glob("arm-*"))) == 2
 
 
 @pytest.mark.parametrize("price", [0.25, pytest.param(None, marks=pytest.mark.drill)])
@@ -306,6 +349,62 @@ def test_a_batch_is_split_among_the_workers_of_the_encoder(cluster: Any, tmp_pat
     assert gx.run(path, tmp_path / "run").status == "finished"
     check_counted_once(tmp_path / "run", 60)
     assert len(list((tmp_path / "traces").glob("encoder-*"))) == 2
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_sample_that_hangs_the_encoder_is_the_only_one_rejected(
+    cluster: Any, tmp_path: Path, engine: str
+) -> None:
+    poison = {"kind": "callable", "function": "arms:make_poison", "arguments": {"at": 12}}
+    encoder = {"kind": "callable", "function": "arms:embed", "timeout": 2.0}
+    path = study(tmp_path, 20, engine=engine, arms={"a": poison}, encoder=encoder, in_flight=1)
+    run = gx.run(path, tmp_path / "run")
+    assert (run.status, run.counts) == ("finished", {"a": 20})
+    [failure] = failures(tmp_path / "run")
+    assert (failure["stage"], failure["ticket"]) == ("encode", 11)
+    assert "did not finish within 2 seconds" in failure["message"]
+
+
+def test_an_encoder_for_which_no_node_has_room_is_refused_in_time(
+    cluster: Any, tmp_path: Path
+) -> None:
+    resources = {"num_gpus": 1}
+    encoder = {"kind": "callable", "function": "arms:embed", "resources": resources}
+    path = study(tmp_path, encoder=encoder, engine="ray", retries={"timeout": 1})
+    with pytest.raises(InputError, match=r"did not start within 0\.9 seconds; check that a node"):
+        gx.run(path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_function_that_cannot_be_sent_is_refused(cluster: Any, tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def make(seeds: list[int]) -> list[str]:
+        with lock:
+            return ["x" for _ in seeds]
+
+    def embed(texts: list[str]) -> Any:
+        with lock:
+            return [[1.0] for _ in texts]
+
+    settings = {"objective": "vendi", "budget": {"samples": 20}, "engine": "ray"}
+    for parts, what in (
+        ({"arms": {"bad": make}, "encoder": len}, "arm 'bad': it"),
+        ({"arms": {"good": sorted}, "encoder": embed}, "the encoder"),
+    ):
+        with pytest.raises(InputError) as caught:
+            gx.run({**settings, **parts}, tmp_path / "run")
+        assert str(caught.value) == (
+            f"{what} cannot be sent to the workers of Ray (TypeError: cannot pickle '_thread.lock' "
+            "object); create such objects inside the function."
+        )
+
+
+def test_the_address_of_another_cluster_is_refused(cluster: Any, tmp_path: Path) -> None:
+    path = study(tmp_path, engine="ray")
+    with pytest.raises(InputError, match=r"is connected to the Ray cluster at .*, not to"):
+        gx.run(path, tmp_path / "run", address="127.0.0.1:1")
+    RayEngine.connect(cluster.address_info["gcs_address"], 60.0).close()
 
 
 @pytest.mark.drill

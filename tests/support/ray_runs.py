@@ -52,8 +52,21 @@ def make_slowly(seeds, pause, until):
     return ["slow" for _ in seeds]
 
 
+def make_poison(seeds, at):
+    """Return a text that hangs the encoder as sample number ``at``."""
+    count = HERE / "count"
+    found = []
+    for text in make(seeds, "ab"):
+        made = int(count.read_text()) + 1 if count.exists() else 1
+        count.write_text(str(made))
+        found.append("poison" if made == at else text)
+    return found
+
+
 def embed(texts):
     leave_trace("encoder")
+    if "poison" in texts:
+        time.sleep(600)
     return np.array([[1.0 + text.count(c) for c in "abcdefgh"] for text in texts])
 '''
 

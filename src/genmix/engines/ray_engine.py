@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import signal
 import socket
 import threading
@@ -28,6 +29,19 @@ ADDRESS = "RAY_ADDRESS"
 
 ENCODER_RETRIES = 3
 """How often a batch whose worker died is embedded again, at most."""
+
+
+class Serialized:
+    """A value that is serialized once, however many workers receive it."""
+
+    def __init__(self, value: Any) -> None:
+        from ray import cloudpickle
+
+        self._data: bytes = cloudpickle.dumps(value)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        """Make the receiver see the value itself."""
+        return pickle.loads, (self._data,)
 
 
 class RayEngine(Engine):
@@ -108,13 +122,13 @@ class RayEngine(Engine):
             num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, max_restarts=0, max_task_retries=0
         )
         try:
-            stored = ray.put(settings), ray.put(place)
-        except Exception as error:  # whatever a function holds may fail
+            sent = Serialized(settings)
+        except Exception as error:  # a function may hold anything
             raise InputError(
-                f"{what} cannot be sent to the workers of Ray ({describe_error(error.__cause__ or error)}); "
-                "create such objects inside the function."
+                f"{what} cannot be sent to the workers of Ray ({describe_error(error)}); create such "
+                "objects inside the function."
             ) from error
-        return lambda: actor.remote(*stored, given)
+        return lambda: actor.remote(sent, place, given)
 
     def close(self) -> None:
         if self._is_owner:

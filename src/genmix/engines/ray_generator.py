@@ -227,7 +227,7 @@ class RayGenerator(Generator):
             replica.kill()
 
     async def close(self) -> None:
-        actors = [replica.actor for replica in self._replicas if replica.actor is not None]
+        actors = [each.actor for each in self._replicas if each.actor and not each.is_absent]
         with suppress(Exception):
             async with asyncio.timeout(CLOSING_SECONDS):
                 await asyncio.gather(*(a.close.remote() for a in actors), return_exceptions=True)
