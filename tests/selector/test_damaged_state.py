@@ -307,3 +307,16 @@ def test_the_limit_is_for_all_arrays_of_a_file_together(
     bomb = tmp_path / "bomb.npz"
     np.savez_compressed(bomb, **{f"a{k}": np.zeros(100_000) for k in range(20)})
     refused(bomb, "GENMIX_MAX_BYTES")
+
+
+@pytest.mark.parametrize("other", [np.array(1.0), np.zeros(3), np.zeros((3, 4))])
+def test_moments_of_another_shape_are_refused(other: Any) -> None:
+    made, rng = gx.Selector(["a", "b"], gx.Vendi(), warm_start=5), np.random.default_rng(0)
+    for _ in range(40):
+        [ticket] = made.ask()
+        made.tell(ticket, rng.normal(size=3))
+    plain = copy.deepcopy(made.state_dict())
+    plain["tally"]["second"] = [other, other]
+    with pytest.raises(gx.InputError) as caught:
+        gx.Selector.from_state_dict(plain)
+    assert_sentence(caught.value)

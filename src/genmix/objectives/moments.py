@@ -119,6 +119,10 @@ class MomentTally(Tally):
         if not state["kept"]:
             self._fold()
         super().load_state_dict(state)
+        size = self.columns
+        for arrays, shape in ((self.first, (size,)), (self.second, (size, size))):
+            if any(tuple(array.shape) != shape for array in arrays):
+                raise ValueError(f"an array of the statistics does not have the shape {shape}")
 
     def mean(self, arm: int) -> Array:
         if self.keeps_rows:
