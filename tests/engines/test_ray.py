@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import genmix as gx
+from genmix.engines import ray_engine
 from genmix.engines.ray_engine import RayEngine
 from genmix.errors import InputError
 from genmix.generators.base import Context
@@ -366,12 +367,13 @@ def test_a_sample_that_hangs_the_encoder_is_the_only_one_rejected(
 
 
 def test_an_encoder_for_which_no_node_has_room_is_refused_in_time(
-    cluster: Any, tmp_path: Path
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ray_engine, "ENCODER_START_LIMIT", 0.5)
     resources = {"num_gpus": 1}
     encoder = {"kind": "callable", "function": "arms:embed", "resources": resources}
-    path = study(tmp_path, encoder=encoder, engine="ray", retries={"timeout": 1})
-    with pytest.raises(InputError, match=r"did not start within 0\.9 seconds; check that a node"):
+    path = study(tmp_path, encoder=encoder, engine="ray")
+    with pytest.raises(InputError, match=r"did not start within 0\.5 seconds; check that a node"):
         gx.run(path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

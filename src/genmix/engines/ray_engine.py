@@ -30,6 +30,12 @@ ADDRESS = "RAY_ADDRESS"
 ENCODER_RETRIES = 3
 """How often a batch whose worker died is embedded again, at most."""
 
+ENCODER_START_LIMIT = 60.0
+"""Seconds within which a worker of an encoder must start, before it loads its model.
+
+Unlike that of an arm, it does not depend on ``retries.timeout``, because a late worker ends the run.
+"""
+
 
 class Serialized:
     """A value that is serialized once, however many workers receive it."""
@@ -99,7 +105,7 @@ class RayEngine(Engine):
             self._creator(EncoderWorker, settings, folder, "the encoder"),
             replicas=settings.resources.replicas,
             retries=ENCODER_RETRIES if restarts < 0 else min(restarts, ENCODER_RETRIES),
-            start_limit=self._start_limit,
+            start_limit=ENCODER_START_LIMIT,
             time_limit=settings.time_limit,
         )
 
