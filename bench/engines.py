@@ -76,8 +76,8 @@ def remote(size: Size) -> float:
     resources = {"replicas": each, "num_cpus": 0}
     arms = {f"arm{number}": {**arm, "resources": resources} for number in range(at.arms)}
     # With equal weights every worker is needed; two tickets per worker let each find work at once.
-    study = {"arms": arms, "policy": "round-robin", "in_flight": 2 * each * at.arms}
-    study["engine"] = "ray"
+    study = {"arms": arms, "policy": "uniform", "draw": "tracking"}
+    study |= {"engine": "ray", "in_flight": 2 * each * at.arms}
     return share_of_ideal(study, each * at.arms, at.call_seconds, at.waves)
 
 

@@ -150,8 +150,9 @@ def _compare(title: str, *contestants: Contestant, at: Parameters) -> Table:
 
 
 def _lead(table: Table) -> float:
-    """How much longer the fastest peer takes."""
-    return min(table.ratio(row) for row in table.rows[1:])
+    """How much longer the fastest peer takes; an estimate from subsets is not a peer of an exact score."""
+    exact = [row for row in table.rows[1:] if "estimate" not in row.who]
+    return min((table.ratio(row) for row in exact), default=np.inf)
 
 
 def _apart(table: Table) -> float:

@@ -15,6 +15,7 @@ import pytest
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.cache import CachedEncoder
+from genmix.encoders.pixels import PixelsSettings
 from genmix.engines.embedding import EmbeddingQueue
 from genmix.engines.ray_encoder import RayEncoder
 from genmix.engines.ray_engine import RayEngine
@@ -441,3 +442,16 @@ def connect_to(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("the connection was closed"))
+
+
+def test_the_engine_ends_encoders_of_a_start_that_failed(
+    tmp_path: Path, killed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even on a connection that it does not own, where nothing else would end them."""
+    engine = RayEngine(60.0, is_owner=False)
+    monkeypatch.setattr(RayEngine, "_creator", lambda *given: lambda: Embedder())
+    made: Any = engine.encoder(PixelsSettings(kind="pixels"), tmp_path)
+    made._actors = ["worker"]
+    engine.close()
+    engine.close()
+    assert killed == ["worker"]

@@ -55,6 +55,7 @@ class RayEngine(Engine):
 
     def __init__(self, start_limit: float, *, is_owner: bool) -> None:
         self._start_limit, self._is_owner = start_limit, is_owner
+        self._encoders: list[RayEncoder] = []
 
     @classmethod
     def connect(cls, address: str | None, start_limit: float) -> RayEngine:
@@ -100,7 +101,7 @@ class RayEngine(Engine):
 
     def encoder(self, settings: EncoderSettings, folder: Path) -> Encoder:
         restarts = settings.resources.max_restarts
-        return RayEncoder(
+        made = RayEncoder(
             settings.build(folder),
             self._creator(EncoderWorker, settings, folder, "the encoder"),
             replicas=settings.resources.replicas,
@@ -108,6 +109,8 @@ class RayEngine(Engine):
             start_limit=ENCODER_START_LIMIT,
             time_limit=settings.time_limit,
         )
+        self._encoders.append(made)
+        return made
 
     def _creator(
         self, worker: type, settings: ArmSettings | EncoderSettings, place: Any, what: str
@@ -137,6 +140,8 @@ class RayEngine(Engine):
         return lambda: actor.remote(sent, place, given)
 
     def close(self) -> None:
+        for encoder in self._encoders:
+            encoder.close()  # if the start failed, nobody else has done so
         if self._is_owner:
             import ray
 
