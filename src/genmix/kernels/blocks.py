@@ -33,6 +33,9 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
+FEW_AND_MANY = 6, 256
+"""Numbers of rows on both sides at which a product is faster row by row."""
+
 
 class Blocks:
     """Blocks of ``k(x, y)^power`` for a kernel that is available only as a function."""
@@ -113,7 +116,7 @@ class GaussianBlocks(Blocks):
         return turned
 
     def block(self, left: Array, right: Array) -> Array:
-        return _exp_below_zero(left @ right.mT)
+        return _exp_below_zero(_products(left, right))
 
     def has_cancellation(self, x: Array, y: Array) -> bool:
         if 0 in (x.shape[0], y.shape[0]):
@@ -171,7 +174,7 @@ class PolynomialBlocks(Blocks):
         return namespace(rows).concat(parts, axis=1)
 
     def block(self, left: Array, right: Array) -> Array:
-        return _integer_power(left @ right.mT, self.exponent)
+        return _integer_power(_products(left, right), self.exponent)
 
 
 class NormalizedBlocks(Blocks):
@@ -287,6 +290,14 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Compute ``left @ rightᵀ``, one row at a time if there are few, because BLAS would copy ``right`` first."""
+    few, many = FEW_AND_MANY
+    if is_torch(left) or left.shape[0] > few or right.shape[0] < many:
+        return left @ right.mT
+    return np.stack([right @ row for row in left])
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:
