@@ -293,7 +293,7 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Compute ``left @ rightᵀ``, one row at a time if there are few, because BLAS would copy ``right`` first."""
+    """Compute ``left @ rightᵀ``; a few rows are multiplied one by one, because BLAS would copy ``right``."""
     few, many = FEW_AND_MANY
     if is_torch(left) or left.shape[0] > few or right.shape[0] < many:
         return left @ right.mT
