@@ -206,8 +206,10 @@ def triangle_of(matrix: Array) -> Array:
     return np.linalg.qr(matrix, mode="r")
 
 
-def kth_smallest(matrix: Array, k: int) -> Array:
-    """Return the column index of the k-th smallest entry of each row; k starts at 0."""
+def smallest(matrix: Array, count: int) -> Array:
+    """Return the column indices of the ``count`` smallest entries of each row, in ascending order."""
     if is_torch(matrix):
-        return matrix.kthvalue(k + 1, dim=1).indices
-    return np.argpartition(matrix, k, axis=1)[:, k]
+        return matrix.topk(count, dim=1, largest=False).indices
+    found = np.argpartition(matrix, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(matrix, found, axis=1), axis=1)
+    return np.take_along_axis(found, order, axis=1)

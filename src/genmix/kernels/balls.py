@@ -16,8 +16,8 @@ from genmix.core.arrays import (
     SMALLEST_SPREAD,
     Array,
     check_spread,
-    kth_smallest,
     namespace,
+    smallest,
     to_numpy,
 )
 from genmix.errors import InputError, whole
@@ -144,19 +144,19 @@ def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
 def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
     """Compute the k-th smallest squared distance for each row exactly; the point itself counts as the 0th."""
     xp = namespace(points)
-    column = kth_smallest(near, k)
+    nearest = smallest(near, min(k + 2, near.shape[1]))
+    column, values = nearest[:, k], xp.take_along_axis(near, nearest, axis=1)
     own = xp.arange(start, start + near.shape[0], device=near.device)
     exact = _pair_distances(points, own, points, column)
     if bool(xp.any(exact < SMALLEST_SPREAD**2)):  # identical points, or squares that underflow
         check_spread(
             float(xp.max(xp.abs(_close_differences(points, own, column)))), "a neighborhood"
         )
-    kth = xp.take_along_axis(near, column[:, None], axis=1)
+    kth = values[:, k : k + 1]
     margin = _margin(points, points[start : start + near.shape[0], :]).mT
-    candidates = to_numpy(
-        xp.sum(near <= kth + margin, axis=1) - xp.sum(near < kth - margin, axis=1)
-    )
-    for i in np.flatnonzero(candidates > 1).tolist():
+    # Only the next smaller and the next larger entry can be as close as rounding errors.
+    is_close = xp.abs(values[:, k - 1 :] - kth) <= margin
+    for i in np.flatnonzero(to_numpy(xp.sum(is_close, axis=1)) > 1).tolist():
         candidate = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin[i, 0])[0]
         below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin[i, 0], xp.int64)))
         distances = _pair_distances(points, xp.full_like(candidate, start + i), points, candidate)

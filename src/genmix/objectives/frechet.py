@@ -165,9 +165,10 @@ class FrechetTally(MomentTally):
         return embeddings - self.center
 
     def _add(self, arm: int, batch: Batch) -> None:
-        super()._add(arm, batch)
-        rows = self.transform(batch.embeddings)
-        self.squares[arm] += float(namespace(rows).sum(rows * rows))
+        rows, before = self.transform(batch.embeddings), sum(self.counts)
+        self._take(arm, rows, before)
+        xp = namespace(rows)
+        self.squares[arm] += float(xp.sum(xp.vecdot(rows, rows)))
 
     def _moments(self, rows: Array) -> tuple[int, Array, Array]:
         if not self.turned:
