@@ -164,16 +164,16 @@ def verify(
             dict(db.execute("SELECT outcome, count(*) FROM tickets GROUP BY outcome"))
         )
         made = db.execute(
-            "SELECT arm, seed, cost FROM samples JOIN tickets ON tickets.id = samples.ticket"
+            "SELECT arm, place, seed, cost FROM samples JOIN tickets ON tickets.id = samples.ticket"
         ).fetchall()
         [(failures,)] = db.execute("SELECT count(*) FROM failures")
     if integrity != "ok":
         problems.append(f"integrity_check: {integrity}")
     if outcomes["told"] != samples:
         problems.append(f"{outcomes['told']} samples were told, the budget is {samples}")
-    journaled = Counter((arm, seed) for arm, seed, _ in made)
-    if max(journaled.values()) > 1:
+    if len({(arm, place) for arm, place, *_ in made}) < len(made):
         problems.append("a sample is in the journal twice")
+    journaled = Counter((arm, seed) for arm, _, seed, _ in made)  # two places can have the same seed
     ledger = Counter(
         tuple(line.split()) for path in (folder / "ledger").iterdir() for line in path.open()
     )
