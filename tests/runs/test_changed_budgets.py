@@ -36,6 +36,19 @@ def test_without_the_limit_the_mixture_is_free_again(
     assert more.summary["mean_cost"] is None
 
 
+def test_more_money_reaches_the_mixture_at_once_even_at_the_end_of_a_run(tmp_path: Path) -> None:
+    """In the last tenth of the samples, the limit would otherwise stay as it was."""
+    run = gx.run(study(200, 30.0, in_flight=1), tmp_path / "run")
+    assert run.weights["big"] < 0.1
+    before = run.counts["big"]
+    more = gx.resume(run, study=study(218, 60.0, in_flight=1))
+    assert sum("solve" in event for event in plan_events(run.folder)) == 1
+    assert more.counts["big"] - before >= 5  # of 18: it has half of the weight now
+    rows = list(gx.resume(more, study=study(218, 60.0, in_flight=1)).samples())
+    assert rows == list(more.samples())  # replaying the journal solves at the same place
+    check_cost(more, 60.0)
+
+
 def test_an_arm_of_unknown_cost_joins_a_planned_run(tmp_path: Path) -> None:
     def local(seeds: list[int]) -> list[Any]:
         rows = [2 * np.eye(4)[2] + np.random.default_rng(s).normal(size=4) / 2 for s in seeds]

@@ -184,6 +184,17 @@ def left_out(journal: JournalReader, before_change: bool = False) -> set[str]:
     return earlier if before_change else found
 
 
+def has_new_budget(events: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the budget has changed since the mean cost was last planned."""
+    found = False
+    for event in events:
+        if event["kind"] == "changed" and str(event["detail"].get("key")).startswith("budget"):
+            found = True
+        elif event["kind"] == "plan" and "mean_cost" in event["detail"]:
+            found = False
+    return found
+
+
 @dataclass(frozen=True)
 class NewPrice:
     """A price that has changed during the run."""
@@ -255,9 +266,12 @@ class Planner:
             return
         if self.money.limit is None or self.limits.goal is None:
             self.session.plan(mean_cost=None)
-        elif None in selector.mean_costs.values():
+            return
+        if None in selector.mean_costs.values():
             self._prices_sent = self._expected()
             self.session.plan(mean_cost=selector.mean_cost, prices=self._prices_sent)
+        if has_new_budget(self.session.journal.events()):
+            self.replan(is_new=True)
 
     def _apply_new_prices(self) -> None:
         session, found = self.session, dict[str, NewPrice]()
@@ -353,18 +367,23 @@ class Planner:
         most = self._price(entry.arm).most
         return self.covers(entry.arm) and self.money.reserve(entry.id, entry.arm, most)
 
-    def replan(self) -> None:
-        """Let the next solve respect the money left per sample that is still owed."""
+    def replan(self, is_new: bool = False) -> None:
+        """Let the next solve respect the money left per sample that is still owed.
+
+        In the last part of a run, that quotient swings, so the limit stays as it is. With a new budget, the
+        limit is always a new one, and the mixture is solved now.
+        """
         owed, goal = self._owed(), self.limits.goal
         if self.money.limit is None or not owed or not goal or not self._can_plan:
             return
-        if owed < LAST_PART * goal and self.session.selector.mean_cost is not None:
+        if not is_new and owed < LAST_PART * goal and self.session.selector.mean_cost is not None:
             return
         arms = (t.arm for t in self.session.selector.in_flight if self.money.reserved.get(t.id))
         expected = math.fsum(self._price(arm).mean or 0.0 for arm in arms)
         mean_cost = max(self.money.limit - self.money.paid - expected, 0.0) / owed
         prices = self._expected()
-        news = {} if prices == self._prices_sent else {"prices": prices}
+        news: dict[str, Any] = {} if prices == self._prices_sent else {"prices": prices}
+        news |= {"solve": True} if is_new else {}
         if not news and mean_cost == self.session.selector.mean_cost:
             return
         try:

@@ -227,7 +227,8 @@ class Session:
         ``arms`` are those to draw from (None for all). ``mean_cost`` and ``prices`` are what the selector's
         next solves respect. ``warm_start`` is the number of samples per arm before the first solve.
         ``shares`` are the new ``at_least`` and ``at_most``. ``new_prices`` maps arms whose price has changed
-        to their new price, and to the number and the cost of their samples at the old price.
+        to their new price, and to the number and the cost of their samples at the old price. ``solve`` solves
+        for the mixture now, not when the next solve is due.
         """
         step = self._next_step()
         self._apply_plan(change)
@@ -245,6 +246,8 @@ class Session:
             self.selector.set_shares(**change["shares"])
         for arm, (price, _, _) in change.get("new_prices", {}).items():
             self.selector.set_price(arm, price)
+        if change.get("solve"):
+            self.selector.solve()
 
     # -- arms ------------------------------------------------------------------------------------
 
