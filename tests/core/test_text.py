@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genmix.core.text import describe_error, first_sentence, printable, quotable
+from genmix.core.text import describe_error, first_sentence, interval_text, printable, quotable
 
 OBEYED = {
     "escape": "\x1b",
@@ -53,3 +53,19 @@ def test_the_gist_is_the_first_sentence_without_the_secret() -> None:
     assert first_sentence("Key s3cret-key is bad. Ask again.", ("s3cret-key",)) == "Key *** is bad"
     assert first_sentence("") == ""
     assert first_sentence("x" * 300) == "x" * 199 + "…"
+
+
+@pytest.mark.parametrize(
+    ("interval", "kind", "expected"),
+    [
+        ((0.12, 0.31), "f", "0.12 to 0.31"),
+        ((0.4996, 0.5004), "f", "0.4996 to 0.5004"),
+        ((31.991, 32.002), "g", "31.99 to 32"),
+        ((31.9991, 31.9996), "g", "31.9991 to 31.9996"),
+        ((1.0, 1.0), "f", "1.00 to 1.00"),
+    ],
+)
+def test_an_interval_has_enough_digits_to_have_two_ends(
+    interval: tuple[float, float], kind: str, expected: str
+) -> None:
+    assert interval_text(interval, kind) == expected

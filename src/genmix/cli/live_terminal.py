@@ -111,7 +111,7 @@ class Tracker:
         told = counted(live.told, "sample")
         if budget.samples is not None:
             told = f"{live.told:,}/{counted(budget.samples, 'sample')}"
-        parts = [told, f"{rate:.3g}/s"]
+        parts = [told, f"{number(rate, 3)}/s"]
         money = live.loop.money
         left = time_left(budget.model_dump(), live.told, money.paid, live.loop.clock.elapsed, rate)
         if left is not None:

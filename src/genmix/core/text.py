@@ -109,8 +109,14 @@ def one_line(row: Mapping[str, object]) -> str:
 
 
 def interval_text(interval: tuple[float, float], kind: str = "f") -> str:
-    """Format an interval of weights, e.g. ``0.12 to 0.31``; use kind ``g`` for scores."""
-    low, high = (f"{end:.2f}" if kind == "f" else f"{end:.4g}" for end in interval)
+    """Format an interval of weights, e.g. ``0.12 to 0.31``; use kind ``g`` for scores.
+
+    Both ends get more digits if they would look the same.
+    """
+    for digits in range(2 if kind == "f" else 4, 7):
+        low, high = (f"{end:.{digits}{kind}}" for end in interval)
+        if low != high or interval[0] == interval[1]:
+            break
     return f"{low} to {high}"
 
 
