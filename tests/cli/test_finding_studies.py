@@ -112,6 +112,17 @@ def test_a_second_run_gets_the_next_free_folder(here: Path) -> None:
     assert "runs/blobs-3" in notes[0]
 
 
+def test_a_refused_run_does_not_say_where_it_is_saved(here: Path) -> None:
+    invoke("run", "two-blobs", "--quiet")
+    refused = invoke("run", "two-blobs", "--address", "auto")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("genmix: an address (auto) is only used with Ray")
+    notes: list[str] = []
+    with pytest.raises(gx.InputError, match="only used with Ray"):
+        gx.run("two-blobs", address="auto", note=notes.append)
+    assert notes == []
+
+
 def test_folders_that_are_not_free_are_skipped(here: Path) -> None:
     (here / "runs" / "blobs").mkdir(parents=True)
     (here / "runs" / "blobs" / "notes.txt").write_text("mine")

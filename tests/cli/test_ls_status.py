@@ -127,6 +127,39 @@ def killed(runs: Path, folder: Path) -> Path:
     return folder
 
 
+def test_status_says_how_to_extend_a_run_with_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        "import numpy as np",
+        "def make(seeds, prompts):",
+        "    return [{'vector': np.random.default_rng(s).normal(size=3), 'cost': 0.5} for s in seeds]",
+    ]
+    Path("arms.py").write_text("\n".join(lines))
+    Path("prompts.txt").write_text("one\ntwo\nthree\n")
+    study = {
+        "arms": {"a": {"kind": "callable", "function": "arms:make", "price": 0.5}},
+        "prompts": {"file": "prompts.txt", "repeat": 4},
+        "objective": "vendi",
+        "warm_start": 3,
+        "in_flight": 1,
+    }
+
+    def ending(budget: dict[str, Any], name: str) -> str:
+        file = Path(f"{name}.yaml")
+        file.write_text(json.dumps(study | ({"budget": budget} if budget else {})))
+        assert gx.run(file, name).status == "finished"
+        return invoke("status", name).stdout.splitlines()[-1]
+
+    assert ending({"samples": 6}, "few") == "Extend it with: genmix resume few --samples TOTAL"
+    assert ending({"cost": 4.0}, "poor") == "Extend it with: genmix resume poor --cost TOTAL"
+    assert ending({}, "all") == (
+        "To extend it, raise prompts.repeat in its study, then: "
+        "genmix resume all --study study.yaml"
+    )
+
+
 def test_status_names_every_limit_that_an_extension_needs(tmp_path: Path) -> None:
     def make(seeds: list[int]) -> list[dict[str, Any]]:
         return [{"vector": [1.0, seed % 7, seed % 3], "cost": 0.01} for seed in seeds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,14 @@ def test_prompts_without_answers_are_listed(tmp_path: Path) -> None:
         arm["function"] = specialist(topic, refuses="question 7")
     page = render_page(Facts(gx.run(plain, tmp_path / "run").folder))
     assert "food question 7 (every arm failed: code, food and travel)" in page
+
+
+def test_an_older_summary_with_prompts_that_no_arm_failed_can_be_shown(tmp_path: Path) -> None:
+    folder = gx.run(study(tmp_path, budget={"samples": 20}), tmp_path / "run").folder
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    summary["unanswered"] = [{"id": 1, "prompt": "food question 1", "failed": []}]
+    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+    assert "Prompts without answers" not in render_page(Facts(folder))
 
 
 def test_a_study_without_prompts_has_no_such_section(tmp_path: Path) -> None:

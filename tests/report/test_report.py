@@ -465,6 +465,22 @@ def test_the_help_lists_the_charts() -> None:
         assert name in shown
 
 
+def test_the_report_of_an_earlier_session_is_not_advertised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise ValueError("no report today")
+
+    (tmp_path / "study.yaml").write_text(json.dumps(_study(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GENMIX_REPORT")
+    assert "Report: a" in CliRunner().invoke(app, ["run", "study.yaml", "-q", "-o", "a"]).stdout
+    monkeypatch.setattr("genmix.report.write_report", fail)
+    again = CliRunner().invoke(app, ["resume", "a", "-q"])
+    assert again.exit_code == 0, again.output
+    assert "Report:" not in again.stdout
+
+
 def test_run_can_leave_it_out_and_says_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

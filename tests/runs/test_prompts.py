@@ -129,6 +129,42 @@ def test_a_budget_stops_earlier_and_more_answers_can_follow(tmp_path: Path) -> N
     assert answers(gx.resume(run, study=plain)) == dict.fromkeys(range(12), 4)
 
 
+@pytest.mark.parametrize("refused", [None, "question 4"])
+def test_an_early_end_leaves_only_failed_prompts_unanswered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str | None
+) -> None:
+    monkeypatch.delenv("GENMIX_REPORT")
+    plain = study(tmp_path, repeat=10, count=6, budget={"samples": 30})
+    for topic, arm in plain["arms"].items():
+        arm["function"] = specialist(topic, refuses=refused)
+    run = gx.run(plain, tmp_path / "run")
+    assert sum(answers(run).values()) == 30
+    assert [each["id"] for each in run.summary["unanswered"]] == ([4] if refused else [])
+    assert (run.folder / "report.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore:arm 'food' never delivered")
+def test_a_prompt_that_only_some_arms_failed_is_not_unanswered(tmp_path: Path) -> None:
+    plain = study(tmp_path, repeat=10, count=6, budget={"samples": 30})
+    plain["arms"]["food"]["function"] = specialist("food", refuses="question")
+    assert gx.run(plain, tmp_path / "run").summary["unanswered"] == []
+
+
+def test_a_total_above_all_answers_is_noted(tmp_path: Path) -> None:
+    plain, notes = study(tmp_path, count=6, budget={"samples": 80}), list[str]()
+    run = gx.run(plain, tmp_path / "run", note=notes.append)
+    line = (
+        "6 prompts × 3 answers are 18 samples, so the run ends there; raise prompts.repeat for more"
+    )
+    assert notes.count(line) == 1
+    del plain["budget"]
+    notes.clear()
+    assert sum(gx.resume(run, study=plain, note=notes.append).counts.values()) == 18
+    assert line not in notes
+    gx.resume(run, study=plain, samples=50, note=notes.append)
+    assert notes.count(line) == 1
+
+
 def test_a_prompt_that_one_arm_refuses_goes_to_another(tmp_path: Path) -> None:
     plain = study(tmp_path)
     plain["arms"]["food"]["function"] = specialist("food", refuses="food question")

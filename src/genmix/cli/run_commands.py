@@ -161,9 +161,10 @@ def run(
     with logging(log_json) as log:
         with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
             from genmix.runs.prepare import Plan
-            from genmix.runs.run import free_folder, start
+            from genmix.runs.run import check_address, free_folder, start
 
             plan = Plan.of(study, _changes(samples, cost, time, seed, name)).with_engine(engine)
+            check_address(plan.study, address)
             folder = out if out is not None else free_folder(plan.study.name, print_note)
             execute = partial(start, plan, folder)
             summary = run_with_view(execute, folder, quiet, report, address, watch)
@@ -217,9 +218,7 @@ def resume(
 
             update = Update(study, samples, cost, time, engine)
             if update.is_empty and is_finished(folder):
-                print_note(
-                    "the run is already finished; extend it with --samples, --cost or --time."
-                )
+                print_note("the run is already finished; `genmix status` says how to extend it.")
             execute = partial(continue_run, folder, update=update)
             summary = run_with_view(execute, folder, quiet, report, address, watch)
         finish(summary, folder, as_json)

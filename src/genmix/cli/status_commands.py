@@ -182,6 +182,8 @@ def _next_step(run: Values) -> str:
 
     if run["continue_with"] is not None:
         return f"Continue with: {run['continue_with']}"
+    if run["extend_with"] is not None and run["raise_first"] is not None:
+        return f"To extend it, raise {run['raise_first']} in its study, then: {run['extend_with']}"
     if run["extend_with"] is not None:
         return f"Extend it with: {run['extend_with']}"
     parent = shlex.quote(str(Path(run["folder"]).parent))

@@ -107,4 +107,12 @@ def closing_line(summary: dict[str, Any], folder: Path) -> str:
     if summary["status"] == "interrupted":
         return f"Stopped. {saved} Continue with: {resume_command(folder)}"
     report = folder / "report.html"
-    return f"{saved} Report: {report}" if report.exists() else saved
+    return f"{saved} Report: {report}" if _is_current(report) else saved
+
+
+def _is_current(report: Path) -> bool:
+    """Return whether a report was written after the summary of its run; an older one has other results."""
+    try:
+        return report.stat().st_mtime_ns >= report.with_name("summary.json").stat().st_mtime_ns
+    except OSError:
+        return False

@@ -13,11 +13,16 @@ from genmix.errors import GenmixError
 from genmix.journal.reader import JournalReader
 
 
-def resume_command(folder: Path, study: Mapping[str, Any] | None = None, **limits: str) -> str:
+def resume_command(
+    folder: Path,
+    study: Mapping[str, Any] | None = None,
+    changed_study: str | None = None,
+    **limits: str,
+) -> str:
     """Return the command that continues a run, or a Python call if its study contains Python objects.
 
-    ``study`` is the plain study of the run; by default, it is read from the journal. ``limits`` are new
-    totals, e.g. ``samples="500"``.
+    ``study`` is the plain study of the run; by default, it is read from the journal. ``changed_study`` is the
+    file with which it continues. ``limits`` are new totals, e.g. ``samples="500"``.
     """
     if study is None:
         study = {}
@@ -29,5 +34,6 @@ def resume_command(folder: Path, study: Mapping[str, Any] | None = None, **limit
         values = {key: repr(value) if key == "time" else value for key, value in limits.items()}
         passed = ["study=study", *(f"{key}={value}" for key, value in values.items())]
         return f"gx.resume({place!r}, {', '.join(passed)})"
-    options = [f"--{key} {value}" for key, value in limits.items()]
+    file = [] if changed_study is None else [f"--study {shlex.quote(changed_study)}"]
+    options = [*file, *(f"--{key} {value}" for key, value in limits.items())]
     return " ".join(["genmix resume", shlex.quote(place), *options])

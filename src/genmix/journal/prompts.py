@@ -134,7 +134,7 @@ class PromptQueue:
     @property
     def ending(self) -> str:
         """Say why no prompt is waiting for an answer."""
-        lacking = len(self.unanswered())
+        lacking = len(self._lacking())
         if lacking:
             return (
                 f"{counted(lacking, 'prompt')} could not be answered by any arm; all other prompts are "
@@ -174,10 +174,13 @@ class PromptQueue:
         if failed_arm is not None:
             self._failed.setdefault(prompt.id, set()).add(failed_arm)
 
-    def unanswered(self) -> dict[int, set[str]]:
-        """Return the prompts that lack answers, with the arms that failed to give one."""
-        lacking = (prompt for prompt in self.prompts if self._asked[prompt] < self.repeat)
-        return {prompt: self._failed.get(prompt, set()) for prompt in lacking}
+    def unanswered(self, arms: Collection[str]) -> dict[int, set[str]]:
+        """Return the prompts that lack answers because all of ``arms`` failed, with the arms that failed."""
+        failed = {prompt: self._failed.get(prompt, set()) for prompt in self._lacking()}
+        return {prompt: found for prompt, found in failed.items() if found and found >= set(arms)}
+
+    def _lacking(self) -> list[int]:
+        return [prompt for prompt in self.prompts if self._asked[prompt] < self.repeat]
 
     def _place(self, prompt: int) -> tuple[int, int, int]:
         """Return the next round of a prompt, its position in that round, and the prompt."""
@@ -195,9 +198,9 @@ class PromptQueue:
         return {prompt: position for position, prompt in enumerate(ids)}
 
 
-def unanswered_prompts(queue: PromptQueue) -> list[dict[str, Any]]:
-    """Return the prompts that lack answers as JSON values."""
+def unanswered_prompts(queue: PromptQueue, arms: Collection[str]) -> list[dict[str, Any]]:
+    """Return the prompts that all of these arms failed to answer as JSON values."""
     return [
         {"id": prompt, "prompt": queue.prompts[prompt].text, "failed": sorted(arms)}
-        for prompt, arms in queue.unanswered().items()
+        for prompt, arms in queue.unanswered(arms).items()
     ]

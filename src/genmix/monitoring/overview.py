@@ -12,6 +12,8 @@ from genmix.core.text import quotable
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.continuing import resume_command
 from genmix.journal.lock import holder
+from genmix.journal.prompts import prompts_of
+from genmix.journal.reader import JournalReader
 from genmix.monitoring.checked import is_number
 from genmix.monitoring.facts import (
     arm_names,
@@ -29,6 +31,7 @@ from genmix.offline.keeping import Rules
 Entry = dict[str, Any]
 
 BUDGETS = ("samples", "cost", "time")
+NO_EXTENSION: Entry = {"raise_first": None, "extend_with": None}
 LISTED = ("folder", "name", "status", "reason", "samples", "budget", "cost", "scores", "updated")
 """The fields of a run in a list of runs."""
 
@@ -97,8 +100,27 @@ def _details(run: RunMonitor) -> Entry:
         "failures": run.failures.total(),
         "last_failure": _last_failure(run),
         "continue_with": _resume_call(run) if status.is_resumable else None,
-        "extend_with": _resume_call(run, limits) if status.name == "finished" else None,
+        **(_extension(run, limits) if status.name == "finished" else NO_EXTENSION),
     }
+
+
+def _extension(run: RunMonitor, limits: Entry) -> Entry:
+    """Return how to extend a finished run, and the setting of its study that must be raised first."""
+    prompts = run.study.get("prompts")
+    if prompts is None or limits["samples"] < _number_of_prompts(run) * prompts["repeat"]:
+        return NO_EXTENSION | {"extend_with": _resume_call(run, limits)}
+    others = [key for key in limits if key != "samples"]
+    if run.samples < limits["samples"] and others:
+        return NO_EXTENSION | {"extend_with": _resume_call(run, others)}
+    return {
+        "raise_first": "prompts.repeat",
+        "extend_with": resume_command(run.folder, run.study, changed_study="study.yaml"),
+    }
+
+
+def _number_of_prompts(run: RunMonitor) -> int:
+    with JournalReader.open(run.folder) as journal:
+        return len(prompts_of(journal))
 
 
 def _resume_call(run: RunMonitor, limits: Collection[str] = ()) -> str:

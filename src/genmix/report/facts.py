@@ -123,7 +123,9 @@ class Facts:
         self.exhausted = [arm for arm in self.labels if arm in exhausted]
         self._summary = _summary(folder)
         self.weights_by_group: dict[str, Any] = self._summary.get("weights_by_group", {})
-        self.unanswered: list[dict[str, Any]] = self._summary.get("unanswered", [])
+        unanswered: list[dict[str, Any]] = self._summary.get("unanswered", [])
+        # Older summaries also list prompts that no arm failed to answer because the run ended before.
+        self.unanswered = [each for each in unanswered if each["failed"]]
         self.weights = self._final_weights()
 
     def _end(self) -> tuple[str, str | None]:

@@ -243,13 +243,18 @@ class RemovedArm(Generator):
         return 0
 
 
+def check_address(study: Study, address: str | None) -> None:
+    """Refuse the address of a Ray cluster for a study that does not use Ray."""
+    if address is not None and study.engine == "local":
+        raise InputError(
+            f"an address ({address}) is only used with Ray, but the engine is local; use the ray engine, or "
+            "remove the address."
+        )
+
+
 def open_engine_of(study: Study, options: Options) -> AbstractContextManager[Engine]:
     """Connect to the place where the study's samples are generated, and disconnect at the end."""
-    if options.address is not None and study.engine == "local":
-        raise InputError(
-            f"an address ({options.address}) is only used with Ray, but the engine is local; use the ray "
-            "engine, or remove the address."
-        )
+    check_address(study, options.address)
     if study.engine != "local":
         options.note("connecting to Ray")
     start_limit = min(START_LIMIT, START_SHARE * study.retries.timeout)

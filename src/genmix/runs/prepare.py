@@ -73,6 +73,8 @@ class Plan:
     """The name of the study file in ``base``."""
     prompts: Sequence[Prompt] = ()
     """The prompts that the arms answer, if the study has any."""
+    notes: Sequence[str] = ()
+    """What the user should know before the run starts."""
 
     @classmethod
     def of(
@@ -96,10 +98,16 @@ class Plan:
         if prompts is None:
             path = resolved(settings.file, self.base)
             prompts = read_prompts(path, settings.column, settings.group, settings.template)
-        study, most = self.study, settings.repeat * len(prompts)
-        if study.budget.samples is None or study.budget.samples > most:
+        study, most, notes = self.study, settings.repeat * len(prompts), []
+        if study.budget.samples is not None and study.budget.samples > most:
+            answers = f"{counted(len(prompts), 'prompt')} × {counted(settings.repeat, 'answer')}"
+            notes.append(
+                f"{answers} are {counted(most, 'sample')}, so the run ends there; raise prompts.repeat "
+                "for more"
+            )
+        if study.budget.samples is None or notes:
             study = with_budget(study, {"samples": most})
-        return replace(self, study=study, prompts=prompts)
+        return replace(self, study=study, prompts=prompts, notes=notes)
 
     def with_engine(self, engine: str | None) -> Plan:
         """Replace the study's engine, unless it is None."""

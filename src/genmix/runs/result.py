@@ -23,6 +23,7 @@ from genmix.journal.kept import write_kept
 from genmix.journal.prompts import unanswered_prompts
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
+from genmix.runs.planning import left_out
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
 from genmix.study.sections import Budget
@@ -276,7 +277,7 @@ def write_results(study: Study, session: Session) -> Run:
     selector = copy.copy(session.selector)
     with session.threads():
         selector.certify()
-    summary = summary_of(study, session, selector) | _prompt_facts(session, selector)
+    summary = summary_of(study, session, selector) | _prompt_facts(study, session, selector)
     if kept is not None:
         summary["kept"] = {key: kept[key] for key in kept if key not in NOT_IN_SUMMARY}
     write_json(folder / SUMMARY, summary, advice)
@@ -321,12 +322,14 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
     }
 
 
-def _prompt_facts(session: Session, selector: Selector) -> dict[str, Any]:
-    """Return the weights by group, and the prompts that lack answers; nothing without prompts."""
+def _prompt_facts(study: Study, session: Session, selector: Selector) -> dict[str, Any]:
+    """Return the weights by group and the prompts that every arm failed to answer, if there are prompts."""
     queue = session.prompts
     if queue is None:
         return {}
-    facts = {"prompts": len(queue.prompts), "unanswered": unanswered_prompts(queue)}
+    unaffordable = left_out(session.journal)
+    arms = [arm for arm in study.arms if arm not in unaffordable]
+    facts = {"prompts": len(queue.prompts), "unanswered": unanswered_prompts(queue, arms)}
     if not selector.groups:
         return facts
     scores = {group: plain_scores(found) for group, found in selector.score_by_group.items()}

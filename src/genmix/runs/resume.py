@@ -80,6 +80,8 @@ def continue_run(folder: Path, options: Options, update: Update | None = None) -
             sweep(place)
         with Journal.open(folder) as journal, streams_of_version(journal.meta("streams")):
             next_study = NextStudy.of(journal, options, update or Update())
+            for line in next_study.plan.notes:
+                options.note(line)
             if is_finished(journal) and not next_study.changes:
                 next_study.record()
                 run = _rewrite_results(journal, next_study.plan, options)

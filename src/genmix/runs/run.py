@@ -25,6 +25,7 @@ from genmix.runs.execution import (
     Callback,
     Execution,
     Options,
+    check_address,
     open_engine_of,
     warn_of_network,
     wrap_up,
@@ -34,7 +35,16 @@ from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
 from genmix.study.study import Study
 
-__all__ = ["Callback", "Options", "continue_run", "is_finished", "resume", "run", "start"]
+__all__ = [
+    "Callback",
+    "Options",
+    "check_address",
+    "continue_run",
+    "is_finished",
+    "resume",
+    "run",
+    "start",
+]
 
 # -- public functions --------------------------------------------------------------------------------
 
@@ -114,6 +124,7 @@ def run(
     >>> folder.cleanup()
     """
     plan = prepare.Plan.of(study).with_engine(engine)
+    check_address(plan.study, address)
     folder = Path(out) if out is not None else free_folder(plan.study.name, note)
     with _progress_view(progress) as views:
         found = start(plan, folder, Options([*views, *callbacks], note, address=address))
@@ -272,7 +283,7 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
     with open_engine_of(plan.study, options) as engine:
         parts = prepare.Parts.build(plan, options.note, engine=engine)
         prepare.check_supply(plan.study, parts.generators)
-        for line in estimate(plan.study, parts.generators).warnings:
+        for line in (*plan.notes, *estimate(plan.study, parts.generators).warnings):
             options.note(line)
         prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)
         interrupts = Interrupts()
