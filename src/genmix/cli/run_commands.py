@@ -219,7 +219,8 @@ def resume(
             update = Update(study, samples, cost, time, engine)
             if update.is_empty and is_finished(folder):
                 print_note(
-                    "the run is already finished; extend it with --samples, --cost, --time or a changed --study."
+                    "the run is already finished; extend it with --samples, --cost or --time, or change "
+                    "its study with --study."
                 )
             execute = partial(continue_run, folder, update=update)
             summary = run_with_view(execute, folder, quiet, report, address, watch)
