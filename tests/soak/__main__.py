@@ -173,7 +173,9 @@ def verify(
         problems.append(f"{outcomes['told']} samples were told, the budget is {samples}")
     if len({(arm, place) for arm, place, *_ in made}) < len(made):
         problems.append("a sample is in the journal twice")
-    journaled = Counter((arm, seed) for arm, _, seed, _ in made)  # two places can have the same seed
+    journaled = Counter(
+        (arm, seed) for arm, _, seed, _ in made
+    )  # two places can have the same seed
     ledger = Counter(
         tuple(line.split()) for path in (folder / "ledger").iterdir() for line in path.open()
     )
