@@ -77,7 +77,7 @@ test-release: setup ## Build the wheel, install it into an empty environment, an
 screenshots: setup ## Take the screenshots, including those of the README
 	PYTHONPATH=. $(ONE_THREAD) $(VENV)/bin/python docs/screenshots.py
 
-bench: setup ## Run all benchmarks at full size (about 45 minutes)
+bench: setup ## Run all benchmarks at full size (an hour or more)
 	$(RUN) bench all
 
 bench-quick: setup ## Run small versions of all benchmarks (minutes)
