@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import signal
 import socket
 import threading
@@ -35,19 +34,6 @@ ENCODER_START_LIMIT = 60.0
 
 Unlike that of an arm, it does not depend on ``retries.timeout``, because a late worker ends the run.
 """
-
-
-class Serialized:
-    """A value that is serialized once, however many workers receive it."""
-
-    def __init__(self, value: Any) -> None:
-        from ray import cloudpickle
-
-        self._data: bytes = cloudpickle.dumps(value)
-
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Make the receiver see the value itself."""
-        return pickle.loads, (self._data,)
 
 
 class RayEngine(Engine):
@@ -131,10 +117,11 @@ class RayEngine(Engine):
             num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, max_restarts=0, max_task_retries=0
         )
         try:
-            sent = Serialized(settings)
+            sent = ray.put(settings)  # once, however many workers receive it
         except Exception as error:  # a function may hold anything
+            why = describe_error(error.__cause__ or error)  # Ray's own message repeats all settings
             raise InputError(
-                f"{what} cannot be sent to the workers of Ray ({describe_error(error)}); create such "
+                f"{what} cannot be sent to the workers of Ray ({why}); create such "
                 "objects inside the function."
             ) from error
         return lambda: actor.remote(sent, place, given)
