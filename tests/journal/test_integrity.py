@@ -25,7 +25,7 @@ from genmix.journal.integrity import EVENTS, check_run, row_hash, verify
 from genmix.journal.journal import Journal
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL, Entry, JournalError
-from genmix.runs.session import SNAPSHOT
+from genmix.runs.snapshot import SNAPSHOT
 
 OLD = Path(__file__).parents[1] / "runs" / "data" / "v0.1"
 META = {"run": "r", "study": {"name": "s"}, "home": "/somewhere"}

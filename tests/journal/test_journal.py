@@ -23,9 +23,10 @@ from genmix.generators.base import GenerationError
 from genmix.journal.journal import Journal
 from genmix.journal.kept import keep_rules
 from genmix.journal.lock import FolderLock
-from genmix.journal.reader import JournalReader, embedding_of
-from genmix.journal.schema import JOURNAL, Entry, JournalError
-from genmix.runs.session import SNAPSHOT, Session, seed_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JOURNAL, Entry, JournalError, embedding_of
+from genmix.runs.session import Session, seed_of
+from genmix.runs.snapshot import SNAPSHOT
 from tests.support.conformance import assert_same_bits
 
 META = {"run": "r", "study": {"name": "s"}}

@@ -8,7 +8,8 @@ import pytest
 
 import genmix as gx
 from genmix.core.text import interval_text
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.report import intervals
 from genmix.report.facts import Facts
 from genmix.report.page import render_page

@@ -219,7 +219,8 @@ def facts(run: gx.Run) -> Facts:
 
 
 def test_the_numbers_are_those_of_the_library(run: gx.Run, facts: Facts) -> None:
-    from genmix.journal.reader import JournalReader, embedding_of
+    from genmix.journal.reader import JournalReader
+    from genmix.journal.schema import embedding_of
 
     journal = JournalReader.open(run.folder)
     rows: dict[str, list[Any]] = {}
@@ -334,7 +335,7 @@ def test_what_the_encoder_refused_was_paid_for(tmp_path: Path) -> None:
 
 def test_samples_since_the_snapshot_count(run: gx.Run, facts: Facts, tmp_path: Path) -> None:
     """A run that was killed: its snapshot is older than its journal."""
-    from genmix.runs.session import SNAPSHOT
+    from genmix.runs.snapshot import SNAPSHOT
 
     def keep(live: Any) -> None:
         if live.told == 150:

@@ -13,7 +13,8 @@ import pytest
 
 import genmix as gx
 from genmix.generators.base import GenerationError
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.runs.planning import UNAFFORDABLE
 from genmix.runs.timeline import Live
 

@@ -23,7 +23,7 @@ from genmix.errors import GenmixError
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL
 from genmix.report.facts import Facts
-from genmix.runs.session import SNAPSHOT
+from genmix.runs.snapshot import SNAPSHOT
 
 SHORT, LONG = 40, 2000
 MAX_SECONDS = 60.0

@@ -13,7 +13,7 @@ from genmix.core import state
 from genmix.journal.integrity import check_run
 from genmix.journal.reader import JournalReader
 from genmix.objectives import vendi
-from genmix.runs import prepare
+from genmix.runs import supply
 
 TIMES = ("at", "asked_at", "ended_at", "started_at", "made_at", "checksum")
 
@@ -241,7 +241,7 @@ def test_the_limit_of_an_exact_kernel_is_checked_again(
     features: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vendi, "EXACT_LIMIT", 30)
-    monkeypatch.setattr(prepare, "EXACT_LIMIT", 30)
+    monkeypatch.setattr(supply, "EXACT_LIMIT", 30)
     exact = {"vendi": {"kernel": "gaussian"}}
     run = gx.run(study(features, 20, objective=exact), features / "run")
     with pytest.raises(gx.InputError, match="the budget is too large for the objective"):

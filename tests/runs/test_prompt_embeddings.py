@@ -15,10 +15,11 @@ import genmix as gx
 from genmix.inputs import load_arms
 from genmix.journal.integrity import check_run
 from genmix.journal.prompts import embeddings_of_prompts
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.runs.check import check_study
 from genmix.runs.export import export
-from genmix.runs.session import read_snapshot
+from genmix.runs.snapshot import read_snapshot
 from genmix.runs.timeline import Live
 
 TOPICS = ("travel", "food", "code")

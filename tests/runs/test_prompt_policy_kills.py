@@ -11,7 +11,8 @@ import pytest
 
 import genmix as gx
 from genmix.journal.integrity import check_run
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from tests.runs.test_drills import finish, start
 
 CODE = """

@@ -24,7 +24,8 @@ from genmix.cli import app
 from genmix.data.samples import Sample
 from genmix.generators.base import GenerationError
 from genmix.journal.integrity import check_run
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.policies.policy import Decision
 from genmix.report.advice import advise
 from genmix.report.facts import Facts

@@ -19,7 +19,8 @@ import yaml
 from examples.city.serve import FREE, serving
 
 from genmix.errors import InputError
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 
 pytestmark = pytest.mark.real
 STUDY = Path(__file__).parents[2] / "examples" / "city" / "study.yaml"

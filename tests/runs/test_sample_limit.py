@@ -11,7 +11,7 @@ import pytest
 
 import genmix as gx
 from genmix.objectives import vendi
-from genmix.runs import prepare
+from genmix.runs import prepare, supply
 from genmix.runs.check import check_study
 from genmix.study.study import study_from
 
@@ -113,17 +113,17 @@ def test_recorded_arms_have_a_limit_of_their_own(tmp_path: Path) -> None:
         plain = study_from({"arms": arms, "objective": EXACT[0], "budget": {"time": 60}})
         generators = prepare.make_generators(plain, tmp_path)
         if is_fine:
-            prepare.check_supply(plain, generators)
+            supply.check_supply(plain, generators)
         else:
             with pytest.raises(gx.InputError, match="features: 512"):
-                prepare.check_supply(plain, generators)
+                supply.check_supply(plain, generators)
 
 
 def test_a_run_from_before_ends_at_the_limit(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was started without the check; it stops at the limit and keeps every sample."""
     monkeypatch.setattr(vendi, "EXACT_LIMIT", 9)
-    monkeypatch.setattr(prepare, "EXACT_LIMIT", 9)
-    monkeypatch.setattr(prepare, "_check_sample_limit", lambda study, supply: None)
+    monkeypatch.setattr(supply, "EXACT_LIMIT", 9)
+    monkeypatch.setattr(supply, "_check_sample_limit", lambda study, counts: None)
     run = place.run(budget={"cost": 50.0})
     assert run.status == "finished"
     assert sum(run.counts.values()) == 9

@@ -13,7 +13,8 @@ import genmix as gx
 from genmix.core import state
 from genmix.journal.journal import Journal
 from genmix.journal.schema import JOURNAL
-from genmix.runs.session import SNAPSHOT, Session
+from genmix.runs.session import Session
+from genmix.runs.snapshot import SNAPSHOT
 from genmix.runs.timeline import GROWTH, Timeline
 from tests.support.conformance import assert_same_bits
 

@@ -19,13 +19,13 @@ from genmix.errors import InputError, StorageError
 from genmix.generators.base import GenerationError, Generator, collect
 from genmix.generators.recorded import RecordedArm
 from genmix.journal.integrity import verify
-from genmix.journal.reader import JournalReader, embedding_of
-from genmix.journal.schema import JOURNAL
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JOURNAL, embedding_of
 from genmix.objectives import Objective, Sum
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.prepare import close_all, make_encoder, make_generators
 from genmix.runs.result import Run
-from genmix.runs.session import read_snapshot
+from genmix.runs.snapshot import read_snapshot
 from genmix.study.components import make_objective, reference_paths
 from genmix.study.objects import name_of_reference
 from genmix.study.parsing import study_file

@@ -8,7 +8,7 @@ from typing import Any
 
 from genmix.data.samples import Sample
 from genmix.errors import StorageError
-from genmix.journal.reader import embedding_of
+from genmix.journal.schema import embedding_of
 
 IMAGES = "images"
 """The folder of images in a run folder."""

@@ -146,7 +146,7 @@ class RunCheck:
 def check_run(folder: Path) -> RunCheck:
     """Verify a run's journal and its snapshot of the selector."""
     from genmix.journal.reader import JournalReader
-    from genmix.runs.session import SNAPSHOT, read_snapshot
+    from genmix.runs.snapshot import SNAPSHOT, read_snapshot
 
     problems: list[str] = []
     try:

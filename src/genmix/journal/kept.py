@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 from genmix.core.atomic import write_json
 from genmix.core.plain import finite, plain_scores
 from genmix.errors import InputError
-from genmix.journal.reader import JournalReader, embedding_of
-from genmix.journal.schema import corrupt
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import corrupt, embedding_of
 from genmix.objectives import Batch, Objective
 from genmix.offline.keep import keep, rows_of, set_scores
 from genmix.offline.keeping import Baselines, Rules

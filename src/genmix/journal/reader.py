@@ -28,6 +28,7 @@ from genmix.journal.schema import (
     check_schema,
     corrupt,
     decoded,
+    embedding_of,
     explained_opening,
     read_error,
     reading_connection,
@@ -443,11 +444,6 @@ class JournalReader:
             return json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
             raise corrupt(self.path, "a value is not valid JSON") from error
-
-
-def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the embedding in a row of the ``samples`` table."""
-    return decoded(row["embedding"], row["dtype"])
 
 
 def _truncated(row: Row) -> Row:

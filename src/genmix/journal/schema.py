@@ -290,6 +290,11 @@ class Limit:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * self.seconds)}").close()
 
 
+def embedding_of(row: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the embedding in a row of the ``samples`` table."""
+    return decoded(row["embedding"], row["dtype"])
+
+
 def writing_connection(path: Path) -> sqlite3.Connection:
     """Open for writing. On a network file system, this is the only process that may open the file.
 

@@ -17,7 +17,8 @@ from genmix.charts.objective_titles import kernel_title, objective_title
 from genmix.diagnosis.uncertainty import Uncertainty
 from genmix.journal.integrity import verify
 from genmix.journal.lock import holder
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.journal.study_changes import arms_in_order
 from genmix.kernels.kernels import Cosine
 from genmix.objectives import Sum
@@ -31,7 +32,7 @@ from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of,
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.planning import new_prices
 from genmix.runs.result import ENDS, SUMMARY
-from genmix.runs.session import SMALL_DIMENSION
+from genmix.runs.snapshot import SMALL_DIMENSION
 from genmix.selector.limits import Limits
 from genmix.study.secrets import without_secrets
 

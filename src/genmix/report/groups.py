@@ -13,12 +13,13 @@ from genmix.core.plain import by_name
 from genmix.core.text import counted, listed, number, percent
 from genmix.errors import GenmixError
 from genmix.journal.prompts import prompt_of_ticket, prompts_of
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.objectives import Objective
 from genmix.offline.mixture import Mixture, optimal_mixture
 from genmix.report.convergence import SIMILAR_SCORE
 from genmix.report.facts import Facts
-from genmix.runs.session import read_snapshot
+from genmix.runs.snapshot import read_snapshot
 
 LEVELS = 10
 """Number of colors of the heat map."""

@@ -11,11 +11,11 @@ from genmix.core.python_objects import missing_in
 from genmix.encoders.references import Note, read_reference
 from genmix.errors import GenmixError, StorageError
 from genmix.journal.prompts import dimension_of_prompts
-from genmix.journal.reader import JournalReader, embedding_of
-from genmix.journal.schema import JournalStep
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import JournalStep, embedding_of
 from genmix.objectives import Batch, FrechetDistance, Objective, QualityVendi, Sum, Vendi
 from genmix.objectives.pool import Pool
-from genmix.runs.session import SNAPSHOT, read_snapshot
+from genmix.runs.snapshot import SNAPSHOT, read_snapshot
 from genmix.study.components import make_objective
 from genmix.study.study import study_from
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from genmix.core.streams import private_stream
 from genmix.diagnosis.innovation import innovation_gaps
 from genmix.errors import InputError
-from genmix.journal.reader import JournalReader, embedding_of
+from genmix.journal.reader import JournalReader
+from genmix.journal.schema import embedding_of
 from genmix.objectives import Batch
 
 MAX_SAMPLES = 10_000

@@ -34,6 +34,7 @@ from genmix.runs.execution import Options, open_engine_of
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
+from genmix.runs.supply import check_supply
 from genmix.selector.prompts import prompt_columns
 from genmix.study.components import (
     make_objective,
@@ -145,7 +146,7 @@ class _Check:
             self.report.others.append(str(error))
         if len(self.generators) == len(self.study.arms):
             try:
-                prepare.check_supply(self.study, self.generators)
+                check_supply(self.study, self.generators)
             except InputError as error:
                 self.report.others.append(str(error))
 

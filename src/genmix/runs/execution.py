@@ -36,6 +36,7 @@ from genmix.runs.planning import UNAFFORDABLE, left_out
 from genmix.runs.result import Run, complete_mixture, completion, write_results
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session
+from genmix.runs.supply import max_samples
 from genmix.runs.timeline import KeptSoFar, Live, Timeline
 from genmix.study.study import Study
 
@@ -153,7 +154,7 @@ class Execution:
         for label in session.selector.counts:
             if label not in arms:
                 arms[label] = ArmState(label, RemovedArm(), 1, 1, Retries(retries))
-        most = prepare.max_samples(study)
+        most = max_samples(study)
         warm_start = session.selector.warm_start
         limits = Limits(most, study.in_flight, retries.give_up, warm_start, budget.samples)
         if stopping is not None:

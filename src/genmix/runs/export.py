@@ -25,8 +25,9 @@ from genmix.journal.images import IMAGES, read_image
 from genmix.journal.integrity import verify
 from genmix.journal.kept import choose_kept, current_kept, keep_rules
 from genmix.journal.prompts import prompt_of_ticket, prompts_of
-from genmix.journal.reader import JournalReader, Row, embedding_of
-from genmix.runs.session import read_snapshot
+from genmix.journal.reader import JournalReader, Row
+from genmix.journal.schema import embedding_of
+from genmix.runs.snapshot import read_snapshot
 
 Form = Literal["parquet", "jsonl", "hf", "npz"]
 

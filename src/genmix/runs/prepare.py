@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
-import sys
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -20,7 +18,7 @@ from genmix.core.masking import mask, remember_environment
 from genmix.core.optional import is_installed, missing_packages
 from genmix.core.python_objects import PythonObject, objects_in
 from genmix.core.streams import VERSION
-from genmix.core.text import counted, listed, number
+from genmix.core.text import counted, listed
 from genmix.core.user_functions import source_digest
 from genmix.data.prompts import Prompt, prompt_shares, read_prompt_embeddings, read_prompts
 from genmix.data.samples import Sample
@@ -37,14 +35,11 @@ from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.reader import PROMPT_COLUMNS
 from genmix.journal.schema import JOURNAL
 from genmix.objectives import Objective
-from genmix.objectives.vendi import EXACT_LIMIT
-from genmix.runs.budget import ROUNDING
 from genmix.selector.prompts import prompt_columns
 from genmix.selector.selector import Selector
 from genmix.study.components import (
     make_objective,
     make_policy,
-    trial_objective,
     uses_prompt_embeddings,
 )
 from genmix.study.edited_text import text_with
@@ -354,85 +349,6 @@ def check_dimension(objective: Objective, encoder: Encoder | None) -> None:
         raise InputError(
             f"the encoder {encoder.name} returns {encoder.dimension} dimensions, but the reference has "
             f"{objective.dimension}; embed the reference with the same encoder."
-        )
-
-
-def check_supply(
-    study: Study, generators: Mapping[str, Generator], told: Mapping[str, int] | None = None
-) -> None:
-    """Refuse arms that may run out of samples before the budget is spent.
-
-    ``told`` counts the samples that a run already has, by arm, including arms that were removed.
-    """
-    told, budget = told or {}, study.budget.samples
-    if not told:
-        _check_cost_covers_a_sample(study, generators)
-    supply = {label: generator.available() for label, generator in generators.items()}
-    if budget is None:
-        _check_budget_ends(study, generators)
-        _check_sample_limit(study, list(supply.values()))
-        return
-    budget -= sum(count for label, count in told.items() if label not in supply)
-    limited = {label: count for label, count in supply.items() if count is not None}
-    if len(limited) == len(supply) and sum(limited.values()) < budget:
-        raise InputError(
-            f"the arms have {counted(sum(limited.values()), 'sample')} in total, but the budget asks for "
-            f"{budget:,}; lower budget.samples, or add samples."
-        )
-    least = {label: max(study.warm_start, told.get(label, 0)) for label in supply}
-    for label, count in limited.items():
-        most = budget - sum(least.values()) + least[label]
-        may_run_out = getattr(study.arms[label], "exhausted", "refuse") == "retire"
-        if count < max(most, study.warm_start) and not may_run_out:
-            raise InputError(
-                f"arm {label!r} has {counted(count, 'sample')}, but the budget may need {most:,} from it; "
-                "lower budget.samples, add samples, or set 'exhausted: retire' to continue without it."
-            )
-
-
-def _check_cost_covers_a_sample(study: Study, generators: Mapping[str, Generator]) -> None:
-    """Refuse a cost budget that does not cover even one sample."""
-    costs = [generator.most_cost() for generator in generators.values()]
-    cheapest = min((math.inf if cost is None else cost for cost in costs), default=0.0)
-    limit = study.budget.cost
-    if limit is not None and None not in costs and cheapest > limit * (1 + ROUNDING):
-        raise InputError(
-            f"the cost budget of {number(limit)} does not cover a single sample, because one from the "
-            f"cheapest arm can cost up to {number(cheapest)}; raise budget.cost to at least that, or lower "
-            "max_tokens."
-        )
-
-
-def _check_budget_ends(study: Study, generators: Mapping[str, Generator]) -> None:
-    """Refuse a budget that would never be spent."""
-    free = all(generator.most_cost() == 0 for generator in generators.values())
-    endless = any(generator.available() is None for generator in generators.values())
-    if study.budget.time is None and free and endless:
-        raise InputError(
-            "the budget limits only the cost, but no arm costs anything; set prices, budget.samples or "
-            "budget.time."
-        )
-
-
-def max_samples(study: Study) -> int | None:
-    """Return the number of samples at which a run ends: its budget, or what the objective allows."""
-    if study.budget.samples is not None:
-        return study.budget.samples
-    try:
-        trial_objective(study).check_total(sys.maxsize)
-    except InputError:
-        return EXACT_LIMIT
-    return None
-
-
-def _check_sample_limit(study: Study, supply: list[int | None]) -> None:
-    """Refuse a budget under which the samples could outgrow the objective after they are paid for."""
-    limit = max_samples(study)
-    most = sum(supply) if None not in supply else None  # type: ignore[arg-type]
-    if limit is not None and (most is None or most > limit):
-        raise InputError(
-            f"the budget does not limit the number of samples, but an exact kernel allows at most {limit}; "
-            f"add 'features: 512' to the kernel, or set budget.samples to at most {limit}."
         )
 
 

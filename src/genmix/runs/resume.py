@@ -40,6 +40,7 @@ from genmix.runs.execution import (
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
 from genmix.runs.session import Session
+from genmix.runs.supply import check_supply
 from genmix.selector.selector import Selector
 from genmix.study.edited_text import text_with_budget
 from genmix.study.study import Study, study_from, with_budget
@@ -97,7 +98,7 @@ def _execute(
     plan, journal = next_study.plan, next_study.journal
     parts = prepare.Parts.build(plan, options.note, start_of(journal), engine)
     if next_study.changes:
-        prepare.check_supply(plan.study, parts.generators, journal.told_counts())
+        check_supply(plan.study, parts.generators, journal.told_counts())
     _check_encoder(journal, parts.encoder, options)
     for line in warnings_on_resume(
         plan.study, parts.generators, journal, is_changed=bool(next_study.changes)

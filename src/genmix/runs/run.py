@@ -33,6 +33,7 @@ from genmix.runs.execution import (
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
+from genmix.runs.supply import check_supply
 from genmix.study.study import Study
 
 __all__ = [
@@ -282,7 +283,7 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
     warn_of_network(folder, options)
     with open_engine_of(plan.study, options) as engine:
         parts = prepare.Parts.build(plan, options.note, engine=engine)
-        prepare.check_supply(plan.study, parts.generators)
+        check_supply(plan.study, parts.generators)
         for line in (*plan.notes, *estimate(plan.study, parts.generators).warnings):
             options.note(line)
         prepare.load_encoder(parts.selector.objective, parts.encoder, options.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from threadpoolctl import ThreadpoolController
 
 from genmix.core import state
 from genmix.core.atomic import draft_of, make_folder
-from genmix.core.description import names_function
 from genmix.core.threads import in_thread
 from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
@@ -30,21 +29,13 @@ from genmix.journal.prompts import (
     prompt_of_ticket,
     was_attempted,
 )
-from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry, JournalError, JournalStep
-from genmix.objectives import Objective
+from genmix.runs.snapshot import SMALL_DIMENSION, SNAPSHOT, read_snapshot
 from genmix.selector.selector import Selector
 from genmix.selector.tickets import Ticket
 
-SNAPSHOT = "selector.npz"
-
 SNAPSHOT_GROWTH = 0.5
 """The number of steps grows by this fraction between snapshots, so that their total cost stays linear."""
-
-SMALL_DIMENSION = 512
-"""Up to this dimension, linear algebra runs on one thread. More threads gain nothing, and they stall for
-seconds while generators keep the other cores busy. This is a constant so that all sessions compute
-identical results."""
 
 
 def seed_of(study_seed: int, arm: str, place: int) -> int:
@@ -407,47 +398,3 @@ def _check_ticket(ticket: Ticket, step: JournalStep) -> None:
             f"the journal has ticket {step.ticket} for arm {step.arm!r}, but the replay drew ticket "
             f"{ticket.id} for arm {ticket.arm!r}; resume with the same package versions on the same machine."
         )
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The state of a selector at one step of its run."""
-
-    selector: Selector
-    step: int
-    is_small: bool
-    """Whether its matrices are small."""
-    among: list[str] | None = None
-    """The arms to draw from; None for all."""
-
-
-def read_snapshot(journal: JournalReader, objective: Objective | None = None) -> Snapshot | None:
-    """Read the snapshot next to a journal; return None if there is none.
-
-    If the objective contains a function, which cannot be saved, there is none without ``objective``.
-
-    Raises
-    ------
-    StorageError
-        If the snapshot is damaged, from another version or from another run. The journal suffices.
-    """
-    path = journal.path.with_name(SNAPSHOT)
-    if not path.exists():
-        return None
-    try:
-        saved = state.load(path)
-        run, step = saved["run"], saved["step"]
-        is_complete = not names_function(saved["selector"]["objective"])
-        if not is_complete and objective is None:
-            return None
-        selector = Selector.from_state_dict(saved["selector"], None if is_complete else objective)
-        dimension, among = saved["selector"]["dimension"] or 0, saved.get("among")
-    except GenmixError as error:
-        raise StorageError(str(error)) from error
-    except (KeyError, TypeError) as error:
-        raise StorageError("it is not the snapshot of a run") from error
-    if among is not None and not isinstance(among, list):
-        raise StorageError("it is not the snapshot of a run")
-    if run != journal.meta("run") or not isinstance(step, int) or step > journal.last_step():
-        raise StorageError("it does not belong to this journal")
-    return Snapshot(selector, step, 0 < dimension <= SMALL_DIMENSION, among)
