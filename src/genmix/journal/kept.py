@@ -49,7 +49,7 @@ def keep_rules(journal: JournalReader) -> Rules | None:
     found = journal.study().get("keep")
     try:
         return None if found is None else Rules(**found)
-    except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
+    except (TypeError, ValueError) as error:
         raise corrupt(journal.path, "its study has an invalid 'keep'") from error
 
 
