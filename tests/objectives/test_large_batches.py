@@ -9,9 +9,7 @@ import pytest
 
 import genmix as gx
 from genmix.kernels.balls import Balls, scores_against
-from genmix.objectives import vendi
-from genmix.objectives.frechet import FrechetTally
-from genmix.objectives.moments import MomentTally
+from genmix.objectives import moments, vendi
 from tests.support.helpers import loss_of
 
 RNG = np.random.default_rng(5)
@@ -30,7 +28,7 @@ def test_the_frechet_distance_of_a_large_batch_is_that_of_its_parts(
     real, fake = rows(40, spread), rows(500, spread)
     objective = gx.FrechetDistance(real)
     small = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])  # one part
-    monkeypatch.setattr(FrechetTally, "block_rows", 70)
+    monkeypatch.setattr(moments, "BLOCK_BYTES", 70 * 8 * D)
     parts = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])
     monkeypatch.setattr("genmix.objectives.frechet.MANY_ROWS", 10**9)  # rotates rows, not sums
     exact = float(gx.score({"a": fake}, objective).pooled["frechet_distance"])
@@ -42,7 +40,7 @@ def test_the_frechet_distance_of_a_large_batch_is_that_of_its_parts(
 def test_vendi_of_a_large_batch_is_that_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = rows(500)
     whole = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
-    monkeypatch.setattr(MomentTally, "block_rows", 33)
+    monkeypatch.setattr(moments, "BLOCK_BYTES", 33 * 8 * D)
     parts = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
     assert parts.weights == pytest.approx(whole.weights, rel=1e-9)
     assert float(parts.score) == pytest.approx(float(whole.score), rel=1e-12)

@@ -22,7 +22,7 @@ from genmix.core.arrays import (
 from genmix.data.reference import Moments, moments_of
 from genmix.errors import InputError
 from genmix.objectives.eigenbasis import FactorMoments, MixtureMoments, is_full_rank
-from genmix.objectives.moments import DenseMoments, MomentTally
+from genmix.objectives.moments import Change, DenseMoments, MomentTally, Sums
 from genmix.objectives.objective import Objective
 from genmix.objectives.tally import Batch, Tally, added
 from genmix.objectives.trace_functions import Root
@@ -157,27 +157,26 @@ class FrechetTally(MomentTally):
         self.turned = False
         """Whether the moments are stored in the eigenbasis of the reference."""
 
-    @property
-    def block_rows(self) -> int:
-        return max(16 * self.columns, 1024)  # every block is rotated
-
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.center
 
     def _add(self, arm: int, batch: Batch) -> None:
-        rows, before = self.transform(batch.embeddings), sum(self.counts)
-        self._take(arm, rows, before)
-        xp = namespace(rows)
-        self.squares[arm] += float(xp.sum(xp.vecdot(rows, rows)))
+        super()._add(arm, batch)
+        if self.keeps_rows:
+            self.squares[arm] += _sum_of_squares(self.kept[arm].array[-len(batch) :, :])
+            return
+        spread = float(namespace(self.sample).linalg.trace(self.second[arm]))
+        count = self.counts[arm] + len(batch)
+        self.squares[arm] = spread + _sum_of_squares(self.first[arm][None, :]) / count
 
-    def _moments(self, rows: Array) -> tuple[int, Array, Array]:
+    def _moments(self, rows: Array, change: Change) -> Sums:
         if not self.turned:
-            return super()._moments(rows)
+            return super()._moments(rows, change)
         if rows.shape[0] > MANY_ROWS * rows.shape[1]:
-            count, first, second = super()._moments(rows)
+            count, first, second = super()._moments(rows, change)
             if _is_well_conditioned(second):
                 return count, first @ self.basis, self.basis.mT @ second @ self.basis
-        return super()._moments(rows @ self.basis)
+        return super()._moments(rows, lambda block: change(block) @ self.basis)
 
     def _fold(self) -> None:
         self.turned = _all_vary([rows.array for rows in self.kept if rows.count])
@@ -267,6 +266,11 @@ class FrechetTally(MomentTally):
         moments = self.mixture_moments(arms)
         offsets = self._offsets(arms)
         return FrechetLoss(self, moments, squares, offsets, counts)
+
+
+def _sum_of_squares(rows: Array) -> float:
+    xp = namespace(rows)
+    return float(xp.sum(xp.vecdot(rows, rows)))
 
 
 def _all_vary(groups: Sequence[Array]) -> bool:

@@ -8,7 +8,7 @@ rows each, storing the rows remains smaller and faster for longer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,22 @@ MANY_ARMS = 32
 
 ROWS_PER_ARM = 32
 """Number of rows per arm up to which multiplying the rows is cheaper than reading a matrix."""
+
+BLOCK_BYTES = 16 * 2**20
+"""Memory of a block of rows whose sums are computed at once."""
+
+GPU_BLOCK_BYTES = 128 * 2**20
+"""The same on a GPU, where small blocks would take longer to start than to compute."""
+
+Change = Callable[[Array], Array]
+"""Turns rows into those whose moments are computed."""
+
+Sums = tuple[int, Array, Array]
+"""The number of rows, their sum, and their second-order sum."""
+
+
+def _unchanged(rows: Array) -> Array:
+    return rows
 
 
 class MomentTally(Tally):
@@ -43,10 +59,6 @@ class MomentTally(Tally):
         self.second: list[Any] = []
 
     @property
-    def block_rows(self) -> int:
-        return max(8 * self.columns, 1024)
-
-    @property
     def keeps_rows(self) -> bool:
         return not self.second
 
@@ -60,30 +72,45 @@ class MomentTally(Tally):
         return embeddings
 
     def _add(self, arm: int, batch: Batch) -> None:
-        self._take(arm, self.transform(batch.embeddings), sum(self.counts))
+        self._take(arm, self.counts[arm], batch.embeddings, self.transform)
 
-    def _take(self, arm: int, rows: Array, before: int) -> None:
-        if not self.keeps_rows:
-            self._absorb(arm, self.counts[arm], *self._moments(rows))
-            return
-        self.kept[arm].append(rows)
-        if before + rows.shape[0] >= self._max_rows:
-            self._fold()
+    def _take(self, arm: int, have: int, rows: Array, change: Change) -> None:
+        """Add ``change(rows)`` to an arm that has ``have`` rows: store them while there is room, then sum."""
+        kept = 0
+        if self.keeps_rows:
+            room = self._max_rows - sum(stored.count for stored in self.kept)
+            kept = max(0, min(room, int(rows.shape[0])))
+            self.kept[arm].append(change(rows[:kept, :]))
+            if kept == room:
+                self._fold()
+        if kept < rows.shape[0]:
+            self._absorb(arm, have + kept, self._moments(rows[kept:, :], change))
 
-    def _moments(self, rows: Array) -> tuple[int, Array, Array]:
-        """Return the number, the sum and the second-order sum of rows."""
+    def _moments(self, rows: Array, change: Change) -> Sums:
+        """Return the sums of ``change(rows)``, computed in blocks that stay in the cache."""
+        block = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * self.columns)
+        size, count = max(block, 1), int(rows.shape[0])
+        parts = (change(rows[start : start + size, :]) for start in range(0, count, size))
+        return reduce(self._added, map(self._sums, parts))
+
+    def _sums(self, rows: Array) -> Sums:
         first = namespace(rows).sum(rows, axis=0)
         if self.centered:
             rows = rows - first / rows.shape[0]
         return int(rows.shape[0]), first, rows.mT @ rows
 
-    def _absorb(self, arm: int, have: int, more: int, first: Array, second: Array) -> None:
-        """Add the sums of ``more`` rows to the sums of an arm with ``have`` rows (Chan's rule)."""
+    def _added(self, mine: Sums, theirs: Sums) -> Sums:
+        """Return the sums of both sets of rows (Chan's rule)."""
+        (have, first, second), (more, new_first, new_second) = mine, theirs
         if self.centered and have and more:
-            apart = first / more - self.first[arm] / have
-            second = second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
-        self.first[arm] = self.first[arm] + first
-        self.second[arm] = self.second[arm] + second
+            apart = new_first / more - first / have
+            new_second = new_second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
+        return have + more, first + new_first, second + new_second
+
+    def _absorb(self, arm: int, have: int, sums: Sums) -> None:
+        """Add sums to those of an arm with ``have`` rows."""
+        mine = have, self.first[arm], self.second[arm]
+        _, self.first[arm], self.second[arm] = self._added(mine, sums)
 
     def _fold(self) -> None:
         """Replace the kept rows with sums."""
@@ -92,21 +119,19 @@ class MomentTally(Tally):
         self.second = [self.zeros(self.columns, self.columns) for _ in kept]
         for arm, rows in enumerate(kept):
             if rows.count:
-                self._absorb(arm, 0, *self._moments(rows.array))
+                self._absorb(arm, 0, self._moments(rows.array, _unchanged))
 
     def _merge(self, other: MomentTally, arms: Sequence[int]) -> None:
         if other.keeps_rows:
-            before = sum(self.counts)
             for arm, rows in zip(arms, other.kept, strict=True):
                 if rows.count:
-                    self._take(arm, rows.array, before)
-                    before += rows.count
+                    self._take(arm, self.counts[arm], rows.array, _unchanged)
             return
         if self.keeps_rows:
             self._fold()
         sums = zip(arms, other.counts, other.first, other.second, strict=True)
         for arm, more, first, second in sums:
-            self._absorb(arm, self.counts[arm], more, first, second)
+            self._absorb(arm, self.counts[arm], (more, first, second))
 
     def _grow(self) -> None:
         if self.keeps_rows:
@@ -132,7 +157,7 @@ class MomentTally(Tally):
     def second_moment(self, arm: int) -> Array:
         """Return ``E x xᵀ``, or the 1/n covariance if centered."""
         if self.keeps_rows:
-            return self._moments(self.kept[arm].array)[2] / self.counts[arm]
+            return self._moments(self.kept[arm].array, _unchanged)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:

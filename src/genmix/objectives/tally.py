@@ -51,17 +51,9 @@ class Tally(ABC):
         return int(self.sample.shape[1])
 
     def add(self, arm: int, batch: Batch) -> None:
-        """Add a batch of samples from one arm; a large one is added in parts, which stay in the cache."""
-        size = self.block_rows or len(batch)
-        for start in range(0, len(batch), size):
-            part = batch if len(batch) <= size else batch[start : start + size]
-            self._add(arm, part)
-            self.counts[arm] += len(part)
-
-    @property
-    def block_rows(self) -> int | None:
-        """The number of rows from which it is faster to add a batch in parts; None if it never is."""
-        return None
+        """Add a batch of samples from one arm."""
+        self._add(arm, batch)
+        self.counts[arm] += len(batch)
 
     def flush(self) -> None:  # noqa: B027 - most tallies have nothing to do
         """Do deferred work now, so that later reads do not modify the tally."""
