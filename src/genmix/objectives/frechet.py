@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from genmix.core.arrays import (
     check_spread,
     like,
     namespace,
+    place,
     symmetric,
     to_numpy,
     triangle_of,
@@ -117,6 +119,17 @@ class FrechetDistance(Objective):
     def tally(self, arms: int, sample: Array) -> FrechetTally:
         return FrechetTally(self, arms, sample)
 
+    def eigenbasis(self, sample: Array) -> tuple[Array, Array]:
+        """Return the eigenvalues and eigenvectors of the reference covariance, computed once per device."""
+        where = place(sample)
+        if where not in self._bases:
+            self._bases[where] = _eigenbasis(like(self.moments.covariance, sample))
+        return self._bases[where]
+
+    @cached_property
+    def _bases(self) -> dict[str, tuple[Array, Array]]:
+        return {}
+
     def details(self) -> dict[str, Any]:
         return {
             "normalisation": "1/n" if self.ddof == 0 else "1/(n-1)",
@@ -141,7 +154,7 @@ class FrechetTally(MomentTally):
         xp = namespace(sample)
         self.objective = objective
         self.center = like(objective.moments.mean, sample)
-        self.variances, self.basis = _eigenbasis(like(objective.moments.covariance, sample))
+        self.variances, self.basis = objective.eigenbasis(sample)
         held = xp.nonzero(self.variances > 0)[0]
         # A reference with only one point spans no direction; use one null direction instead.
         self.held = held if held.shape[0] else xp.arange(1, device=sample.device)
@@ -159,6 +172,10 @@ class FrechetTally(MomentTally):
 
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.center
+
+    def _transform(self, embeddings: Array) -> Array:
+        embeddings -= self.center
+        return embeddings
 
     def _add(self, arm: int, batch: Batch) -> None:
         super()._add(arm, batch)

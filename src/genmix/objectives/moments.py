@@ -31,7 +31,7 @@ GPU_BLOCK_BYTES = 128 * 2**20
 """The same on a GPU, where small blocks would take longer to start than to compute."""
 
 Change = Callable[[Array], Array]
-"""Turns rows into those whose moments are computed."""
+"""Turns rows, which it may overwrite, into those whose moments are computed."""
 
 Sums = tuple[int, Array, Array]
 """The number of rows, their sum, and their second-order sum."""
@@ -71,8 +71,12 @@ class MomentTally(Tally):
         """Return the rows whose moments are computed."""
         return embeddings
 
+    def _transform(self, embeddings: Array) -> Array:
+        """Do the same, and possibly overwrite the embeddings."""
+        return self.transform(embeddings)
+
     def _add(self, arm: int, batch: Batch) -> None:
-        self._take(arm, self.counts[arm], batch.embeddings, self.transform)
+        self._take(arm, self.counts[arm], batch.embeddings, self._transform)
 
     def _take(self, arm: int, have: int, rows: Array, change: Change) -> None:
         """Add ``change(rows)`` to an arm that has ``have`` rows: store them while there is room, then sum."""
@@ -80,7 +84,7 @@ class MomentTally(Tally):
         if self.keeps_rows:
             room = self._max_rows - sum(stored.count for stored in self.kept)
             kept = max(0, min(room, int(rows.shape[0])))
-            self.kept[arm].append(change(rows[:kept, :]))
+            self.kept[arm].append(change(namespace(rows).asarray(rows[:kept, :], copy=True)))
             if kept == room:
                 self._fold()
         if kept < rows.shape[0]:
@@ -88,15 +92,24 @@ class MomentTally(Tally):
 
     def _moments(self, rows: Array, change: Change) -> Sums:
         """Return the sums of ``change(rows)``, computed in blocks that stay in the cache."""
+        xp, count = namespace(rows), int(rows.shape[0])
         block = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * self.columns)
-        size, count = max(block, 1), int(rows.shape[0])
-        parts = (change(rows[start : start + size, :]) for start in range(0, count, size))
-        return reduce(self._added, map(self._sums, parts))
+        size = max(1, min(block, count))
+        # One buffer for all blocks, because the first use of new memory takes longer than the sums.
+        buffer = xp.empty((size, rows.shape[1]), dtype=xp.float64, device=rows.device)
+
+        def sums(start: int) -> Sums:
+            part = buffer[: min(size, count - start), :]
+            part[...] = rows[start : start + size, :]
+            return self._sums(change(part))
+
+        return reduce(self._added, map(sums, range(0, count, size)))
 
     def _sums(self, rows: Array) -> Sums:
+        """Return the sums of rows, which are overwritten."""
         first = namespace(rows).sum(rows, axis=0)
         if self.centered:
-            rows = rows - first / rows.shape[0]
+            rows -= first / rows.shape[0]
         return int(rows.shape[0]), first, rows.mT @ rows
 
     def _added(self, mine: Sums, theirs: Sums) -> Sums:
