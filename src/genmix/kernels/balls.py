@@ -22,10 +22,7 @@ from genmix.core.arrays import (
 )
 from genmix.errors import InputError, whole
 from genmix.kernels.blocks import BLOCK_BYTES
-from genmix.kernels.distances import squared_distances
-
-PRODUCT_ERROR = 1e-11
-"""Bound on the relative error of a squared distance computed with a matrix product."""
+from genmix.kernels.distances import DistancesTo, SquaredDistances
 
 
 @dataclass(frozen=True)
@@ -35,22 +32,30 @@ class Balls:
     centers: Array
     radii: Array
     k: int
+    distances: DistancesTo
+    """Distances to the centers."""
 
     @classmethod
     def around(cls, points: Array, k: int, what: str = "the reference") -> Balls:
         check_neighbors(points.shape[0], k, what)
         xp = namespace(points)
         check_spread(float(xp.max(xp.abs(points - xp.mean(points, axis=0)))), what)
-        radii = []
-        for rows in _blocks(points.shape[0], points.shape[0]):
-            near = squared_distances(points[rows, :], points)
-            radii.append(_exact_kth(near, points, rows.start, k))
-        return cls(points, xp.concat(radii), k)
+        distances = DistancesTo(points)
+        radii = [
+            _exact_kth(distances.of(points[rows, :]), points, rows.start, k)
+            for rows in _blocks(points.shape[0], points.shape[0])
+        ]
+        return cls(points, xp.concat(radii), k, distances)
 
     def contains(self, points: Array) -> Array:
         """Return whether each ball contains each point: booleans ``(n, r)``."""
-        square = squared_distances(points, self.centers)
-        return _is_inside(square, self.radii[None, :], points, self.centers)
+        return self.contains_at(points, self.distances.of(points))
+
+    def contains_at(self, points: Array, square: SquaredDistances) -> Array:
+        """Do the same from the squared distances of the points to the centers."""
+        return _is_inside(
+            square.values, self.radii[None, :], square.column_errors, points, self.centers
+        )
 
     def hits(self, points: Array) -> Array:
         """Count the balls that contain each point, ``(n,)``, in blocks of bounded memory."""
@@ -87,12 +92,13 @@ def scores_against(real: Balls, samples: Array) -> dict[str, float]:
     hits, is_covered, is_recalled = [], None, None
     for rows in _blocks(samples.shape[0], centers.shape[0]):
         points = samples[rows, :]
-        square = squared_distances(points, centers)
-        inside = _is_inside(square, real.radii[None, :], points, centers)
+        square = real.distances.of(points)
+        inside = real.contains_at(points, square)
         hits.append(to_numpy(xp.sum(inside, axis=1)))
         is_covered = _or(is_covered, to_numpy(xp.any(inside, axis=0)))
         if fake is not None:
-            around = _is_inside(square, fake.radii[rows][:, None], points, centers)
+            radii = fake.radii[rows][:, None]
+            around = _is_inside(square.values, radii, square.row_errors, points, centers)
             is_recalled = _or(is_recalled, to_numpy(xp.any(around, axis=0)))
     counts = np.concatenate(hits)
     scores = {"precision": float(np.mean(counts > 0)), "density": float(np.mean(counts)) / k}
@@ -106,28 +112,20 @@ def _or(before: Any, now: Any) -> Any:
     return now if before is None else before | now
 
 
-def _is_inside(square: Array, radii: Array, points: Array, centers: Array) -> Array:
+def _is_inside(square: Array, radii: Array, errors: Array, points: Array, centers: Array) -> Array:
     """Return whether squared distances ``(n, r)`` are below ``radii``, which has one row or one column.
 
-    Where rounding errors could change the result, distances are computed from explicit differences.
+    Where the errors, of the same shape, could change the result, distances are computed from explicit
+    differences.
     """
     xp = namespace(points)
-    margin = _margin(points, centers) if radii.shape[0] == 1 else _margin(centers, points).mT
-    inside = square < radii - margin
-    uncertain = (square <= radii + margin) ^ inside
+    inside = square < radii - errors
+    uncertain = (square <= radii + errors) ^ inside
     if bool(xp.any(uncertain)):
         rows, columns = xp.nonzero(uncertain)
         exact = _pair_distances(points, rows, centers, columns)
         inside[rows, columns] = exact < xp.broadcast_to(radii, square.shape)[rows, columns]
     return inside
-
-
-def _margin(x: Array, y: Array) -> Array:
-    """Bound the error of the squared distances of all x to each y, ``(1, k)``."""
-    xp = namespace(x)
-    center = xp.mean(y, axis=0)
-    left, right = (xp.sum((z - center) ** 2, axis=1) for z in (x, y))
-    return PRODUCT_ERROR * (xp.max(left) + right)[None, :]
 
 
 def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
@@ -141,9 +139,9 @@ def _pair_distances(x: Array, rows: Array, y: Array, columns: Array) -> Array:
     return xp.concat(parts)
 
 
-def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
+def _exact_kth(square: SquaredDistances, points: Array, start: int, k: int) -> Array:
     """Compute the k-th smallest squared distance for each row exactly; the point itself counts as the 0th."""
-    xp = namespace(points)
+    xp, near, errors = namespace(points), square.values, square.row_errors
     nearest = smallest(near, min(k + 2, near.shape[1]))
     column, values = nearest[:, k], xp.take_along_axis(near, nearest, axis=1)
     own = xp.arange(start, start + near.shape[0], device=near.device)
@@ -153,12 +151,11 @@ def _exact_kth(near: Array, points: Array, start: int, k: int) -> Array:
             float(xp.max(xp.abs(_close_differences(points, own, column)))), "a neighborhood"
         )
     kth = values[:, k : k + 1]
-    margin = _margin(points, points[start : start + near.shape[0], :]).mT
     # Only the next smaller and the next larger entry can be as close as rounding errors.
-    is_close = xp.abs(values[:, k - 1 :] - kth) <= margin
+    is_close = xp.abs(values[:, k - 1 :] - kth) <= errors
     for i in np.flatnonzero(to_numpy(xp.sum(is_close, axis=1)) > 1).tolist():
-        candidate = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= margin[i, 0])[0]
-        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - margin[i, 0], xp.int64)))
+        candidate = xp.nonzero(xp.abs(near[i, :] - kth[i, 0]) <= errors[i, 0])[0]
+        below = int(xp.sum(xp.astype(near[i, :] < kth[i, 0] - errors[i, 0], xp.int64)))
         distances = _pair_distances(points, xp.full_like(candidate, start + i), points, candidate)
         exact[i] = xp.sort(distances)[k - below]
     return exact

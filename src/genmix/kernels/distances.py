@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from genmix.errors import InputError
 BANDWIDTH_POINTS = 2000
 """Number of points that the median heuristic uses, across all arms and the reference."""
 
+PRODUCT_ERROR = 1e-11
+"""Bound on the error of a squared distance from a matrix product, relative to the squared norms."""
 
 SAFE_SQUARE = 1e-200
 """No square that matters underflows if the sum of squares is larger, or overflows if it is below 1/this."""
@@ -48,6 +51,47 @@ def squared_distances(x: Array, y: Array) -> Array:
     if bool(xp.any(negative)):
         square[negative] = 0.0
     return square
+
+
+class DistancesTo:
+    """Squared distances to fixed points ``(r, d)``, prepared for many blocks of other points.
+
+    With x and y relative to the same center, ``‖x − y‖² = (−2x, ‖x‖², 1)·(y, 1, ‖y‖²)``: one matrix product.
+    """
+
+    def __init__(self, points: Array) -> None:
+        xp = namespace(points)
+        self._center = xp.mean(
+            points, axis=0
+        )  # leaves distances unchanged but reduces cancellation
+        rows, squares = self._relative(points)
+        self._points = xp.concat([rows, xp.ones_like(squares), squares], axis=1)
+        self._squares, self._largest = squares[:, 0], xp.max(squares)
+
+    def of(self, points: Array) -> SquaredDistances:
+        """Return the distances of points ``(n, d)``."""
+        xp = namespace(points)
+        rows, squares = self._relative(points)
+        rows *= -2
+        values = xp.concat([rows, squares, xp.ones_like(squares)], axis=1) @ self._points.mT
+        by_column = PRODUCT_ERROR * (xp.max(squares) + self._squares)[None, :]
+        return SquaredDistances(values, PRODUCT_ERROR * (squares + self._largest), by_column)
+
+    def _relative(self, points: Array) -> tuple[Array, Array]:
+        """Return points relative to the center, and their squared norms ``(n, 1)``."""
+        rows = points - self._center
+        return rows, namespace(rows).vecdot(rows, rows)[:, None]
+
+
+@dataclass(frozen=True)
+class SquaredDistances:
+    """Squared distances ``(n, r)`` from a matrix product; rounding can make them negative."""
+
+    values: Array
+    row_errors: Array
+    """Bounds on the errors in each row, ``(n, 1)``."""
+    column_errors: Array
+    """Bounds on the errors in each column, ``(1, r)``."""
 
 
 def _rows_at(group: Array, rows: Any) -> Any:

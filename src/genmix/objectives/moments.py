@@ -117,7 +117,9 @@ class MomentTally(Tally):
         (have, first, second), (more, new_first, new_second) = mine, theirs
         if self.centered and have and more:
             apart = new_first / more - first / have
-            new_second = new_second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
+            new_second = (
+                new_second + (have * more / (have + more)) * apart[:, None] * apart[None, :]
+            )
         return have + more, first + new_first, second + new_second
 
     def _absorb(self, arm: int, have: int, sums: Sums) -> None:
