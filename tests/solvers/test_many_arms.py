@@ -14,6 +14,7 @@ from genmix.solvers.loss import QuadraticLoss
 from genmix.solvers.newton import Newton
 from genmix.solvers.pooling import PooledLoss
 from genmix.solvers.region import Region
+from tests.support.helpers import loss_of
 
 GROUPS = np.repeat(np.arange(50), 4)
 
@@ -60,13 +61,19 @@ def test_programs_without_expensive_arms_find_the_same_optimum(
     assert region.contains(small.weights)
 
 
-def test_averages_over_slices_are_the_averages(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("objective", [gx.Vendi(), gx.FrechetDistance(np.eye(40))], ids=str)
+def test_averages_over_slices_are_the_averages(
+    objective: gx.Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
     alpha = np.random.default_rng(1).dirichlet(np.ones(len(GROUPS)))
-    sliced = gx.optimal_mixture(cells(1), gx.Vendi()).function.expand(alpha)
+    tensors = {arm: torch.tensor(rows) for arm, rows in cells(1).items()}
+    found = [loss_of(objective, arms.values()).expand(alpha) for arms in (cells(1), tensors)]
     monkeypatch.setattr(eigenbasis, "MANY_ARMS", 10_000)
-    plain = gx.optimal_mixture(cells(1), gx.Vendi()).function.expand(alpha)
-    assert sliced.gradient == pytest.approx(plain.gradient, rel=1e-9)
-    assert sliced.value == pytest.approx(plain.value, rel=1e-12)
+    plain = loss_of(objective, cells(1).values()).expand(alpha)
+    for sliced in found:
+        assert sliced.gradient == pytest.approx(plain.gradient, rel=1e-9)
+        assert sliced.value == pytest.approx(plain.value, rel=1e-12)
 
 
 def test_derivatives_and_faces_of_pooled_cells() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from genmix.core.arrays import (
     Array,
     Vector,
     is_on_gpu,
+    is_torch,
     like,
     namespace,
     symmetric,
@@ -36,7 +38,7 @@ MANY_ROWS = 4
 """Number of rows per column above which their full rank is tested on their products, which is faster."""
 
 MANY_ARMS = 64
-"""Number of arms above which averages over arms are computed as sums of slices."""
+"""Number of arms above which means over arms are computed from sums of slices."""
 
 WELL_CONDITIONED = 1e-10
 """Ratio of the smallest to the largest eigenvalue above which eigenvalues are accurate enough."""
@@ -156,11 +158,24 @@ class FactorMoments(MixtureMoments):
         self._rows = rows if spanned else self._spanned(rows)
         self.keeps_coordinates = self._rows is rows and not centered
         """Whether the coordinates are those of the given rows, so that others can be compared."""
+        self.means = self.averages(self._rows) if centered else None
+        """The means of the arms ``(m, r)``, if centered."""
+
+    def averages(self, values: Array) -> Array:
+        """Return the mean of the values ``(n, ...)`` over the rows of each arm."""
+        if self._shares is not None:
+            return self._shares @ values
+        sums = np.add.reduceat(values, [each.start for each in self.slices], axis=0)
+        return (sums.T / self.counts).T
+
+    @cached_property
+    def _shares(self) -> Array | None:
+        """A matrix ``(m, n)`` whose product averages; None with many arms, where it is large and slow."""
+        if self.size > MANY_ARMS and not is_torch(self._rows):
+            return None
         owners = np.repeat(np.arange(self.size), self.counts)
         shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
-        self.averages = like(shares, self._rows)
-        """``(m, n)``; its product with the rows yields the means of the arms."""
-        self._means = self.averages @ self._rows if centered else None
+        return like(shares, self._rows)
 
     def _spanned(self, rows: Array) -> Array:
         """Return the rows in coordinates of the subspace that they span."""
@@ -192,10 +207,12 @@ class FactorMoments(MixtureMoments):
     def _weighted(self, alpha: Vector) -> tuple[Array, Array]:
         xp = namespace(self._rows)
         each = like(np.repeat(np.sqrt(alpha / self.counts), self.counts), self._rows)
-        rows = self._rows
-        if self._means is not None:
-            rows = rows - like(alpha, rows) @ self._means
+        rows = self._rows if self.means is None else self._rows - self.mean(alpha)
         return rows, xp.multiply(each[:, None], rows)
+
+    def mean(self, alpha: Vector) -> Array:
+        """Return the mixture's mean ``(r,)``."""
+        return like(alpha, self._rows) @ self.means
 
     def spectrum(self, alpha: Vector) -> Vector:
         xp = namespace(self._rows)
@@ -206,16 +223,15 @@ class FactorMoments(MixtureMoments):
         return _squares(to_numpy(xp.linalg.svdvals(weighted)), len(weighted))[0]
 
     def _eigenbasis(self, alpha: Vector) -> Eigenbasis:
-        return FactorEigenbasis(self, *self._weighted(alpha))
+        return FactorEigenbasis(self, alpha, *self._weighted(alpha))
 
 
 class FactorEigenbasis(Eigenbasis):
     """The eigenbasis, computed from weighted rows."""
 
-    def __init__(self, moments: FactorMoments, rows: Array, weighted: Array) -> None:
+    def __init__(self, moments: FactorMoments, alpha: Vector, rows: Array, weighted: Array) -> None:
         xp = namespace(rows)
         self._slices, self._averages = moments.slices, moments.averages
-        self._is_sliced = moments.size > MANY_ARMS and not moments.on_gpu
         found, basis = xp.linalg.eigh(symmetric(weighted.mT @ weighted))
         values = to_numpy(found)
         if _well_conditioned(values):
@@ -229,28 +245,16 @@ class FactorEigenbasis(Eigenbasis):
         self._turned = rows @ basis
         self._basis = basis if moments.keeps_coordinates else None
         self.dropped, self.moment_error = moments.omitted.values, moments.omitted.error
-        if moments.centered:
-            self.means = self._averages @ self._turned
+        if moments.means is not None:
+            self.means = (moments.means - moments.mean(alpha)) @ basis
 
     def weigh(self, slope: Vector) -> Vector:
-        if self._is_sliced:
-            squares: Matrix = to_numpy(self._turned) ** 2
-            return self._averaged(squares @ slope)
-        weighed: Vector = self.diagonals() @ slope
+        weighed: Vector = to_numpy(self._averages(self._turned**2 @ like(slope, self._turned)))
         return weighed
 
     def diagonals(self) -> Matrix:
-        if self._is_sliced:
-            return self._averaged(to_numpy(self._turned) ** 2)
-        found: Matrix = to_numpy(self._averages @ self._turned**2)
+        found: Matrix = to_numpy(self._averages(self._turned**2))
         return found
-
-    def _averaged(self, values: Matrix) -> Matrix:
-        """Return the mean of the values ``(n, ...)`` over the rows of each arm."""
-        counts = np.array([each.stop - each.start for each in self._slices])
-        sums = np.add.reduceat(values, [each.start for each in self._slices], axis=0)
-        means: Matrix = (sums.T / counts).T
-        return means
 
     def blocks(self) -> Array:
         parts = [self._turned[s, :] for s in self._slices]

@@ -39,7 +39,7 @@ MANY_ARMS_REUSE_RATIO = 0.8
 CHEAP_ROTATIONS = 32
 """Number of rotations that cost less than one eigendecomposition on a GPU."""
 
-SLICE = 1_000_000
+SLICE = 4_000_000
 """Number of entries of a slice of the blocks of all arms."""
 
 LIFTS = (1e-22, 1e-20, 1e-18, 1e-16, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
@@ -195,16 +195,20 @@ class TraceLoss(Loss):
         """Return ``points @ hessian @ points.T`` from slices of the blocks, which takes little memory."""
         roots: Matrix = np.sqrt(self.function.differences(lifted))
         blocks = [basis.combined(point) for point in points]
-        size, found = len(lifted), np.zeros((len(points), len(points)))
-        width = max(SLICE // max(len(points) * size, 1), 1)
+        count, size = len(points), len(lifted)
+        width = max(SLICE // max(count * size, 1), 1)
+        found = np.zeros((count, count))
+        # One buffer for all slices, because the first use of new memory takes long.
+        buffer = like(np.empty(count * min(width, size) * size), blocks[0](0, 1))
         for first in range(0, size, width):
             last = min(first + width, size)
             weights = roots[first:last, :last].copy()
             weights[:, :first] *= math.sqrt(2)  # the blocks are symmetric
-            parts = [block(first, last) for block in blocks]
-            flat = namespace(parts[0]).stack(parts)
-            flat *= like(weights, flat)
-            flat = flat.reshape(len(points), -1)
+            flat = buffer[: count * weights.size].reshape(count, *weights.shape)
+            scale = like(weights, buffer)
+            for point, block in enumerate(blocks):
+                flat[point, :, :] = block(first, last) * scale
+            flat = flat.reshape(count, -1)
             found += to_numpy(flat @ flat.mT)
         if basis.means is not None:
             means = points @ to_numpy(basis.means)

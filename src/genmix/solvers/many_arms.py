@@ -31,6 +31,12 @@ SPARE = 0.15
 REUSE_RATIO = 0.3
 """Reuse a Hessian if its step left at most this fraction of the gap, unless a new one is cheap."""
 
+NEAR = 0.1
+"""Reuse the Hessian of an earlier solve only if the gap is at most this fraction of the loss.
+
+Farther from the minimum, its step gains much less than that of a new one.
+"""
+
 REMOVED = 0.1
 """Weight that a step may remove from expensive arms without their curvature, relative to the gap.
 
@@ -96,9 +102,11 @@ def descend(
     if not np.isfinite(here.value):  # every mixture of these arms has infinite loss
         return Solution(alpha, here.value, UNKNOWN_GAP, 0)
     reuse_ratio = REUSE_RATIO if loss.hessian_reuse_ratio else 0.0
-    part, steps = Part.of(curvature) if reuse_ratio else None, 0
-    if part is None:
+    part, steps = None, 0
+    if curvature is None or not reuse_ratio:
         alpha, here, steps = _screened(loss, alpha, here, within, has_converged)
+    elif here.gap <= NEAR * here.magnitude:
+        part = Part.of(curvature)
     best, stalls = (here.gap, alpha, here.value), 0
     while not has_converged(here) and stalls < MAX_STALLS and steps < max_steps:
         steps += 1
