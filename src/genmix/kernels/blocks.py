@@ -33,7 +33,7 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
-FEW_AND_MANY = 6, 256
+FEW_AND_MANY = 3, 256
 """Numbers of rows on both sides at which a product is faster row by row."""
 
 
