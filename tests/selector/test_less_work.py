@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.objectives import Batch
+from genmix.objectives import Batch, frechet
 from genmix.objectives.frechet import FrechetTally
 from genmix.objectives.trace_loss import TraceLoss
 from genmix.selector import learner as learner_module
@@ -18,7 +18,7 @@ from tests.support.conformance import assert_same_bits
 from tests.support.helpers import Matrix, gaussian_arms, loss_of
 
 
-def tally_of(arms: list[Matrix], reference: Matrix) -> FrechetTally:
+def tally_of(arms: list[Matrix], reference: Any) -> FrechetTally:
     tally = gx.FrechetDistance(reference).tally(len(arms), arms[0])
     for arm, rows in enumerate(arms):
         tally.add(arm, Batch(rows))
@@ -156,6 +156,46 @@ def test_a_turned_part_and_one_that_is_not_merge_into_the_whole(order: str) -> N
         assert first.loss([0, 1]).value(alpha) == pytest.approx(expected, rel=1e-10)
     after = second.state_dict()
     assert all(np.array_equal(a, b) for a, b in zip(before["second"], after["second"], strict=True))
+
+
+def other_eigenvectors(covariance: Matrix) -> tuple[Matrix, Matrix]:
+    """What another machine can find: opposite signs, and another basis for the two equal eigenvalues."""
+    values, basis = np.linalg.eigh(covariance)
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    return values, np.column_stack([-basis[:, 0], basis[:, 1], basis[:, 2:] @ turn])
+
+
+@pytest.mark.parametrize("way", ["load", "merge", "merge into rows"])
+def test_statistics_of_another_machine_are_read_in_their_own_basis(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    moments = (np.zeros(4), np.diag([1.0, 2.0, 3.0, 3.0]), 50)
+    arms = gaussian_arms(rng, [40, 60], 4)
+    halves = [[rows[:20] for rows in arms], [rows[20:] for rows in arms]]
+    there = tally_of(halves[0], moments)
+    monkeypatch.setattr(frechet, "_eigenbasis", other_eigenvectors)
+    if way == "load":
+        found = gx.FrechetDistance(moments).tally(2, arms[0])
+        found.load_state_dict(there.state_dict())
+        assert all(np.array_equal(*pair) for pair in zip(found.second, there.second, strict=True))
+        for arm, rows in enumerate(halves[1]):
+            found.add(arm, Batch(rows))
+    elif way == "merge":
+        found = tally_of(halves[1], moments)
+        found.merge(there)
+    else:
+        found = gx.FrechetDistance(moments).tally(2, arms[0])
+        found.merge(there)
+        for arm, rows in enumerate(halves[1]):
+            found.add(arm, Batch(rows))
+    assert found.turned
+    for arm, rows in enumerate(arms):
+        assert found.covariance(arm) == pytest.approx(np.cov(rows.T, ddof=0), abs=1e-12)
+        assert found.offset(arm) == pytest.approx(rows.mean(0), abs=1e-12)
+    expected = tally_of(arms, moments).loss([0, 1])
+    for alpha in (np.array([0.3, 0.7]), np.array([1.0, 0.0])):
+        assert found.loss([0, 1]).value(alpha) == pytest.approx(expected.value(alpha), rel=1e-11)
 
 
 def test_many_arms_with_few_samples_stay_rows_and_give_the_same_loss() -> None:

@@ -200,21 +200,42 @@ class FrechetTally(MomentTally):
         super()._fold()
 
     def _merge(self, other: Any, arms: Sequence[int]) -> None:
-        if not other.keeps_rows and self.keeps_rows:
-            self._fold()
-        if not other.keeps_rows and self.turned != other.turned:
-            self._rotate()
-            other = other.fork()
-            other._rotate()
+        if not other.keeps_rows:
+            if self.keeps_rows:
+                self._fold()
+            if self.turned or other.turned:
+                self._turn(self.basis)
+                other = other.fork()
+                other._turn(self.basis)
         super()._merge(other, arms)
         self.squares = added(self.squares, other.squares, arms)
 
-    def _rotate(self) -> None:
-        """Rotate the moments into the eigenbasis of the reference."""
-        if not self.turned:
-            self.first = [first @ self.basis for first in self.first]
-            self.second = [self.basis.mT @ second @ self.basis for second in self.second]
-            self.turned = True
+    def _turn(self, basis: Array) -> None:
+        """Express the moments in an eigenbasis of the reference."""
+        xp = namespace(basis)
+        if self.turned and bool(xp.all(self.basis == basis)):
+            return
+        rotation = self.basis.mT @ basis if self.turned else basis
+        self.first = [first @ rotation for first in self.first]
+        self.second = [rotation.mT @ second @ rotation for second in self.second]
+        self.basis, self.turned = basis, True
+
+    def state_dict(self) -> dict[str, Any]:
+        # Another machine can find eigenvectors with other signs, or others of a repeated eigenvalue.
+        used = self.basis if self.turned else self.basis[:0, :0]
+        return super().state_dict() | {"basis": np.array(to_numpy(used))}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        if not self.turned or "basis" not in state:  # older states do not contain it
+            return
+        if np.shape(state["basis"]) != tuple(self.basis.shape):
+            raise ValueError("the basis does not have the shape of the reference covariance")
+        saved = like(state["basis"], self.sample)
+        if not bool(
+            namespace(saved).all(saved == self.basis)
+        ):  # equal ones keep their memory layout
+            self.basis = saved
 
     def _grow(self) -> None:
         super()._grow()
@@ -232,7 +253,7 @@ class FrechetTally(MomentTally):
             return Tally.sample_plane(self, loss, arms, alpha, batch)
         if not self.turned:  # a coordinate is constant, which is rare
             fork = self.fork()
-            fork._rotate()
+            fork._turn(self.basis)
             return fork.sample_plane(fork.loss(arms), arms, alpha, batch)
         held = namespace(rows).take(rows @ self.basis, self.held, axis=1) / self.unit
         plane: Vector = distances + loss.sample_plane(alpha, held)
