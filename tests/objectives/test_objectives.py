@@ -619,3 +619,21 @@ def test_memory_is_fixed_once_there_are_as_many_samples_as_columns(name: str) ->
         sizes.append(stored_numbers(tally))
     assert len(set(sizes)) == 1
     assert sizes[0] <= 3 * (16 * 16 + 16 + 6) * len(terms_of(world.objective))
+
+
+@every_objective
+@both_regimes
+@pytest.mark.parametrize("library", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_the_memory_layout_of_samples_does_not_matter(name: str, regime: str, library: Any) -> None:
+    world = world_in(name, regime)
+    numbers = {
+        key: {str(arm): getattr(batch, key) for arm, batch in enumerate(world.batches)}
+        for key in ("quality", "cost")
+    }
+
+    def state(order: Any) -> dict[str, Any]:
+        rows = [np.array(batch.embeddings, order=order) for batch in world.batches]
+        arms = {str(arm): library(each) for arm, each in enumerate(rows)}
+        return Pool.of(arms, world.objective, **numbers).tally.state_dict()
+
+    assert_same_bits(state("C"), state("F"))

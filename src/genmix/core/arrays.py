@@ -76,11 +76,18 @@ def as_matrix(value: Any, what: str) -> Array:
         raise InputError(
             f"{what} has shape {tuple(array.shape)}; pass shape (samples, dimensions)."
         )
-    array = xp.astype(array, xp.float64)
+    array = _copied_by_rows(array)
     if not (float(xp.max(array)) <= LARGEST and float(xp.min(array)) >= -LARGEST):  # true for NaN
         _reject_rows(array, ~xp.isfinite(array), what, "NaN or infinity")
         _reject_rows(array, xp.abs(array) > LARGEST, what, f"a number larger than {LARGEST:g}")
     return array
+
+
+def _copied_by_rows(array: Array) -> Array:
+    """Return a float64 copy with contiguous rows, so that no result depends on the layout of the input."""
+    if is_torch(array):
+        return namespace(array).astype(array, namespace(array).float64).contiguous()
+    return np.array(array, dtype=np.float64, order="C")
 
 
 def check_spread(spread: float, what: str) -> None:
@@ -194,6 +201,18 @@ class SharedRows(Rows):
         if self._store is not store:
             self._written = [0]
         self._written[0] = self.count
+
+
+def subtract(x: Array, y: Array, buffer: Array) -> Array:
+    """Return ``x − y``, in the buffer if possible, because the first use of new memory is slow."""
+    if is_torch(x):
+        return x - y  # torch reuses memory itself
+    return np.subtract(x, y, out=buffer)
+
+
+def divide(x: Array, y: Array, buffer: Array) -> Array:
+    """Return ``x / y``, in the buffer if possible."""
+    return x / y if is_torch(x) else np.divide(x, y, out=buffer)
 
 
 def symmetric(matrix: Array) -> Array:

@@ -27,7 +27,7 @@ SAFE_SQUARE = 1e-200
 def norms(x: Array) -> Array:
     """Compute ``‖x_j‖`` for each row, without underflow for tiny vectors."""
     xp = namespace(x)
-    square = xp.sum(x * x, axis=1)
+    square = xp.vecdot(x, x)
     if len(x) == 0:
         return square
     if float(xp.min(square)) > SAFE_SQUARE and float(xp.max(square)) < 1 / SAFE_SQUARE:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genmix.core.arrays import SMALLEST_SPREAD, Array, like, namespace, to_numpy
+from genmix.core.arrays import SMALLEST_SPREAD, Array, divide, like, namespace, to_numpy
 from genmix.core.description import Description, Missing, function_name
 from genmix.core.streams import private_stream
 from genmix.errors import InputError, number, positive, whole
@@ -69,6 +69,10 @@ class Kernel(Description):
         """Compute rows ``φ(x)`` with ``φ(x)·φ(y) = k(x, y)``."""
         raise InputError(f"{self} has no finite feature map; use it as an exact kernel.")
 
+    def feature_map_into(self, buffer: Array, x: Array) -> Array:
+        """Compute the same rows, possibly in a buffer with the shape of x."""
+        return self.feature_map(x)
+
     def diagonal(self, x: Array) -> Array:
         """Compute ``k(x_j, x_j)`` for each row."""
         xp = namespace(x)
@@ -114,6 +118,9 @@ class Cosine(Kernel):
 
     def feature_map(self, x: Array) -> Array:
         return x / norms(x)[:, None]
+
+    def feature_map_into(self, buffer: Array, x: Array) -> Array:
+        return divide(x, norms(x)[:, None], buffer)
 
     def check(self, x: Array, where: str) -> None:
         zero = to_numpy(~namespace(x).any(x != 0, axis=1))

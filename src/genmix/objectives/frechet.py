@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from genmix.core.arrays import (
     like,
     namespace,
     place,
+    subtract,
     symmetric,
     to_numpy,
     triangle_of,
@@ -36,9 +38,6 @@ MANY_ROWS = 4
 
 CONDITION = 1e-7
 """Smallest ratio of an eigenvalue to the sum of all at which rounding errors of sums do not matter."""
-
-FEW_ROWS = 64
-"""Number of rows per arm that usually suffice to see that a coordinate varies."""
 
 ORDINARY_EXPONENT = 100
 """Variances between 2^−100 and 2^100 are used as they are; others are scaled by a power of two."""
@@ -173,9 +172,8 @@ class FrechetTally(MomentTally):
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.center
 
-    def _transform(self, embeddings: Array) -> Array:
-        embeddings -= self.center
-        return embeddings
+    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+        return subtract(embeddings, self.center, buffer)
 
     def _add(self, arm: int, batch: Batch) -> None:
         super()._add(arm, batch)
@@ -193,10 +191,10 @@ class FrechetTally(MomentTally):
             count, first, second = super()._moments(rows, change)
             if _is_well_conditioned(second):
                 return count, first @ self.basis, self.basis.mT @ second @ self.basis
-        return super()._moments(rows, lambda block: change(block) @ self.basis)
+        return super()._moments(rows, lambda block, buffer: change(block, buffer) @ self.basis)
 
-    def _fold(self) -> None:
-        self.turned = _all_vary([rows.array for rows in self.kept if rows.count])
+    def _fold(self, new: Iterable[Array] = ()) -> None:
+        self.turned = _all_vary(chain((rows.array for rows in self.kept if rows.count), new))
         super()._fold()
 
     def _merge(self, other: Any, arms: Sequence[int]) -> None:
@@ -311,16 +309,18 @@ def _sum_of_squares(rows: Array) -> float:
     return float(xp.sum(xp.vecdot(rows, rows)))
 
 
-def _all_vary(groups: Sequence[Array]) -> bool:
-    """Return whether every coordinate varies over the rows of these groups."""
-    if not groups:
-        return False
-    xp, first = namespace(groups[0]), groups[0][:1, :]
-    few = xp.concat([rows[:FEW_ROWS, :] for rows in groups], axis=0)
-    if bool(xp.all(xp.any(few != first, axis=0))):
-        return True
-    rows = xp.concat(list(groups), axis=0)
-    return bool(xp.all(xp.any(rows != first, axis=0)))
+def _all_vary(blocks: Iterable[Array]) -> bool:
+    """Return whether every coordinate varies over the rows of these blocks; read no more than needed."""
+    first: Array = None
+    varies: Array = False
+    for rows in blocks:
+        xp = namespace(rows)
+        if first is None:
+            first = xp.asarray(rows[:1, :], copy=True)  # the next block can overwrite this one
+        varies = xp.any(rows != first, axis=0) | varies
+        if bool(xp.all(varies)):
+            return True
+    return False
 
 
 def _is_well_conditioned(matrix: Array) -> bool:

@@ -7,7 +7,7 @@ rows each, storing the rows remains smaller and faster for longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -30,15 +30,16 @@ BLOCK_BYTES = 16 * 2**20
 GPU_BLOCK_BYTES = 128 * 2**20
 """The same on a GPU, where small blocks would take longer to start than to compute."""
 
-Change = Callable[[Array], Array]
-"""Turns rows, which it may overwrite, into those whose moments are computed."""
+Change = Callable[[Array, Array], Array]
+"""Turns rows into those whose moments are computed, in a buffer of the same shape or in new memory."""
 
 Sums = tuple[int, Array, Array]
 """The number of rows, their sum, and their second-order sum."""
 
 
-def _unchanged(rows: Array) -> Array:
-    return rows
+def _copied(rows: Array, buffer: Array) -> Array:
+    buffer[...] = rows
+    return buffer
 
 
 class MomentTally(Tally):
@@ -71,39 +72,38 @@ class MomentTally(Tally):
         """Return the rows whose moments are computed."""
         return embeddings
 
-    def _transform(self, embeddings: Array) -> Array:
-        """Do the same, and possibly overwrite the embeddings."""
-        return self.transform(embeddings)
+    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+        """Do the same in memory that may be overwritten, possibly in the buffer."""
+        rows = self.transform(embeddings)
+        return _copied(rows, buffer) if rows is embeddings else rows
 
     def _add(self, arm: int, batch: Batch) -> None:
         self._take(arm, self.counts[arm], batch.embeddings, self._transform)
 
     def _take(self, arm: int, have: int, rows: Array, change: Change) -> None:
-        """Add ``change(rows)`` to an arm that has ``have`` rows: store them while there is room, then sum."""
-        kept = 0
+        """Add ``change(rows)`` to an arm that has ``have`` rows: store them if there is room, else sum."""
         if self.keeps_rows:
-            room = self._max_rows - sum(stored.count for stored in self.kept)
-            kept = max(0, min(room, int(rows.shape[0])))
-            self.kept[arm].append(change(namespace(rows).asarray(rows[:kept, :], copy=True)))
-            if kept == room:
-                self._fold()
-        if kept < rows.shape[0]:
-            self._absorb(arm, have + kept, self._moments(rows[kept:, :], change))
+            stored = sum(kept.count for kept in self.kept)
+            if stored + rows.shape[0] < self._max_rows:
+                self.kept[arm].append(change(rows, namespace(rows).empty_like(rows)))
+                return
+            self._fold(self._blocks(rows, change))
+        self._absorb(arm, have, self._moments(rows, change))
 
     def _moments(self, rows: Array, change: Change) -> Sums:
-        """Return the sums of ``change(rows)``, computed in blocks that stay in the cache."""
+        """Return the sums of ``change(rows)``."""
+        return reduce(self._added, map(self._sums, self._blocks(rows, change)))
+
+    def _blocks(self, rows: Array, change: Change) -> Iterator[Array]:
+        """Yield ``change(rows)`` in blocks that stay in the cache; each one overwrites the last."""
         xp, count = namespace(rows), int(rows.shape[0])
-        block = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * self.columns)
-        size = max(1, min(block, count))
+        most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * self.columns)
+        size = max(1, min(most, count))
         # One buffer for all blocks, because the first use of new memory takes longer than the sums.
         buffer = xp.empty((size, rows.shape[1]), dtype=xp.float64, device=rows.device)
-
-        def sums(start: int) -> Sums:
-            part = buffer[: min(size, count - start), :]
-            part[...] = rows[start : start + size, :]
-            return self._sums(change(part))
-
-        return reduce(self._added, map(sums, range(0, count, size)))
+        for start in range(0, count, size):
+            block = rows[start : start + size, :]
+            yield change(block, buffer[: block.shape[0], :])
 
     def _sums(self, rows: Array) -> Sums:
         """Return the sums of rows, which are overwritten."""
@@ -127,20 +127,20 @@ class MomentTally(Tally):
         mine = have, self.first[arm], self.second[arm]
         _, self.first[arm], self.second[arm] = self._added(mine, sums)
 
-    def _fold(self) -> None:
-        """Replace the kept rows with sums."""
+    def _fold(self, new: Iterable[Array] = ()) -> None:
+        """Replace the kept rows with sums, before new ones are added."""
         kept, self.kept = self.kept, []
         self.first = [self.zeros(self.columns) for _ in kept]
         self.second = [self.zeros(self.columns, self.columns) for _ in kept]
         for arm, rows in enumerate(kept):
             if rows.count:
-                self._absorb(arm, 0, self._moments(rows.array, _unchanged))
+                self._absorb(arm, 0, self._moments(rows.array, _copied))
 
     def _merge(self, other: MomentTally, arms: Sequence[int]) -> None:
         if other.keeps_rows:
             for arm, rows in zip(arms, other.kept, strict=True):
                 if rows.count:
-                    self._take(arm, self.counts[arm], rows.array, _unchanged)
+                    self._take(arm, self.counts[arm], rows.array, _copied)
             return
         if self.keeps_rows:
             self._fold()
@@ -172,7 +172,7 @@ class MomentTally(Tally):
     def second_moment(self, arm: int) -> Array:
         """Return ``E x xᵀ``, or the 1/n covariance if centered."""
         if self.keeps_rows:
-            return self._moments(self.kept[arm].array, _unchanged)[2] / self.counts[arm]
+            return self._moments(self.kept[arm].array, _copied)[2] / self.counts[arm]
         return self.second[arm] / self.counts[arm]
 
     def mixture_moments(self, arms: Sequence[int]) -> MixtureMoments:

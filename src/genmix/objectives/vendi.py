@@ -248,6 +248,9 @@ class FeatureTally(MomentTally):
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
 
+    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+        return self.kernel.feature_map_into(buffer, embeddings)
+
     def loss(self, arms: Sequence[int]) -> Loss:
         return spectral_loss(self.mixture_moments(arms), self.order)
 
