@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,42 @@ def test_vendi_of_a_large_batch_is_that_of_its_parts(monkeypatch: pytest.MonkeyP
     parts = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
     assert parts.weights == pytest.approx(whole.weights, rel=1e-9)
     assert float(parts.score) == pytest.approx(float(whole.score), rel=1e-12)
+
+
+def test_a_million_equal_rows_have_the_exact_mean() -> None:
+    """A sum over too many rows at once would be wrong by 1e-12."""
+    objective = gx.FrechetDistance((np.zeros(2), np.eye(2), None))
+    found = gx.score({"a": np.full((1_000_000, 2), 0.1)}, objective)
+    assert float(found.pooled["frechet_distance"]) == pytest.approx(2.02, rel=2e-14)
+
+
+class Shifted(gx.Cosine):
+    """A kernel with a feature map of its own."""
+
+    def feature_map(self, x: Any) -> Any:
+        return super().feature_map(x + 5)
+
+
+def test_the_feature_map_of_a_subclass_is_used() -> None:
+    arms = {"a": rows(300), "b": rows(200)}
+    shifted = {arm: x + 5 for arm, x in arms.items()}
+    found = gx.optimal_mixture(arms, gx.Vendi(kernel=Shifted()))
+    expected = gx.optimal_mixture(shifted, gx.Vendi(kernel=gx.Cosine()))
+    assert float(found.score) == pytest.approx(float(expected.score), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", [gx.Vendi(), gx.FrechetDistance(np.eye(D))], ids=str)
+def test_a_loss_is_freed_with_its_last_reference(objective: gx.Objective) -> None:
+    """A cycle would keep large arrays until the garbage collector runs, which does not know their size."""
+    loss: Any = loss_of(objective, [rows(3), rows(2)])
+    loss.expand(np.full(2, 0.5))
+    moments_alive = weakref.ref(loss.moments)
+    gc.disable()
+    try:
+        del loss
+        assert moments_alive() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("order", [1.0, 1.4, 2.0, np.inf])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -196,6 +197,33 @@ def test_statistics_of_another_machine_are_read_in_their_own_basis(
     expected = tally_of(arms, moments).loss([0, 1])
     for alpha in (np.array([0.3, 0.7]), np.array([1.0, 0.0])):
         assert found.loss([0, 1]).value(alpha) == pytest.approx(expected.value(alpha), rel=1e-11)
+
+
+def test_a_state_without_a_basis_is_in_the_basis_of_this_machine() -> None:
+    """Version 0.1 saved none. What was loaded before does not matter."""
+    rng = np.random.default_rng(9)
+    reference, arms = rng.normal(size=(40, 4)), gaussian_arms(rng, [30, 20], 4)
+    state = tally_of(arms, reference).state_dict()
+    found = tally_of(arms, reference)
+    found.load_state_dict(state | {"basis": state["basis"][:, ::-1].copy()})
+    found.load_state_dict({key: value for key, value in state.items() if key != "basis"})
+    for arm, rows in enumerate(arms):
+        assert found.covariance(arm) == pytest.approx(np.cov(rows.T, ddof=0), abs=1e-12)
+
+
+@pytest.mark.parametrize("basis", [np.full((4, 4), np.nan), np.ones((4, 4)), np.eye(3)], ids=str)
+def test_a_damaged_basis_is_refused(basis: Matrix) -> None:
+    rng = np.random.default_rng(10)
+    tally = tally_of(gaussian_arms(rng, [30, 20], 4), rng.normal(size=(40, 4)))
+    with pytest.raises(ValueError, match="basis"):
+        tally.load_state_dict(tally.state_dict() | {"basis": basis})
+
+
+def test_the_basis_of_a_reference_does_not_travel_with_the_objective() -> None:
+    objective = gx.FrechetDistance(np.random.default_rng(11).normal(size=(40, 30)))
+    before = pickle.dumps(objective)
+    objective.tally(1, np.zeros((1, 30)))
+    assert len(pickle.dumps(objective)) == len(before)
 
 
 def test_many_arms_with_few_samples_stay_rows_and_give_the_same_loss() -> None:

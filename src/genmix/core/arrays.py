@@ -203,16 +203,14 @@ class SharedRows(Rows):
         self._written[0] = self.count
 
 
-def subtract(x: Array, y: Array, buffer: Array) -> Array:
-    """Return ``x − y``, in the buffer if possible, because the first use of new memory is slow."""
-    if is_torch(x):
-        return x - y  # torch reuses memory itself
-    return np.subtract(x, y, out=buffer)
+def subtract(x: Array, y: Array, buffer: Array | None) -> Array:
+    """Return ``x − y``, in the buffer if there is one; a numpy array is required then."""
+    return x - y if buffer is None else np.subtract(x, y, out=buffer)
 
 
-def divide(x: Array, y: Array, buffer: Array) -> Array:
-    """Return ``x / y``, in the buffer if possible."""
-    return x / y if is_torch(x) else np.divide(x, y, out=buffer)
+def divide(x: Array, y: Array, buffer: Array | None) -> Array:
+    """Return ``x / y``, in the buffer if there is one; a numpy array is required then."""
+    return x / y if buffer is None else np.divide(x, y, out=buffer)
 
 
 def symmetric(matrix: Array) -> Array:
@@ -232,12 +230,17 @@ def smallest(matrix: Array, count: int) -> Array:
     """Return the column indices of the ``count`` smallest entries of each row, in ascending order."""
     if is_torch(matrix):
         return matrix.topk(count, dim=1, largest=False).indices
+    if matrix.shape[1] < 4 * PART * count:
+        return _partitioned(matrix, count)
     columns = _candidates(matrix, count)
-    values = np.take_along_axis(matrix, columns, axis=1)
+    found = _partitioned(np.take_along_axis(matrix, columns, axis=1), count)
+    return np.take_along_axis(columns, found, axis=1)
+
+
+def _partitioned(values: Array, count: int) -> Array:
     found = np.argpartition(values, count - 1, axis=1)[:, :count]
     order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1)
-    found = np.take_along_axis(found, order, axis=1)
-    return np.take_along_axis(columns, found, axis=1)
+    return np.take_along_axis(found, order, axis=1)
 
 
 def _candidates(matrix: Array, count: int) -> Array:
@@ -248,8 +251,6 @@ def _candidates(matrix: Array, count: int) -> Array:
     """
     size, width = matrix.shape
     parts = width // PART
-    if parts <= count:
-        return np.broadcast_to(np.arange(width), matrix.shape)
     minima = np.reshape(matrix[:, : PART * parts], (size, PART, parts)).min(axis=1)
     best = np.argpartition(minima, count - 1, axis=1)[:, :count]
     inside = best[:, :, None] + parts * np.arange(PART)

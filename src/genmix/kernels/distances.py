@@ -61,9 +61,8 @@ class DistancesTo:
 
     def __init__(self, points: Array) -> None:
         xp = namespace(points)
-        self._center = xp.mean(
-            points, axis=0
-        )  # leaves distances unchanged but reduces cancellation
+        # A common center leaves distances unchanged but reduces cancellation.
+        self._center = xp.mean(points, axis=0)
         rows, squares = self._relative(points)
         self._points = xp.concat([rows, xp.ones_like(squares), squares], axis=1)
         self._squares, self._largest = squares[:, 0], xp.max(squares)

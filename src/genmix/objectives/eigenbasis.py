@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from genmix.core.arrays import (
     Array,
     Vector,
     is_on_gpu,
-    is_torch,
     like,
     namespace,
     symmetric,
@@ -130,6 +128,26 @@ class Omitted:
         return Omitted(self.error, np.append(self.values, np.full(count, total / max(count, 1))))
 
 
+class Averages:
+    """Means of values ``(n, ...)`` over the consecutive rows of each arm."""
+
+    def __init__(self, counts: Sequence[int], sample: Array) -> None:
+        self._counts = np.array(counts)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._shares: Array | None = None
+        """A matrix ``(m, n)`` whose product averages; with many arms, it would be large and slow."""
+        if len(counts) <= MANY_ARMS or is_on_gpu(sample):
+            owners = np.repeat(np.arange(len(counts)), self._counts)
+            shares = (owners == np.arange(len(counts))[:, None]) / self._counts[:, None]
+            self._shares = like(shares, sample)
+
+    def __call__(self, values: Array) -> Array:
+        if self._shares is not None:
+            return self._shares @ values
+        sums = np.add.reduceat(to_numpy(values), self._starts, axis=0)
+        return like((sums.T / self._counts).T, values)
+
+
 class FactorMoments(MixtureMoments):
     """Moments stored as the samples themselves, for fewer samples than dimensions.
 
@@ -158,24 +176,9 @@ class FactorMoments(MixtureMoments):
         self._rows = rows if spanned else self._spanned(rows)
         self.keeps_coordinates = self._rows is rows and not centered
         """Whether the coordinates are those of the given rows, so that others can be compared."""
+        self.averages = Averages(counts, self._rows)
         self.means = self.averages(self._rows) if centered else None
         """The means of the arms ``(m, r)``, if centered."""
-
-    def averages(self, values: Array) -> Array:
-        """Return the mean of the values ``(n, ...)`` over the rows of each arm."""
-        if self._shares is not None:
-            return self._shares @ values
-        sums = np.add.reduceat(values, [each.start for each in self.slices], axis=0)
-        return (sums.T / self.counts).T
-
-    @cached_property
-    def _shares(self) -> Array | None:
-        """A matrix ``(m, n)`` whose product averages; None with many arms, where it is large and slow."""
-        if self.size > MANY_ARMS and not is_torch(self._rows):
-            return None
-        owners = np.repeat(np.arange(self.size), self.counts)
-        shares = (owners == np.arange(self.size)[:, None]) / self.counts[:, None]
-        return like(shares, self._rows)
 
     def _spanned(self, rows: Array) -> Array:
         """Return the rows in coordinates of the subspace that they span."""

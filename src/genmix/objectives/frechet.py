@@ -39,6 +39,9 @@ MANY_ROWS = 4
 CONDITION = 1e-7
 """Smallest ratio of an eigenvalue to the sum of all at which rounding errors of sums do not matter."""
 
+ORTHONORMAL = 1e-8
+"""Largest difference between the products of saved eigenvectors and those of orthonormal ones."""
+
 ORDINARY_EXPONENT = 100
 """Variances between 2^−100 and 2^100 are used as they are; others are scaled by a power of two."""
 
@@ -129,6 +132,10 @@ class FrechetDistance(Objective):
     def _bases(self) -> dict[str, tuple[Array, Array]]:
         return {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process computes the basis for its own device.
+        return {key: value for key, value in vars(self).items() if key != "_bases"}
+
     def details(self) -> dict[str, Any]:
         return {
             "normalisation": "1/n" if self.ddof == 0 else "1/(n-1)",
@@ -172,7 +179,7 @@ class FrechetTally(MomentTally):
     def transform(self, embeddings: Array) -> Array:
         return embeddings - self.center
 
-    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+    def _transform(self, embeddings: Array, buffer: Array | None) -> Array:
         return subtract(embeddings, self.center, buffer)
 
     def _add(self, arm: int, batch: Batch) -> None:
@@ -225,15 +232,14 @@ class FrechetTally(MomentTally):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
+        self.basis = self.objective.eigenbasis(self.sample)[1]
         if not self.turned or "basis" not in state:  # older states do not contain it
             return
-        if np.shape(state["basis"]) != tuple(self.basis.shape):
-            raise ValueError("the basis does not have the shape of the reference covariance")
-        saved = like(state["basis"], self.sample)
-        if not bool(
-            namespace(saved).all(saved == self.basis)
-        ):  # equal ones keep their memory layout
-            self.basis = saved
+        saved = np.asarray(state["basis"])
+        if saved.shape != tuple(self.basis.shape) or not _is_orthonormal(saved):
+            raise ValueError("the basis of the statistics is not one of the reference's dimensions")
+        if not np.array_equal(saved, to_numpy(self.basis)):  # equal ones keep their memory layout
+            self.basis = like(saved, self.sample)
 
     def _grow(self) -> None:
         super()._grow()
@@ -302,6 +308,12 @@ class FrechetTally(MomentTally):
         moments = self.mixture_moments(arms)
         offsets = self._offsets(arms)
         return FrechetLoss(self, moments, squares, offsets, counts)
+
+
+def _is_orthonormal(basis: Any) -> bool:
+    if basis.dtype.kind != "f" or not np.all(np.isfinite(basis)):
+        return False
+    return bool(np.max(np.abs(basis.T @ basis - np.eye(len(basis))), initial=0.0) < ORTHONORMAL)
 
 
 def _sum_of_squares(rows: Array) -> float:

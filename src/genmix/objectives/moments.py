@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from genmix.core.arrays import Array, Vector, is_on_gpu, like, namespace, to_numpy
+from genmix.core.arrays import Array, Vector, is_on_gpu, is_torch, like, namespace, to_numpy
 from genmix.objectives.eigenbasis import TINY, Eigenbasis, FactorMoments, MixtureMoments
 from genmix.objectives.tally import Batch, Tally
 from genmix.solvers.loss import EPS, Matrix
@@ -30,14 +30,16 @@ BLOCK_BYTES = 16 * 2**20
 GPU_BLOCK_BYTES = 128 * 2**20
 """The same on a GPU, where small blocks would take longer to start than to compute."""
 
-Change = Callable[[Array, Array], Array]
+Change = Callable[[Array, Array | None], Array]
 """Turns rows into those whose moments are computed, in a buffer of the same shape or in new memory."""
 
 Sums = tuple[int, Array, Array]
 """The number of rows, their sum, and their second-order sum."""
 
 
-def _copied(rows: Array, buffer: Array) -> Array:
+def _copied(rows: Array, buffer: Array | None) -> Array:
+    if buffer is None:
+        return namespace(rows).asarray(rows, copy=True)
     buffer[...] = rows
     return buffer
 
@@ -72,7 +74,7 @@ class MomentTally(Tally):
         """Return the rows whose moments are computed."""
         return embeddings
 
-    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+    def _transform(self, embeddings: Array, buffer: Array | None) -> Array:
         """Do the same in memory that may be overwritten, possibly in the buffer."""
         rows = self.transform(embeddings)
         return _copied(rows, buffer) if rows is embeddings else rows
@@ -85,7 +87,7 @@ class MomentTally(Tally):
         if self.keeps_rows:
             stored = sum(kept.count for kept in self.kept)
             if stored + rows.shape[0] < self._max_rows:
-                self.kept[arm].append(change(rows, namespace(rows).empty_like(rows)))
+                self.kept[arm].append(change(rows, None))
                 return
             self._fold(self._blocks(rows, change))
         self._absorb(arm, have, self._moments(rows, change))
@@ -96,14 +98,16 @@ class MomentTally(Tally):
 
     def _blocks(self, rows: Array, change: Change) -> Iterator[Array]:
         """Yield ``change(rows)`` in blocks that stay in the cache; each one overwrites the last."""
-        xp, count = namespace(rows), int(rows.shape[0])
-        most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * self.columns)
-        size = max(1, min(most, count))
-        # One buffer for all blocks, because the first use of new memory takes longer than the sums.
-        buffer = xp.empty((size, rows.shape[1]), dtype=xp.float64, device=rows.device)
+        count, width = int(rows.shape[0]), max(int(rows.shape[1]), self.columns)
+        most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * width)
+        # In few dimensions, a block of this size would have so many rows that their sum loses digits.
+        size = max(1, min(most, 16 * max(width, 64), count))
+        # One buffer for all blocks, because the first use of new memory takes longer than the sums. Torch
+        # reuses memory itself.
+        buffer = None if is_torch(rows) else np.empty((size, rows.shape[1]))
         for start in range(0, count, size):
             block = rows[start : start + size, :]
-            yield change(block, buffer[: block.shape[0], :])
+            yield change(block, None if buffer is None else buffer[: block.shape[0], :])
 
     def _sums(self, rows: Array) -> Sums:
         """Return the sums of rows, which are overwritten."""
@@ -128,7 +132,7 @@ class MomentTally(Tally):
         _, self.first[arm], self.second[arm] = self._added(mine, sums)
 
     def _fold(self, new: Iterable[Array] = ()) -> None:
-        """Replace the kept rows with sums, before new ones are added."""
+        """Replace the kept rows with sums; a subclass can look at the new rows that caused it."""
         kept, self.kept = self.kept, []
         self.first = [self.zeros(self.columns) for _ in kept]
         self.second = [self.zeros(self.columns, self.columns) for _ in kept]

@@ -199,7 +199,9 @@ class TraceLoss(Loss):
         width = max(SLICE // max(count * size, 1), 1)
         found = np.zeros((count, count))
         # One buffer for all slices, because the first use of new memory takes long.
-        buffer = like(np.empty(count * min(width, size) * size), blocks[0](0, 1))
+        entry = blocks[0](0, 1)
+        xp, entries = namespace(entry), count * min(width, size) * size
+        buffer = xp.empty(entries, dtype=xp.float64, device=entry.device)
         for first in range(0, size, width):
             last = min(first + width, size)
             weights = roots[first:last, :last].copy()

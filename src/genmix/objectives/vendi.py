@@ -248,7 +248,7 @@ class FeatureTally(MomentTally):
     def transform(self, embeddings: Array) -> Array:
         return self.kernel.feature_map(embeddings)
 
-    def _transform(self, embeddings: Array, buffer: Array) -> Array:
+    def _transform(self, embeddings: Array, buffer: Array | None) -> Array:
         return self.kernel.feature_map_into(buffer, embeddings)
 
     def loss(self, arms: Sequence[int]) -> Loss:

@@ -102,11 +102,11 @@ def descend(
     if not np.isfinite(here.value):  # every mixture of these arms has infinite loss
         return Solution(alpha, here.value, UNKNOWN_GAP, 0)
     reuse_ratio = REUSE_RATIO if loss.hessian_reuse_ratio else 0.0
-    part, steps = None, 0
-    if curvature is None or not reuse_ratio:
+    part, steps = Part.of(curvature) if reuse_ratio else None, 0
+    if part is None:
         alpha, here, steps = _screened(loss, alpha, here, within, has_converged)
-    elif here.gap <= NEAR * here.magnitude:
-        part = Part.of(curvature)
+    elif here.gap > NEAR * here.magnitude:
+        part = None
     best, stalls = (here.gap, alpha, here.value), 0
     while not has_converged(here) and stalls < MAX_STALLS and steps < max_steps:
         steps += 1
