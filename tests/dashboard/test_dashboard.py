@@ -740,15 +740,37 @@ def test_stop_and_resume(tmp_path: Path) -> None:
         assert "samples are saved in" in (folder / "resume.log").read_text()
 
 
+def current(folder: Path) -> Holder:
+    found = holder(folder)
+    assert found is not None
+    return found
+
+
+def test_a_run_that_begins_to_stop_while_its_lock_is_read_is_stopping(tmp_path: Path) -> None:
+    actions = Actions()
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with FolderLock(tmp_path):
+            actions.stop(tmp_path)
+            read = current(tmp_path)  # not marked yet
+            time.sleep(0.05)  # the file system's clock has a tick
+            mark_stopping(tmp_path)
+            assert not read.is_stopping
+            assert actions.is_stopping(tmp_path, read)
+            assert actions.is_stopping(tmp_path, current(tmp_path))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_new_session_of_the_same_process_is_not_stopping(tmp_path: Path) -> None:
     actions, heard = Actions(), []
     before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:
         for _ in range(2):
             with FolderLock(tmp_path):
-                assert not actions.is_stopping(tmp_path, Holder(os.getpid()))
+                assert not actions.is_stopping(tmp_path, current(tmp_path))
                 actions.stop(tmp_path)
-                assert actions.is_stopping(tmp_path, Holder(os.getpid()))
+                assert actions.is_stopping(tmp_path, current(tmp_path))
                 with pytest.raises(gx.InputError, match="is already stopping"):
                     actions.stop(tmp_path)
             time.sleep(0.05)  # the file system's clock has a tick

@@ -204,12 +204,12 @@ class SharedRows(Rows):
 
 
 def subtract(x: Array, y: Array, buffer: Array | None) -> Array:
-    """Return ``x − y``, in the buffer if there is one; a numpy array is required then."""
+    """Return ``x − y``, in the buffer (numpy only) if there is one."""
     return x - y if buffer is None else np.subtract(x, y, out=buffer)
 
 
 def divide(x: Array, y: Array, buffer: Array | None) -> Array:
-    """Return ``x / y``, in the buffer if there is one; a numpy array is required then."""
+    """Return ``x / y``, in the buffer (numpy only) if there is one."""
     return x / y if buffer is None else np.divide(x, y, out=buffer)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from genmix.core.text import quotable
 from genmix.errors import InputError, StorageError
-from genmix.journal.lock import Holder, holder, locked_at
+from genmix.journal.lock import Holder, holder
 from genmix.journal.reader import Row
 from genmix.monitoring.finding import read_inside
 from genmix.study.secrets import without_secrets
@@ -46,13 +46,12 @@ class Actions:
             if at_once != self.is_stopping(folder, held_by):
                 state = "is not stopping yet" if at_once else "is already stopping"
                 raise InputError(f"The run {state}; reload the page.")
-            session = _session_key(folder, held_by)
             _interrupt(held_by)
-            self._stopped[folder] = session
+            self._stopped[folder] = _session_key(held_by)
 
     def is_stopping(self, folder: Path, held_by: Holder) -> bool:
         """Return whether the run is stopping, or will be once it handles a signal that was sent here."""
-        return held_by.is_stopping or self._stopped.get(folder) == _session_key(folder, held_by)
+        return held_by.is_stopping or self._stopped.get(folder) == _session_key(held_by)
 
     # -- resume ----------------------------------------------------------------------------------
 
@@ -123,6 +122,6 @@ def _interrupt(held_by: Holder) -> None:
         ) from error
 
 
-def _session_key(folder: Path, held_by: Holder) -> SessionKey:
+def _session_key(held_by: Holder) -> SessionKey:
     """Return the process and the time of the lock, because one process can lock a run several times."""
-    return held_by.process or 0, locked_at(folder)
+    return held_by.process or 0, held_by.locked_at

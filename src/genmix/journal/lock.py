@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from genmix.core.atomic import is_alive, place
@@ -48,6 +48,8 @@ class Holder:
     """The process id; None if it runs on another machine or in another container."""
     hears_signals: bool = True
     is_stopping: bool = False
+    locked_at: int = field(default=0, compare=False)
+    """When the lock file last changed before it was read, in nanoseconds."""
 
 
 class FolderLock:
@@ -143,9 +145,11 @@ def holder(folder: Path) -> Holder | None:
     except OSError:
         return None
     try:
+        # Before the content: a run that begins to stop in between is then seen as stopping.
+        changed = os.fstat(file).st_mtime_ns
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:  # the content describes the current holder only while it is locked
-        return _parsed(os.read(file, MAX_BYTES))
+        return replace(_parsed(os.read(file, MAX_BYTES)), locked_at=changed)
     except OSError:
         return None
     else:

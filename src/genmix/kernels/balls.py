@@ -115,8 +115,8 @@ def _or(before: Any, now: Any) -> Any:
 def _is_inside(square: Array, radii: Array, errors: Array, points: Array, centers: Array) -> Array:
     """Return whether squared distances ``(n, r)`` are below ``radii``, which has one row or one column.
 
-    Where the errors, of the same shape, could change the result, distances are computed from explicit
-    differences.
+    ``errors`` has the same shape as ``radii``. Where they could change the result, distances are computed
+    from explicit differences.
     """
     xp = namespace(points)
     inside = square < radii - errors

@@ -40,7 +40,7 @@ CONDITION = 1e-7
 """Smallest ratio of an eigenvalue to the sum of all at which rounding errors of sums do not matter."""
 
 ORTHONORMAL = 1e-8
-"""Largest difference between the products of saved eigenvectors and those of orthonormal ones."""
+"""Largest deviation of the products of saved eigenvectors from 0 and 1."""
 
 ORDINARY_EXPONENT = 100
 """Variances between 2^−100 and 2^100 are used as they are; others are scaled by a power of two."""
@@ -237,7 +237,7 @@ class FrechetTally(MomentTally):
             return
         saved = np.asarray(state["basis"])
         if saved.shape != tuple(self.basis.shape) or not _is_orthonormal(saved):
-            raise ValueError("the basis of the statistics is not one of the reference's dimensions")
+            raise ValueError("the saved basis is not an orthonormal basis of the embedding space")
         if not np.array_equal(saved, to_numpy(self.basis)):  # equal ones keep their memory layout
             self.basis = like(saved, self.sample)
 

@@ -28,7 +28,7 @@ BLOCK_BYTES = 16 * 2**20
 """Memory of a block of rows whose sums are computed at once."""
 
 GPU_BLOCK_BYTES = 128 * 2**20
-"""The same on a GPU, where small blocks would take longer to start than to compute."""
+"""The same on a GPU, where launching small blocks would take longer than computing them."""
 
 Change = Callable[[Array, Array | None], Array]
 """Turns rows into those whose moments are computed, in a buffer of the same shape or in new memory."""
