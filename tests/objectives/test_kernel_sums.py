@@ -536,7 +536,7 @@ def test_an_update_is_one_product_of_new_samples_with_all() -> None:
         tally.add(arm, Batch(rows))
     assert kernel.shapes == []
     tally.loss(range(4))
-    assert kernel.shapes == [(10, 10), (10, 126), (10, 10), (10, 20)]  # k(x, x) first
+    assert kernel.shapes == [(10, 10), (10, 136), (10, 20)]  # k(x, x) first
     kernel.shapes.clear()
     tally.loss(range(2))
     tally.state_dict()

@@ -33,8 +33,14 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
-FEW_AND_MANY = 3, 256
-"""Numbers of rows on both sides at which a product is faster row by row."""
+MANY_VALUES = 2**15
+"""Number of values on the right from which a product with few rows on the left takes another form."""
+
+ONE_BY_ONE = 3
+"""Largest number of rows on the left that are multiplied one by one, without a copy of the right side."""
+
+FEW_COLUMNS = 32
+"""Largest number of rows on the left that are multiplied faster as columns, from the right."""
 
 
 class Blocks:
@@ -293,11 +299,12 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Compute ``left @ rightᵀ``; a few rows are multiplied one by one, because BLAS would copy ``right``."""
-    few, many = FEW_AND_MANY
-    if is_torch(left) or left.shape[0] > few or right.shape[0] < many:
+    """Compute ``left @ rightᵀ``, in the form that is fastest for few rows and a large right side."""
+    if is_torch(left) or left.shape[0] > FEW_COLUMNS or right.size < MANY_VALUES:
         return left @ right.mT
-    return np.stack([right @ row for row in left])
+    if left.shape[0] <= ONE_BY_ONE:
+        return np.stack([right @ row for row in left])
+    return (right @ left.mT).mT
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:

@@ -135,14 +135,20 @@ class ExactPairTally(PairTally):
         self._last_sums: tuple[Array, Matrix, Vector] | None = None
         self._newest: tuple[Array, Matrix, Vector] | None = None
         """The rows that were added last, if they were few, and their sums as in ``_sample_sums``."""
-        self.given, self.reference = reference, None
-        if reference is not None:
-            self.reference = Grouped(self._prepared(like(reference, self.sample)))
+        self.given = reference
+        self.reference: Grouped | None = None
+        self._prepare_reference()
+
+    def _prepare_reference(self) -> None:
+        if self.given is not None:
+            rows = self._prepared(like(self.given, self.sample))
+            self.reference = Grouped(rows, namespace(rows).ones_like(rows[:, :1]))
 
     def reference_total(self) -> float:
         """The kernel summed over all pairs of reference samples."""
         assert self.reference is not None
-        return float(sums_within(self.blocks, self.reference, 0, self.block_bytes)[0, 0])
+        every = Grouped(self.reference.rows)
+        return float(sums_within(self.blocks, every, 0, self.block_bytes)[0, 0])
 
     def _prepared(self, x: Array) -> Array:
         if self.centre is None:
@@ -182,7 +188,7 @@ class ExactPairTally(PairTally):
         self._forget()
         rows = Grouped(self.kept.array, self._members(self.arms.array))
         if len(rows) - self.summed <= FEW_ROWS:
-            pairs, cross = self._few_pairs(rows[: self.summed], rows[self.summed :])
+            pairs, cross = self._few_pairs(rows)
         else:
             pairs = sums_within(self.blocks, rows, self.summed, self.block_bytes)
             cross = self._cross_sums(rows[self.summed :])
@@ -198,22 +204,25 @@ class ExactPairTally(PairTally):
         total = sums_between(self.blocks, new, self.reference, self.block_bytes)
         return total[:, 0] / len(self.reference)
 
-    def _few_pairs(self, old: Grouped, new: Grouped) -> tuple[Array, Array]:
+    def _few_pairs(self, rows: Grouped) -> tuple[Array, Array]:
         """Return the sums of a few new rows by arm, and remember them by row for ``sample_plane``."""
-        with_old = sums_of_rows(self.blocks, new.rows, old, self.block_bytes)
-        with_new = sums_of_rows(self.blocks, new.rows, new, self.block_bytes)
-        cross = self._reference_means(new.rows)
-        self._newest = new.rows, to_numpy(with_old + with_new), to_numpy(cross)
+        new, arms = rows[self.summed :], rows.groups
+        assert rows.members is not None
         assert new.members is not None
-        half = new.members.mT @ with_old + new.members.mT @ with_new / 2
+        # One product for both: the columns of all rows of an arm, then those of its new rows.
+        twice = namespace(rows.rows).concat([rows.members, rows.members], axis=1)
+        twice[: self.summed, arms:] = 0.0
+        sums = sums_of_rows(self.blocks, new.rows, Grouped(rows.rows, twice), self.block_bytes)
+        cross = self._reference_means(new.rows)
+        self._newest = new.rows, to_numpy(sums[:, :arms]), to_numpy(cross)
+        half = new.members.mT @ (sums[:, :arms] - sums[:, arms:] / 2)
         return half + half.mT, new.members.mT @ cross
 
     def _reference_means(self, rows: Array) -> Array:
         """Return the mean of the kernel over the reference for each row."""
         if self.reference is None:
             return namespace(rows).zeros_like(rows[:, 0])
-        every = Grouped(self.reference.rows, namespace(rows).ones_like(self.reference.rows[:, :1]))
-        total = sums_of_rows(self.blocks, rows, every, self.block_bytes)
+        total = sums_of_rows(self.blocks, rows, self.reference, self.block_bytes)
         return total[:, 0] / len(self.reference)
 
     def _merge(self, other: ExactPairTally, arms: Sequence[int]) -> None:
@@ -251,9 +260,7 @@ class ExactPairTally(PairTally):
         super().load_state_dict(state)
         self._forget()
         self.summed = self.kept.count
-        if self.given is not None:
-            # Prepare the reference again, with the same center as the kept rows.
-            self.reference = Grouped(self._prepared(like(self.given, self.sample)))
+        self._prepare_reference()  # with the same center as the kept rows
 
     def sample_plane(
         self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from genmix.core.arrays import Vector
 from genmix.policies.policy import Decision, Policy, Situation, nonnegative
-from genmix.solvers.loss import LinearLoss, Loss, SumLoss
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +75,5 @@ def with_bonus(situation: Situation, bonus: Vector) -> Decision:
     """Minimize the empirical loss minus ``bonus·α``; with a zero bonus, this is Mixture-Greedy."""
     if not bonus.any():
         return MixtureGreedy().decide(situation)
-    found = situation.solve(tilted(situation.loss, bonus))
+    found = situation.solve(situation.loss.tilted(bonus))
     return Decision(found.weights, curvature=found.curvature)
-
-
-def tilted(loss: Loss, bonus: Vector) -> Loss:
-    """Return the loss minus ``bonus·α``."""
-    return SumLoss([(1.0, loss), (1.0, LinearLoss(-bonus))])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmix.objectives.objective import Objective
-from genmix.policies.mixture_greedy import tilted, with_bonus
+from genmix.policies.mixture_greedy import with_bonus
 from genmix.policies.policy import Decision, Policy, Situation, exploration, nonnegative
 from genmix.solvers.newton import Newton
 from genmix.solvers.simplex import vertex
@@ -122,7 +122,7 @@ class MixtureUCBV(Policy):
         bonus += self.bias * situation.loss.inflation(situation.shares) / counts
         found = situation.solve(situation.loss)
         start = found.weights if situation.targets is None else situation.targets
-        loss = tilted(situation.loss, bonus)
+        loss = situation.loss.tilted(bonus)
         targets = ROUGH.resolve(loss, start, found.curvature, situation.region).weights
         return Decision(found.weights, found.gap, found.curvature, targets=targets)
 

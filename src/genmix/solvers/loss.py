@@ -82,12 +82,12 @@ class Expansion:
         """All known planes below the loss, ``(k, m)`` or ``(1, m)``."""
         return self.gradient[None, :] if self.lower_planes is None else self.lower_planes
 
-    @property
+    @cached_property
     def gap(self) -> float:
         """Upper bound on ``loss(α) − min loss``: the Frank–Wolfe gap plus its rounding error."""
         return max(self.value - self.bound, 0.0) + self.noise + self.truncation
 
-    @property
+    @cached_property
     def bound(self) -> float:
         """Lower bound on the loss of every mixture, up to rounding: the maximum of the planes' minima."""
         if self.region_bound is not None:
@@ -149,6 +149,10 @@ class Loss(ABC):
     def face(self, arms: Sequence[int]) -> Loss:
         """Return the same loss as a function of the weights of these arms only."""
         return FaceLoss(self, arms)
+
+    def tilted(self, bonus: Vector) -> Loss:
+        """Return the loss minus ``bonus·α``."""
+        return SumLoss([(1.0, self), (1.0, LinearLoss(-bonus))])
 
     def singles(self) -> Vector:
         """Return the loss of each arm alone."""
@@ -292,10 +296,18 @@ class QuadraticLoss(Loss):
         self.scale = float(max(np.max(np.abs(matrix)), abs(constant)))
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
-        return float(alpha @ self.matrix @ alpha - 2 * self.linear @ alpha) + self.constant
+        return self._value(alpha, self.matrix @ alpha)
+
+    def _value(self, alpha: Vector, product: Vector) -> float:
+        """Return the loss, with the product Kα known."""
+        return float(alpha @ product - 2 * (self.linear @ alpha)) + self.constant
 
     def score(self, alpha: Vector) -> float:
         return self.reported(alpha)
+
+    def tilted(self, bonus: Vector) -> QuadraticLoss:
+        linear = self.linear + bonus / 2
+        return QuadraticLoss(self.matrix, linear, self.constant, self.own, self.concave_part)
 
     def inflation(self, alpha: Vector) -> float:
         if self.own is None:
@@ -303,11 +315,11 @@ class QuadraticLoss(Loss):
         return max(float(self.own @ alpha - alpha @ self.matrix @ alpha), 0.0)
 
     def expand(self, alpha: Vector, smoothing: float = 0.0) -> Expansion:
-        half = self.matrix @ alpha
-        plane = 2 * (half - self.linear) - float(alpha @ half) + self.constant
+        product = self.matrix @ alpha
+        plane = 2 * (product - self.linear) - float(alpha @ product) + self.constant
         sizes = np.abs(self.matrix) @ alpha + np.abs(self.linear)
         noise = 16 * EPS * (float(sizes @ alpha + sizes[np.argmin(plane)]) + abs(self.constant))
-        value = self.value(alpha)
+        value = self._value(alpha, product)
         return Expansion(
             value,
             plane,
