@@ -553,7 +553,7 @@ def test_a_kernel_is_normalised_by_what_is_remembered_of_every_sample() -> None:
     kernel.shapes.clear()
     tally.add(1, Batch(third))
     tally.loss(range(2))
-    assert kernel.shapes == [(3, 3), (3, 90), (3, 3)]
+    assert kernel.shapes == [(3, 3), (3, 93)]  # k(x, x), then all pairs with a new sample
 
 
 def test_the_reference_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
