@@ -58,6 +58,8 @@ def check_dimensions(
     objective: Any,
 ) -> None:
     """Reject prompts whose dimension differs from earlier ones, or from what the objective expects."""
+    if all(each is None for each in new):
+        return
     known = {each.embedding.shape[1] for each in others}
     if memory is not None and memory.dimensions is not None:
         known.add(memory.dimensions[0])

@@ -92,6 +92,8 @@ class Expansion:
         """Lower bound on the loss of every mixture, up to rounding: the maximum of the planes' minima."""
         if self.region_bound is not None:
             return self.region_bound
+        if self.lower_planes is None:
+            return float(self.gradient.min())
         return float(np.max(np.min(self.planes, axis=1)))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from genmix.core.arrays import Vector
-from genmix.solvers.loss import EPS, LinearLoss, Loss, Matrix, SumLoss, concave
+from genmix.solvers.loss import EPS, Loss, Matrix, concave
 from genmix.solvers.region import Region
 from genmix.solvers.simplex import uniform, vertex
 from genmix.solvers.solve import (
@@ -120,7 +120,7 @@ def _gap(loss: Loss, part: Matrix, alpha: Vector, below: Solution) -> float:
 
 def _tilted(loss: Loss, slopes: Vector) -> Loss:
     """Return the convex part plus a linear function."""
-    convex = SumLoss([(1.0, loss), (1.0, LinearLoss(slopes))])
+    convex = loss.tilted(-slopes)
     convex.concave_part = None
     return convex
 

@@ -101,12 +101,9 @@ class Simplex:
         """Return the constraints of a quadratic program in ``x = (β − α) / scale``."""
         sense = np.zeros(len(alpha) + 1, dtype=np.int32)
         sense[-1] = EQUALITY  # the last row: the weights sum to 1
-        return (
-            np.ascontiguousarray(scale[None, :]),
-            np.append((1 - alpha) / scale, 0.0),
-            np.append((floor - alpha) / scale, 0.0),
-            sense,
-        )
+        upper, lower = np.zeros((2, len(alpha) + 1))
+        upper[:-1], lower[:-1] = (1 - alpha) / scale, (floor - alpha) / scale
+        return np.ascontiguousarray(scale[None, :]), upper, lower, sense
 
 
 SIMPLEX = Simplex()
