@@ -290,6 +290,11 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str, examples: int
     check()
 
 
+def test_truncation_does_not_hide_the_gap_of_weights_without_negligible_ones() -> None:
+    world = World(one_hot, 4, 4, 0)
+    assert_certified(world, EXACT["vendi 0.5, gaussian"](world), truncated=True)
+
+
 @EXAMPLES
 def test_the_gap_is_true_at_order_infinity(examples: int) -> None:
     """λ_max is not differentiable, so no gap is guaranteed; the solver reaches 1e-7."""

@@ -231,6 +231,8 @@ class Newton(Description, WarmSolver):
             return found
         alpha = within.without(found.weights, negligible)
         clean = within.expand(loss, alpha)
-        if clean.gap > 2 * found.gap and not self._has_converged(clean):
+        # The truncation is about the same for both, and could hide a much larger Frank–Wolfe gap.
+        before, after = found.gap - clean.truncation, clean.gap - clean.truncation
+        if after > 2 * before and not self._has_converged(clean):
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations, found.curvature)
