@@ -185,6 +185,8 @@ def test_every_chart_of_a_run_is_drawn(page: Any, url: str) -> None:
     assert marks(page, "vendi ↑") >= 2
     assert marks(page, "cost ↓") >= 2
     page.goto(f"{url}/run/long")
+    weights = page.locator("figure", has_text=re.compile("Weights"))
+    expect(weights.locator(".mark")).to_have_count(5)  # the page of a long run is drawn in steps
     assert marks(page, "Weights") == 5
     assert marks(page, "vendi ↑") == 2
     assert len(page.locator("figure .line.mark").first.get_attribute("d")) < 10_000

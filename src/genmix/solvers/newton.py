@@ -210,14 +210,18 @@ class Newton(Description, WarmSolver):
                 target = model_minimum(loss, alpha, here, here.hessian, within)
                 alpha, here = line_search(loss, alpha, here, smoothing, target, within)
                 steps += 1
-            if found[0] - bound <= max(self.tolerance * here.magnitude, 2 * here.noise):
+            if found[0] - bound <= self._least_gap(here):
                 break
             smoothing /= 4
         value, alpha = found
         return Solution(alpha, value, max(value - bound, 0.0), steps)
 
     def _has_converged(self, here: Expansion) -> bool:
-        return here.gap - here.truncation <= max(self.tolerance * here.magnitude, 2 * here.noise)
+        return here.gap - here.truncation <= self._least_gap(here)
+
+    def _least_gap(self, here: Expansion) -> float:
+        """Return the gap at which to stop, without truncation."""
+        return max(self.tolerance * here.magnitude, 2 * here.noise)
 
     def _expects_convergence(self, here: Expansion, left: float) -> bool:
         """Return whether one more step should suffice; ``left`` is the gap ratio of the last step."""
@@ -231,8 +235,8 @@ class Newton(Description, WarmSolver):
             return found
         alpha = within.without(found.weights, negligible)
         clean = within.expand(loss, alpha)
-        # The truncation is about the same for both, and could hide a much larger Frank–Wolfe gap.
-        before, after = found.gap - clean.truncation, clean.gap - clean.truncation
-        if after > 2 * before and not self._has_converged(clean):
+        # Truncation is not counted, since it could hide a much larger Frank–Wolfe gap.
+        allowed = max(self._least_gap(clean), found.gap - clean.truncation)
+        if clean.gap > found.gap + allowed:
             return found
         return Solution(alpha, clean.value, clean.gap, found.iterations, found.curvature)
