@@ -125,10 +125,13 @@ class Cosine(Kernel):
         return divide(x, norms(x)[:, None], buffer)
 
     def check(self, x: Array, where: str) -> None:
-        zero = to_numpy(~namespace(x).any(x != 0, axis=1))
-        if zero.any():
+        xp = namespace(x)
+        begin_with_zero = xp.nonzero(x[:, 0] == 0)[0]  # few, so that not all entries are compared
+        is_zero = ~xp.any(x[begin_with_zero, :] != 0, axis=1)
+        if bool(xp.any(is_zero)):
+            row = int(begin_with_zero[is_zero][0])
             raise InputError(
-                f"{where}, sample {int(np.argmax(zero))}: the embedding is the zero vector, so it "
+                f"{where}, sample {row}: the embedding is the zero vector, so it "
                 "has no direction for a cosine kernel; leave that sample out or use Gaussian()."
             )
 

@@ -100,8 +100,9 @@ class MomentTally(Tally):
         """Yield ``change(rows)`` in blocks that stay in the cache; each one overwrites the last."""
         count, width = int(rows.shape[0]), max(int(rows.shape[1]), self.columns)
         most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * width)
-        # In few dimensions, a block of this size would have so many rows that their sum loses digits.
-        size = max(1, min(most, 16 * max(width, 64), count))
+        # In many dimensions, adding the sums of small blocks would take longer than computing them. In few
+        # dimensions, a block would have so many rows that their sum loses digits.
+        size = min(max(most, 2 * width), 16 * max(width, 64), count)
         # One buffer for all blocks, because the first use of new memory takes longer than the sums. Torch
         # reuses memory itself.
         buffer = None if is_torch(rows) else np.empty((size, rows.shape[1]))
