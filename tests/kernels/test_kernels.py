@@ -49,6 +49,15 @@ def test_a_kernel_is_its_formula(kernel: gx.Kernel, judge: Any) -> None:
     assert kernel.diagonal(x) == pytest.approx(np.diag(judge(x, x)), rel=1e-12)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2, 33])
+def test_few_rows_on_the_left_and_many_values_on_the_right(rows: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((rows, 256)), rng.standard_normal((300, 256))
+    block = gx.Gaussian(20.0)(x, y)
+    assert block.shape == (rows, 300)
+    assert block == pytest.approx(np.exp(-(cdist(x, y) ** 2) / 800), rel=1e-12)
+
+
 def test_the_gaussian_of_close_points_that_are_far_from_the_origin() -> None:
     """Distances come from a matrix product: it must not be the distance from the origin that rounds."""
     x, y = batches()

@@ -264,9 +264,9 @@ def assert_honest(world: World, loss: Loss, thorough: bool = True) -> gx.Solutio
 def assert_certified(world: World, loss: Loss, truncated: bool = False) -> None:
     """``truncated`` adds what the directions treated as rounding may contribute to the loss."""
     found = assert_honest(world, loss)
-    # The solver returns the smallest gap. It can be that of the step before the last, which divided a
-    # weight by up to 10 and thereby multiplied the truncation by up to √10.
-    extra = 4 * loss.expand(found.weights).truncation if truncated else 0.0
+    # An earlier step can have the smallest gap, because truncation grows as weights shrink. Therefore the gap
+    # can exceed the tolerance by more than the truncation here; the most that occurred was 1.4 times as much.
+    extra = 2 * loss.expand(found.weights).truncation if truncated else 0.0
     assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
 
 
@@ -294,7 +294,9 @@ def test_the_gap_is_true_and_small_with_an_exact_kernel(name: str, examples: int
 
 def test_truncation_does_not_hide_the_gap_of_weights_without_negligible_ones() -> None:
     world = World(one_hot, 4, 4, 0)
-    assert_certified(world, EXACT["vendi 0.5, gaussian"](world), truncated=True)
+    loss = EXACT["vendi 0.5, gaussian"](world)
+    found = assert_honest(world, loss)
+    assert found.gap - loss.expand(found.weights).truncation <= 1e-7
 
 
 @EXAMPLES

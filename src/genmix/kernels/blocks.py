@@ -33,15 +33,6 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
-MANY_VALUES = 2**15
-"""Number of values on the right from which a product with few rows on the left takes another form."""
-
-ONE_BY_ONE = 3
-"""Largest number of rows on the left that are multiplied one by one, without a copy of the right side."""
-
-FEW_COLUMNS = 32
-"""Largest number of rows on the left that are multiplied faster as columns, from the right."""
-
 
 class Blocks:
     """Blocks of ``k(x, y)^power`` for a kernel that is available only as a function."""
@@ -122,7 +113,7 @@ class GaussianBlocks(Blocks):
         return turned
 
     def block(self, left: Array, right: Array) -> Array:
-        return _exp_below_zero(_products(left, right))
+        return _exp_below_zero(left @ right.mT)
 
     def has_cancellation(self, x: Array, y: Array) -> bool:
         if 0 in (x.shape[0], y.shape[0]):
@@ -180,7 +171,7 @@ class PolynomialBlocks(Blocks):
         return namespace(rows).concat(parts, axis=1)
 
     def block(self, left: Array, right: Array) -> Array:
-        return _integer_power(_products(left, right), self.exponent)
+        return _integer_power(left @ right.mT, self.exponent)
 
 
 class NormalizedBlocks(Blocks):
@@ -273,6 +264,24 @@ def sums_of_rows(blocks: Blocks, rows: Array, y: Grouped, block_bytes: int) -> A
     return namespace(rows).concat(parts, axis=0)
 
 
+def sums_of_newest(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> tuple[Array, Array]:
+    """Compute ``Σ k^power`` between each row at index ``start`` or later and each group of x.
+
+    The second sums are only over rows at index ``start`` or later, from the same kernel values.
+    """
+    new = x[start:]
+    height = max(1, block_bytes // 8 // max(1, len(x)))
+    make = blocks.accurate_block if blocks.has_cancellation(new.rows, x.rows) else blocks.block
+
+    def sums(part: slice) -> tuple[Array, Array]:
+        block = make(blocks.left(new.rows[part, :]), x.rows)
+        return block @ x.members, block[:, start:] @ new.members
+
+    parts = [sums(part) for part in _slices(0, len(new), height)]
+    concat = namespace(x.rows).concat
+    return concat([every for every, _ in parts], axis=0), concat([own for _, own in parts], axis=0)
+
+
 def _zeros(x: Grouped, y: Grouped) -> Array:
     xp = namespace(x.rows)
     return xp.zeros((x.groups, y.groups), dtype=xp.float64, device=x.rows.device)
@@ -296,15 +305,6 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height
-
-
-def _products(left: Array, right: Array) -> Array:
-    """Compute ``left @ rightᵀ``, in the form that is fastest for few rows and a large right side."""
-    if is_torch(left) or left.shape[0] > FEW_COLUMNS or right.size < MANY_VALUES:
-        return left @ right.mT
-    if left.shape[0] <= ONE_BY_ONE:
-        return np.stack([right @ row for row in left])
-    return (right @ left.mT).mT
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from genmix.core.arrays import Array, Vector, like, namespace, to_numpy
 from genmix.errors import InputError
-from genmix.kernels.blocks import Grouped, sums_between, sums_of_rows, sums_within
+from genmix.kernels.blocks import (
+    Grouped,
+    sums_between,
+    sums_of_newest,
+    sums_of_rows,
+    sums_within,
+)
 from genmix.kernels.kernels import Kernel
 from genmix.objectives.moments import MomentTally
 from genmix.objectives.tally import Batch, SummedTally, Tally
@@ -206,16 +212,12 @@ class ExactPairTally(PairTally):
 
     def _few_pairs(self, rows: Grouped) -> tuple[Array, Array]:
         """Return the sums of a few new rows by arm, and remember them by row for ``sample_plane``."""
-        new, arms = rows[self.summed :], rows.groups
-        assert rows.members is not None
+        new = rows[self.summed :]
         assert new.members is not None
-        # One product for both: the columns of all rows of an arm, then those of its new rows.
-        twice = namespace(rows.rows).concat([rows.members, rows.members], axis=1)
-        twice[: self.summed, arms:] = 0.0
-        sums = sums_of_rows(self.blocks, new.rows, Grouped(rows.rows, twice), self.block_bytes)
+        sums, among_new = sums_of_newest(self.blocks, rows, self.summed, self.block_bytes)
         cross = self._reference_means(new.rows)
-        self._newest = new.rows, to_numpy(sums[:, :arms]), to_numpy(cross)
-        half = new.members.mT @ (sums[:, :arms] - sums[:, arms:] / 2)
+        self._newest = new.rows, to_numpy(sums), to_numpy(cross)
+        half = new.members.mT @ (sums - among_new / 2)  # pairs of new rows are added twice below
         return half + half.mT, new.members.mT @ cross
 
     def _reference_means(self, rows: Array) -> Array:
