@@ -25,6 +25,10 @@ def test_ray_finds_the_same_mixture_and_names_bad_samples(tmp_path: Path) -> Non
             engine="ray", folder=tmp_path / "p", progress=lambda _, d, t: steps.append((d, t))
         ):
             found = gx.optimal_mixture(files, gx.Vendi())
+        elsewhere = gx.streaming(engine="ray", address="127.0.0.1:1", folder=tmp_path / "q")
+        with elsewhere, pytest.raises(gx.InputError, match=r"connected to .*, not to 127.0.0.1:1"):
+            gx.score(files, gx.Vendi())
+        with gx.streaming(engine="ray", folder=tmp_path / "p"):
             bad = ARMS["a"].copy()
             bad[5] = 0
             with pytest.raises(gx.InputError, match=r"sample 5: .*zero vector"):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from genmix.core.optional import require
+from genmix.core.ray_cluster import connect
 from genmix.core.resources import variables_of
 from genmix.core.text import describe_error
 from genmix.encoders.base import Encoder, EncoderSettings
@@ -23,11 +18,8 @@ from genmix.engines.ray_workers import EncoderWorker, GeneratorWorker
 from genmix.errors import InputError
 from genmix.generators.base import ArmSettings, Context, Generator
 
-ADDRESS = "RAY_ADDRESS"
-"""An environment variable of Ray with the address of a cluster."""
-
 ENCODER_RETRIES = 3
-"""How often a batch whose worker died is embedded again, at most."""
+"""Maximum number of times that a batch whose worker died is embedded again."""
 
 ENCODER_START_LIMIT = 60.0
 """Seconds within which a worker of an encoder must start, before it loads its model.
@@ -45,32 +37,8 @@ class RayEngine(Engine):
 
     @classmethod
     def connect(cls, address: str | None, start_limit: float) -> RayEngine:
-        """Connect to a cluster; without an address, start one on this machine.
-
-        A connection that the process already has is used and left open.
-        """
-        ray = require("ray", extra="ray", what="the engine ray")
-        if ray.is_initialized():
-            _check_connection(address)
-            return cls(start_limit, is_owner=False)
-        where = address or os.environ.get(ADDRESS) or "local"
-        _refuse_client(where)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        options = {"include_dashboard": False} if where == "local" else {}
-        try:
-            with _own_signals():
-                ray.init(
-                    where,
-                    log_to_driver=False,
-                    logging_level=logging.CRITICAL,
-                    **options,
-                )
-        except Exception as error:
-            raise InputError(
-                f"cannot connect to the Ray cluster at {where} ({describe_error(error)}); start it, or "
-                "correct the address."
-            ) from error
-        return cls(start_limit, is_owner=True)
+        """Connect to a cluster; see :func:`~genmix.core.ray_cluster.connect`."""
+        return cls(start_limit, is_owner=connect(address))
 
     def generator(self, settings: ArmSettings, context: Context) -> Generator:
         resources = settings.resources
@@ -134,47 +102,3 @@ class RayEngine(Engine):
 
             self._is_owner = False
             ray.shutdown()
-
-
-def _refuse_client(address: str) -> None:
-    if address.startswith("ray://"):
-        raise InputError(
-            f"{address} is a Ray client address, and Ray's client cannot stream results; start genmix on "
-            "a node of the cluster, with the address auto."
-        )
-
-
-def _check_connection(address: str | None) -> None:
-    """Refuse an address other than that of the cluster to which this process is connected."""
-    import ray
-
-    if address in (None, "auto"):
-        return
-    assert address is not None
-    _refuse_client(address)
-    connected = ray.get_runtime_context().gcs_address
-    if _resolved(address) != _resolved(connected):
-        raise InputError(
-            f"this process is connected to the Ray cluster at {connected}, not to {address}; call "
-            "ray.shutdown() first, or omit the address."
-        )
-
-
-def _resolved(address: str) -> tuple[str, str]:
-    host, _, port = address.rpartition(":")
-    with suppress(OSError):
-        host = socket.gethostbyname(host)
-    return host, port
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

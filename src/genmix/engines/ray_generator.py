@@ -83,7 +83,9 @@ class Replica:
             self._deaths += 1
             if 0 <= self._max_restarts < self._deaths:
                 self._deaths = 0
-                used_up = f"and max_restarts ({self._max_restarts}) allows no other restart now"
+                used_up = (
+                    f"and max_restarts ({self._max_restarts}) does not allow another restart yet"
+                )
                 return unavailable(f"{message}, {used_up}.", may_be_charged=True)
         return GenerationError(f"{message}.", may_be_charged=True)
 
@@ -108,7 +110,7 @@ class Replica:
 
 
 def unavailable(message: str, may_be_charged: bool = False) -> GenerationError:
-    """Return an error that suspends the arm until its next probe, but is no reason to end the run."""
+    """Return an error that suspends the arm until its next probe, but does not end the run."""
     return GenerationError(message, retryable=False, retry_after=0.0, may_be_charged=may_be_charged)
 
 

@@ -75,7 +75,7 @@ class GeneratorWorker:
     async def generate(
         self, requests: Sequence[Request]
     ) -> AsyncIterator[tuple[int, Outcome] | EndOfCall]:
-        """Yield the outcomes as they arrive, and at last the error for those that are missing."""
+        """Yield the outcomes as they arrive, and finally the error for those that are missing."""
         waiting = set(range(len(requests)))
         if (failed := await self.start()) is not None:
             yield EndOfCall(failed, frozenset(waiting))

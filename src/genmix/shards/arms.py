@@ -1,4 +1,4 @@
-"""The samples of arms that are read in blocks: shards, and arrays between them."""
+"""The samples of arms that are read in blocks: shards, and arrays that are used with them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def shards_of(value: Any, name: str) -> Shards:
 
 
 class HeldShards(Shards):
-    """An array among arms that are shards."""
+    """An array that is used as an arm together with shards."""
 
     def __init__(self, rows: Array, name: str) -> None:
         held = _HeldFile(to_numpy(rows), f"arm {name!r}")

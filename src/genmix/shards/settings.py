@@ -58,7 +58,8 @@ def streaming(
         ``"ray"`` summarizes the shards in tasks on a Ray cluster, whose machines must find the files under
         the same paths. It needs the extra ``ray``. :func:`keep` always runs in this process.
     address : str, optional
-        Address of the Ray cluster. By default, one is started on this machine and stopped at the end.
+        Address of the Ray cluster. Default: the one that this process is connected to, or
+        ``$RAY_ADDRESS``, or one that is started on this machine and stopped at the end.
     progress : callable, optional
         Called with a title, the number of finished shards, and their total. Shards that fit in memory
         together are loaded at once, without progress.
