@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from genmix.core.arrays import Array, like, namespace
@@ -103,7 +104,13 @@ class KernelDistance(Objective):
         else:
             block_bytes = int(self.block_mb * 2**20)
             tally = ExactPairTally(self.kernel, 1, block_bytes, arms, sample, points)
-        constant = self.constant_from(tally.reference_total(), like(points, sample))
+        total = (
+            tally.fork().reference_total
+        )  # a fork, because the tally itself will refer to this method
+
+        @cache
+        def constant() -> float:
+            return self.constant_from(total(), like(points, sample))
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
