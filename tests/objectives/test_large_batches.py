@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -46,6 +47,28 @@ def test_vendi_of_a_large_batch_is_that_of_its_parts(monkeypatch: pytest.MonkeyP
     parts = gx.optimal_mixture({"a": fake, "b": fake[:90] ** 2}, gx.Vendi())
     assert parts.weights == pytest.approx(whole.weights, rel=1e-9)
     assert float(parts.score) == pytest.approx(float(whole.score), rel=1e-12)
+
+
+def test_blocks_of_random_features_are_small() -> None:
+    """Computing the features of a block takes several times its memory."""
+    objective = gx.RKE(gx.Gaussian(1.0, features=512)).fix_bandwidths([rows(2)])
+    tally: Any = objective.tally(1, rows(1))
+    tracemalloc.start()
+    try:
+        blocks = [block.nbytes for block in tally._blocks(rows(20_000), tally._transform)]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(blocks) == 8 * 20_000 * 1024
+    assert max(blocks) <= moments.BLOCK_BYTES
+    assert peak <= 6 * moments.BLOCK_BYTES
+
+
+def test_blocks_in_many_dimensions_have_bounded_memory() -> None:
+    x = np.ones((3000, 3000))
+    tally: Any = gx.Vendi().tally(1, x)
+    blocks = [block.nbytes for block in tally._blocks(x, tally._transform)]
+    assert moments.BLOCK_BYTES < max(blocks) <= moments.WIDE_BLOCK_BYTES
 
 
 def test_a_million_equal_rows_have_the_exact_mean() -> None:

@@ -27,6 +27,9 @@ ROWS_PER_ARM = 32
 BLOCK_BYTES = 16 * 2**20
 """Memory of a block of rows whose sums are computed at once."""
 
+WIDE_BLOCK_BYTES = 64 * 2**20
+"""The same in many dimensions, where adding the sums of small blocks takes longer than computing them."""
+
 GPU_BLOCK_BYTES = 128 * 2**20
 """The same on a GPU, where launching small blocks would take longer than computing them."""
 
@@ -97,12 +100,13 @@ class MomentTally(Tally):
         return reduce(self._added, map(self._sums, self._blocks(rows, change)))
 
     def _blocks(self, rows: Array, change: Change) -> Iterator[Array]:
-        """Yield ``change(rows)`` in blocks that stay in the cache; each one overwrites the last."""
+        """Yield ``change(rows)`` in blocks of bounded memory; each one overwrites the last."""
         count, width = int(rows.shape[0]), max(int(rows.shape[1]), self.columns)
         most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * width)
-        # In many dimensions, adding the sums of small blocks would take longer than computing them. In few
-        # dimensions, a block would have so many rows that their sum loses digits.
-        size = min(max(most, 2 * width), 16 * max(width, 64), count)
+        if rows.shape[1] == width:  # otherwise, change() needs several times the memory of a block
+            most = max(most, min(2 * width, WIDE_BLOCK_BYTES // (8 * width)))
+        # In few dimensions, a block would have so many rows that their sum loses digits.
+        size = max(1, min(most, 16 * max(width, 64), count))
         # One buffer for all blocks, because the first use of new memory takes longer than the sums. Torch
         # reuses memory itself.
         buffer = None if is_torch(rows) else np.empty((size, rows.shape[1]))
