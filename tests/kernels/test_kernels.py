@@ -50,7 +50,7 @@ def test_a_kernel_is_its_formula(kernel: gx.Kernel, judge: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 33])
-def test_few_rows_on_the_left_and_many_values_on_the_right(rows: int) -> None:
+def test_a_block_can_have_any_height(rows: int) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((rows, 256)), rng.standard_normal((300, 256))
     block = gx.Gaussian(20.0)(x, y)
@@ -70,6 +70,16 @@ def test_the_gaussian_of_close_points_that_are_far_from_the_origin() -> None:
 def test_cosine_does_not_see_the_length(size: float) -> None:
     x, y = batches()
     assert gx.Cosine()(size * x, y) == pytest.approx(gx.Cosine()(x, y), rel=1e-14)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy])
+def test_cosine_names_the_first_zero_vector(columns: int, convert: Any) -> None:
+    x = np.tile(np.eye(columns), (3, 1))  # most rows begin with zeros
+    gx.Cosine().check(convert(x), "arm 'a'")
+    x[[5 % len(x), len(x) - 1]] = -0.0
+    with pytest.raises(gx.InputError, match=f"arm 'a', sample {min(5 % len(x), len(x) - 1)}: "):
+        gx.Cosine().check(convert(x), "arm 'a'")
 
 
 @pytest.mark.parametrize("kernel", [param.values[0] for param in CLOSED])

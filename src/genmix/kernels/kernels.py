@@ -126,12 +126,15 @@ class Cosine(Kernel):
 
     def check(self, x: Array, where: str) -> None:
         xp = namespace(x)
-        begin_with_zero = xp.nonzero(x[:, 0] == 0)[0]  # few, so that not all entries are compared
-        is_zero = ~xp.any(x[begin_with_zero, :] != 0, axis=1)
-        if bool(xp.any(is_zero)):
-            row = int(begin_with_zero[is_zero][0])
+        rows, compared = xp.nonzero(x[:, 0] == 0)[0], 1
+        while (
+            rows.shape[0] and compared < x.shape[1]
+        ):  # few entries of most rows need to be compared
+            rows = rows[~xp.any(x[rows, compared : 2 * compared] != 0, axis=1)]
+            compared *= 2
+        if rows.shape[0]:
             raise InputError(
-                f"{where}, sample {row}: the embedding is the zero vector, so it "
+                f"{where}, sample {int(rows[0])}: the embedding is the zero vector, so it "
                 "has no direction for a cosine kernel; leave that sample out or use Gaussian()."
             )
 
