@@ -145,17 +145,24 @@ def holder(folder: Path) -> Holder | None:
     except OSError:
         return None
     try:
-        # Before the content: a run that begins to stop in between is then seen as stopping.
-        changed = os.fstat(file).st_mtime_ns
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:  # the content describes the current holder only while it is locked
-        return replace(_parsed(os.read(file, MAX_BYTES)), locked_at=changed)
+        return _current(file)
     except OSError:
         return None
     else:
         return _holder_elsewhere(folder, os.read(file, MAX_BYTES))
     finally:
         os.close(file)
+
+
+def _current(file: int) -> Holder:
+    """Return the content together with the time when it was written."""
+    while True:
+        changed = os.fstat(file).st_mtime_ns
+        found = _parsed(os.pread(file, MAX_BYTES, 0))
+        if os.fstat(file).st_mtime_ns == changed:
+            return replace(found, locked_at=changed)
 
 
 def _holder_elsewhere(folder: Path, content: bytes) -> Holder | None:
