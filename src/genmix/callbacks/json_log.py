@@ -29,7 +29,7 @@ LEVELS = {
 """The levels of events; the others are ``info``."""
 
 MAX_LINE = 100_000
-"""Maximum number of characters of a line that is captured from stderr; of a longer one, the end is logged."""
+"""Maximum number of characters of a line captured from stderr; only the end of a longer one is logged."""
 
 LINE_END = re.compile(rb"[\r\n]")
 """Progress bars return to the start of the line instead of ending it."""
@@ -44,7 +44,7 @@ class JsonLog(Watcher):
     Parameters
     ----------
     stream : text file, optional
-        Where to write. Default: stderr at the time of the call.
+        Where to write. Default: ``sys.stderr`` when the callback is created.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class JsonLog(Watcher):
         self._lock = threading.RLock()  # a finalizer may write to stderr at any time
 
     def event(self, name: str, /, **values: Any) -> None:
-        """Write one line. Values that are None are left out, and arms with weight 0."""
+        """Write one line, without values that are None and arms with weight 0."""
         if "weights" in values:
             values["weights"] = {arm: w for arm, w in values["weights"].items() if w}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

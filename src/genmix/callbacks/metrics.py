@@ -39,8 +39,8 @@ class Metrics(Watcher):
     """A callback that serves the metrics of a run in Prometheus' text format.
 
     The port is opened at once and closed at the end of the run; as a context manager, it is also closed
-    if the run raises an error. Every scrape reads the current values. Clients can neither change nor delay
-    the run.
+    if the run raises an error. A scrape reads the current values, or the previous ones if the run is
+    busy for more than a second. Clients can neither change nor delay the run.
 
     Parameters
     ----------

@@ -34,7 +34,9 @@ class ShardOptions(ScoreOptions):
     ] = EngineName.local
     address: Annotated[
         str | None,
-        typer.Option(help="Address of the Ray cluster. Default: start one on this machine."),
+        typer.Option(
+            help="Address of the Ray cluster. Default: $RAY_ADDRESS, or start one on this machine."
+        ),
     ] = None
     workers: Annotated[
         int | None,
@@ -43,7 +45,7 @@ class ShardOptions(ScoreOptions):
 
 
 class _Notes(logging.Handler):
-    """Shows what is saved and continued."""
+    """Print messages about saved and resumed progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
         typer.echo(f"genmix: {record.getMessage()}", err=True)

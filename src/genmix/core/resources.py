@@ -21,7 +21,7 @@ class Resources(BaseModel):
     max_restarts: int = Field(
         -1,
         ge=-1,
-        description="How often a worker that died is restarted; -1 means without a limit.",
+        description="Maximum number of times that a dead worker is replaced; -1 means no limit.",
     )
 
     @field_validator("num_cpus", "num_gpus")

@@ -21,7 +21,7 @@ LOCAL_FUSE = frozenset(
     f"fuse.{name}"
     for name in ("bindfs", "encfs", "fuse-overlayfs", "gocryptfs", "lxcfs", "mergerfs", "portal")
 )
-"""Drivers in user space that keep their data on this machine; the others count as networks."""
+"""Drivers in user space that keep their data on this machine; all others count as network file systems."""
 
 LOCKS_STAY_HERE = frozenset(
     ["nolock", "local_lock=all", "local_lock=flock", "localflock", "noflock", "nobrl"]
