@@ -299,6 +299,7 @@ def test_errors_are_json_objects_too(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "missing.yaml" in lines[0]["message"]
     assert lines[-1] == lines[-1] | {"event": "exit", "level": "error", "code": 2}
+    assert "missing.yaml" in lines[-1]["message"]
 
 
 def test_failures_and_retries_are_logged_without_secrets(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -191,12 +191,22 @@ def _select(
     points = None if real is None else real.points
     with readable(given, batch) as samples:
         typer.echo("genmix: scoring all samples and random sets", err=True)
-        found = Baselines.of(
-            samples, given.objective, count, reference=points, encoder=given.encoder, seed=seed
-        )
-        with _search_progress() as report:
+        with _progress() as show:
+            found = Baselines.of(
+                samples,
+                given.objective,
+                count,
+                reference=points,
+                encoder=given.encoder,
+                seed=seed,
+                progress=lambda done, total: show(f"scores of sets {done}/{total}"),
+            )
             return found.keep(
-                candidates, arms=labels, at_least=at_least, seed=seed, progress=report
+                candidates,
+                arms=labels,
+                at_least=at_least,
+                seed=seed,
+                progress=lambda now: show(_search_line(now)),
             )
 
 
@@ -269,24 +279,28 @@ def _check_counts(
 
 
 @contextmanager
-def _search_progress() -> Iterator[Any]:
-    """Show the search on stderr: the phase, the step and the gap."""
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show a line on stderr: the current one in a terminal, otherwise one from time to time."""
     from rich.console import Console
 
     console, shown_at = Console(stderr=True), monotonic()
     with console.status("") if console.is_terminal else _nothing() as status:
 
-        def report(now: SubsetProgress) -> None:
+        def show(line: str) -> None:
             nonlocal shown_at
-            gap = f"gap {number(now.loss - now.loss_bound, 2)}"
-            line = f"{PHASES[now.phase]}, step {now.step}, {gap} (Ctrl-C keeps the best so far)"
             if status is not None:
                 status.update(line)
             elif monotonic() - shown_at > SECONDS_PER_LINE:
                 shown_at = monotonic()
                 typer.echo(f"genmix: {line}", err=True)
 
-        yield report
+        yield show
+
+
+def _search_line(now: SubsetProgress) -> str:
+    """Return the phase, the step and the gap of the search."""
+    gap = f"gap {number(now.loss - now.loss_bound, 2)}"
+    return f"{PHASES[now.phase]}, step {now.step}, {gap} (Ctrl-C keeps the best so far)"
 
 
 @contextmanager

@@ -40,19 +40,20 @@ def logging(is_wanted: bool) -> Iterator[JsonLog | None]:
         return
     from genmix.callbacks.json_log import JsonLog
 
-    log, code = JsonLog(), 0
+    log, code, message = JsonLog(), 0, None
     with log.capturing():
         try:
             yield log
         except typer.Exit as exit:
             code = exit.exit_code
+            message = None if exit.__cause__ is None else str(exit.__cause__) or None
             raise
         except BaseException:
             code = 1
             raise
         finally:
             level = "info" if code in (0, INTERRUPTED) else "error"
-            log.event("exit", level=level, code=code)
+            log.event("exit", level=level, code=code, message=message)
 
 
 @dataclass(frozen=True)

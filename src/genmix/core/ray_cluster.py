@@ -17,6 +17,9 @@ from genmix.errors import InputError
 ADDRESS = "RAY_ADDRESS"
 """An environment variable of Ray with the address of a cluster."""
 
+CONNECTION_LIMIT = 5.0
+"""Seconds within which the head of a cluster must accept a connection."""
+
 
 def connect(address: str | None) -> bool:
     """Connect to a cluster; without an address, use ``$RAY_ADDRESS`` or start one on this machine.
@@ -34,6 +37,7 @@ def connect(address: str | None) -> bool:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options = {"include_dashboard": False} if where == "local" else {}
     try:
+        _check_reachable(where)
         with _own_signals():
             ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:  # Ray raises many types
@@ -50,6 +54,13 @@ def _refuse_client(address: str) -> None:
             f"{address} is a Ray client address, and Ray's client cannot stream results; start genmix on "
             "a node of the cluster, with the address auto."
         )
+
+
+def _check_reachable(address: str) -> None:
+    """Open a connection for a moment, because Ray itself keeps trying for many minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECTION_LIMIT).close()
 
 
 def _check_connection(address: str) -> None:

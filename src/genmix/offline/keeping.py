@@ -103,8 +103,11 @@ class Baselines:
         reference: Array | None = None,
         encoder: str | None = None,
         seed: int = 0,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Baselines:
         """Score all samples and random sets of ``count``, and measure the fidelity of every sample.
+
+        ``progress`` is called with the number of finished scores and their total.
 
         Raises
         ------
@@ -119,14 +122,19 @@ class Baselines:
         fixed = objective.fix_bandwidths([batch.embeddings])
         rng = private_stream(seed, "random sets")
         draws = [np.sort(rng.permutation(len(batch))[:count]) for _ in range(DRAWS)]
-        random = [set_scores(fixed, rows_of(batch, draw), encoder) for draw in draws]
+        random = []
+        for draw in draws:
+            random.append(set_scores(fixed, rows_of(batch, draw), encoder))
+            progress(len(random), DRAWS + 1)
+        all_scores = set_scores(fixed, batch, encoder)[1]
+        progress(DRAWS + 1, DRAWS + 1)
         points = reference_points(fixed) if reference is None else reference
         return cls(
             batch,
             fixed,
             count,
             encoder,
-            set_scores(fixed, batch, encoder)[1],
+            all_scores,
             tuple(scores for _, scores in random),
             float(np.mean([loss for loss, _ in random])),
             measure_fidelity(batch, points, seed),

@@ -204,9 +204,10 @@ class Execution:
                     loop.stop(INTERRUPTED)
 
         def stop() -> None:
-            in_flight = len(live.selector.in_flight)
+            queued = sum(len(arm.queue) for arm in loop.arms.values())
+            started = len(live.selector.in_flight) - queued
             self.options.note(
-                f"Stopping; waiting for samples in flight ({in_flight}). "
+                f"Stopping; waiting for samples that are being generated ({started}). "
                 "Press Ctrl-C again to stop immediately."
             )
             mark_stopping(live.folder)

@@ -89,7 +89,9 @@ def streaming(
     if engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; pass one of {', '.join(ENGINES)}.")
     if address is not None and engine != "ray":
-        raise InputError('address is for Ray; also pass engine="ray".')
+        raise InputError(
+            "an address is only used with Ray, but the engine is local; choose the engine ray."
+        )
     token = _CURRENT.set(
         Streaming(
             None if workers is None else whole(workers, "workers", 1),
