@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from genmix.core.arrays import Array, like, namespace
@@ -104,13 +103,7 @@ class KernelDistance(Objective):
         else:
             block_bytes = int(self.block_mb * 2**20)
             tally = ExactPairTally(self.kernel, 1, block_bytes, arms, sample, points)
-        total = (
-            tally.fork().reference_total
-        )  # a fork, because the tally itself will refer to this method
-
-        @cache
-        def constant() -> float:
-            return self.constant_from(total(), like(points, sample))
+        constant = self.constant_from(tally.reference_total(), like(points, sample))
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts

@@ -60,9 +60,7 @@ class PairSums:
         return total / count
 
 
-def quadratic(
-    sums: PairSums, linear: Vector, constant: float | Callable[[], float], unbiased: bool
-) -> QuadraticLoss:
+def quadratic(sums: PairSums, linear: Vector, constant: float, unbiased: bool) -> QuadraticLoss:
     """Return ``αᵀKα − 2 b·α + c``; an unbiased K is split into its positive and its negative part."""
     matrix = sums.means(unbiased)
     own = None if unbiased else sums.own / sums.counts  # unbiased: no inflation

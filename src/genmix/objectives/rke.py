@@ -96,7 +96,7 @@ class InverseLoss(QuadraticLoss):
     """A quadratic loss whose score is the reciprocal of its value."""
 
     def __init__(self, form: QuadraticLoss) -> None:
-        super().__init__(form.matrix, form.linear, 0.0, form.own, form.concave_part)
+        super().__init__(form.matrix, form.linear, form.constant, form.own, form.concave_part)
 
     def score(self, alpha: Vector) -> float:
         value = self.reported(alpha)

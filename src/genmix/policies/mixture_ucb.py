@@ -122,7 +122,7 @@ class MixtureUCBV(Policy):
         bonus += self.bias * situation.loss.inflation(situation.shares) / counts
         found = situation.solve(situation.loss)
         start = found.weights if situation.targets is None else situation.targets
-        loss = situation.loss.without_constant().tilted(bonus)
+        loss = situation.loss.tilted(bonus)
         targets = ROUGH.resolve(loss, start, found.curvature, situation.region).weights
         return Decision(found.weights, found.gap, found.curvature, targets=targets)
 

@@ -92,11 +92,7 @@ class Situation:
         return shares
 
     def solve(self, loss: Loss) -> Solution:
-        """Solve from the last weights; the gap is ∞ if the solver did not compute it.
-
-        The solution's loss lacks :meth:`the constant <genmix.solvers.loss.Loss.without_constant>`.
-        """
-        loss = loss.without_constant()
+        """Solve from the last weights; the gap is ∞ if the solver did not compute it."""
         if loss.concave_part is not None:
             return solve_reported(loss, self.solver, self.start, False, self.region)
         known = () if self.curvature is None else (self.curvature,)

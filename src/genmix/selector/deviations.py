@@ -49,7 +49,7 @@ def measured(
     batch = [sample for group in groups for sample in group]
     if not batch:
         return dict(spread)
-    loss, updated = situation.loss.without_constant(), dict(spread)
+    loss, updated = situation.loss, dict(spread)
     gradient = loss.expand(alpha, FINAL_SMOOTHING).gradient
     plane = situation.tally.sample_plane(loss, situation.indices, alpha, to_batch(batch))
     sizes = [len(group) for group in groups]

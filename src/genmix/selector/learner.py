@@ -180,12 +180,11 @@ class Learner:
     def _compute_gap(self) -> None:
         if self._gap_is_due:
             region = self.region
-            loss = self.loss.without_constant()
-            found = certify_reported(loss, self.mixture, self.solver, region)
+            found = certify_reported(self.loss, self.mixture, self.solver, region)
             if self._has_budget_row(region):
                 assert region is not None
                 if can_save(region):
-                    self._price = float(row_multipliers(loss, self.mixture, region)[0])
+                    self._price = float(row_multipliers(self.loss, self.mixture, region)[0])
             self._gap, self._gap_is_due = found.gap, False
 
     @property

@@ -152,10 +152,6 @@ class Loss(ABC):
         """Return the same loss as a function of the weights of these arms only."""
         return FaceLoss(self, arms)
 
-    def without_constant(self) -> Loss:
-        """Return a loss with the same differences, without a constant that takes long to compute."""
-        return self
-
     def tilted(self, bonus: Vector) -> Loss:
         """Return the loss minus ``bonus·α``."""
         return SumLoss([(1.0, self), (1.0, LinearLoss(-bonus))])
@@ -176,14 +172,11 @@ class RestrictedLoss(Loss):
     def __init__(self, loss: Loss, points: Matrix) -> None:
         self._loss, self._points = loss, points
         self.size = len(points)
-        self.smooth, self.singular_boundary = loss.smooth, loss.singular_boundary
+        self.scale, self.smooth = loss.scale, loss.smooth
+        self.singular_boundary = loss.singular_boundary
         self.hessian_reuse_ratio = loss.hessian_reuse_ratio
         if loss.concave_part is not None:
             self.concave_part = points @ loss.concave_part @ points.T
-
-    @cached_property
-    def scale(self) -> float:  # type: ignore[override]
-        return self._loss.scale
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return self._loss.value(alpha @ self._points, smoothing)
@@ -285,8 +278,7 @@ class MeanLoss(LinearLoss):
 class QuadraticLoss(Loss):
     """The quadratic loss ``αᵀKα − 2 b·α + c`` with K positive semidefinite.
 
-    The constant c can be a function, which is called when a value is needed for the first time. If K
-    contains mean kernel values, ``own`` ``(m,)`` is the mean of k(x, x) over each arm's samples.
+    If K contains mean kernel values, ``own`` ``(m,)`` is the mean of k(x, x) over each arm's samples.
     ``concave_part`` is N if the loss to report is ``αᵀ(K−N)α − 2 b·α + c``, which is not convex.
     """
 
@@ -294,26 +286,16 @@ class QuadraticLoss(Loss):
         self,
         matrix: Matrix,
         linear: Vector,
-        constant: float | Callable[[], float],
+        constant: float,
         own: Vector | None = None,
         concave_part: Matrix | None = None,
     ) -> None:
         self.own, self.concave_part = own, concave_part
         self.matrix = (matrix + matrix.T) / 2
         self.linear = linear
-        self._constant = constant
+        self.constant = constant
         self.size = len(linear)
-
-    @cached_property
-    def constant(self) -> float:
-        return self._constant() if callable(self._constant) else self._constant
-
-    @cached_property
-    def scale(self) -> float:  # type: ignore[override]
-        return float(max(np.max(np.abs(self.matrix)), abs(self.constant)))
-
-    def without_constant(self) -> QuadraticLoss:
-        return QuadraticLoss(self.matrix, self.linear, 0.0, self.own, self.concave_part)
+        self.scale = float(max(np.max(np.abs(matrix)), abs(constant)))
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return self._value(alpha, self.matrix @ alpha)
@@ -327,7 +309,7 @@ class QuadraticLoss(Loss):
 
     def tilted(self, bonus: Vector) -> QuadraticLoss:
         linear = self.linear + bonus / 2
-        return QuadraticLoss(self.matrix, linear, self._constant, self.own, self.concave_part)
+        return QuadraticLoss(self.matrix, linear, self.constant, self.own, self.concave_part)
 
     def inflation(self, alpha: Vector) -> float:
         if self.own is None:
@@ -399,19 +381,13 @@ class SumLoss(Loss):
     def __init__(self, terms: Sequence[tuple[float, Loss]]) -> None:
         self.terms = tuple(terms)
         self.size = terms[0][1].size
+        self.scale = sum(abs(w) * term.scale for w, term in terms)
         self.singular_boundary = any(term.singular_boundary for _, term in terms)
         self.smooth = all(term.smooth for _, term in terms)
         self.hessian_reuse_ratio = max(term.hessian_reuse_ratio for _, term in terms)
         parts = [w * term.concave_part for w, term in terms if term.concave_part is not None]
         if parts:
             self.concave_part = np.sum(parts, axis=0)
-
-    @cached_property
-    def scale(self) -> float:  # type: ignore[override]
-        return sum(abs(w) * term.scale for w, term in self.terms)
-
-    def without_constant(self) -> SumLoss:
-        return SumLoss([(w, term.without_constant()) for w, term in self.terms])
 
     def value(self, alpha: Vector, smoothing: float = 0.0) -> float:
         return sum(w * term.value(alpha, smoothing) for w, term in self.terms)
