@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_kernel
 
 import genmix as gx
-from genmix.kernels import balls, distances
+from genmix.kernels import balls, blocks, distances
 from genmix.kernels.distances import median_distance
 from genmix.kernels.kernels import Custom, Normalised, as_kernel
 from tests.support.helpers import loss_of, named, pool_of
@@ -49,13 +49,20 @@ def test_a_kernel_is_its_formula(kernel: gx.Kernel, judge: Any) -> None:
     assert kernel.diagonal(x) == pytest.approx(np.diag(judge(x, x)), rel=1e-12)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 33])
-def test_a_block_can_have_any_height(rows: int) -> None:
+@pytest.mark.parametrize("columns", [48, 50])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 16, 17])
+def test_a_block_can_have_any_shape(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The product takes other forms for few rows and many columns."""
+    monkeypatch.setattr(blocks, "MANY_VALUES", columns)
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((rows, 256)), rng.standard_normal((300, 256))
-    block = gx.Gaussian(20.0)(x, y)
-    assert block.shape == (rows, 300)
-    assert block == pytest.approx(np.exp(-(cdist(x, y) ** 2) / 800), rel=1e-12)
+    x, y = rng.standard_normal((rows, 5)), rng.standard_normal((columns, 5))
+    block = gx.Gaussian(2.0)(x, y)
+    assert block.shape == (rows, columns)
+    assert block == pytest.approx(np.exp(-(cdist(x, y) ** 2) / 8), rel=1e-13)
+    cubes = gx.Polynomial(gamma=0.2)(x, y)
+    assert cubes == pytest.approx((0.2 * x @ y.T + 1) ** 3, rel=1e-12, abs=1e-13)
 
 
 def test_the_gaussian_of_close_points_that_are_far_from_the_origin() -> None:

@@ -33,6 +33,15 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
+MANY_VALUES = 2**20
+"""Number of values from which a matrix is too large for the cache of one core."""
+
+FEW_ROWS = 16
+"""Number of rows on the left up to which BLAS takes most of the time to copy a large right side."""
+
+CACHED_ROWS = 24
+"""Number of rows of the right side that are multiplied at once, while they are in the cache."""
+
 
 class Blocks:
     """Blocks of ``k(x, y)^power`` for a kernel that is available only as a function."""
@@ -113,7 +122,7 @@ class GaussianBlocks(Blocks):
         return turned
 
     def block(self, left: Array, right: Array) -> Array:
-        return _exp_below_zero(left @ right.mT)
+        return _exp_below_zero(_products(left, right))
 
     def has_cancellation(self, x: Array, y: Array) -> bool:
         if 0 in (x.shape[0], y.shape[0]):
@@ -171,7 +180,7 @@ class PolynomialBlocks(Blocks):
         return namespace(rows).concat(parts, axis=1)
 
     def block(self, left: Array, right: Array) -> Array:
-        return _integer_power(left @ right.mT, self.exponent)
+        return _integer_power(_products(left, right), self.exponent)
 
 
 class NormalizedBlocks(Blocks):
@@ -305,6 +314,19 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
     values = max(1, block_bytes // 8)
     height = max(1, min(rows, max(_side(block_bytes), values // max(1, columns))))
     return height, values // height
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Compute ``left @ rightᵀ``, without the copy that BLAS makes of a large right side if possible."""
+    count, width = left.shape
+    if is_torch(left) or not 2 <= count <= FEW_ROWS or right.size < MANY_VALUES:
+        return left @ right.mT
+    if count == 2:
+        return np.stack([right @ row for row in left])
+    whole = len(right) // CACHED_ROWS * CACHED_ROWS
+    stacked = left @ np.reshape(right[:whole], (-1, CACHED_ROWS, width)).mT
+    most = np.reshape(np.swapaxes(stacked, 0, 1), (count, whole))
+    return np.concatenate([most, left @ right[whole:].mT], axis=1)
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:
