@@ -60,8 +60,10 @@ class Kind:
 
 
 def measure(kind: Kind, size: Size, part: float = 1.0) -> Report:
-    """Measure a run, or one of which only the first part of the rounds takes place."""
-    at = replace(SIZES[size], rounds=round(part * SIZES[size].rounds))
+    """Measure a run, or the first part of its rounds, which is then measured more often."""
+    at = SIZES[size]
+    rounds, repeats, measured = part * at.rounds, at.repeats / part, at.measured / part
+    at = replace(at, rounds=round(rounds), repeats=round(repeats), measured=round(measured))
     world = clouds(at.arms, at.d)
     real = reference(world, at.reference)
     kernel = gx.Gaussian().fix_bandwidths([*samples(world, 50).values(), real[:50]])

@@ -33,7 +33,7 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
-MANY_VALUES = 2**20
+MANY_VALUES = 2**18
 """Number of values from which a matrix is too large for the cache of one core."""
 
 FEW_ROWS = 16
