@@ -7,7 +7,7 @@ is done once per row, the rest once per pair.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +72,23 @@ class Blocks:
         """Compute ``k(x, y)^power`` for all pairs of a row from :meth:`left` and a prepared row."""
         return _integer_power(self.kernel(left, right), self.power)
 
-    def has_cancellation(self, x: Array, y: Array) -> bool:
-        """Return whether the rows are so large that a sum of products loses too many digits."""
-        return False
+    def exponent_error(self, rows: Array) -> float:
+        """Bound the error of an exponent that is computed from products of prepared rows."""
+        return 0.0
 
     def accurate_block(self, left: Any, right: Array) -> Array:
         """Compute the block without cancellation."""
         return self.block(left, right)
 
+    def fastest(self, *errors: float) -> Callable[[Any, Array], Array]:
+        """Return :meth:`block`, or :meth:`accurate_block` if the errors of some rows are too large."""
+        return self.accurate_block if max(errors) > MAX_ERROR else self.block
+
     def matrix(self, x: Array, y: Array) -> Array:
         """Compute ``k(x, y)^power`` for all pairs across two batches, as one block."""
         center = self.center(y)
         mine, theirs = self.rows(x, center), self.rows(y, center)
-        make = self.accurate_block if self.has_cancellation(mine, theirs) else self.block
+        make = self.fastest(self.exponent_error(mine), self.exponent_error(theirs))
         return make(self.left(mine), theirs)
 
 
@@ -124,12 +128,9 @@ class GaussianBlocks(Blocks):
     def block(self, left: Array, right: Array) -> Array:
         return _exp_below_zero(_products(left, right))
 
-    def has_cancellation(self, x: Array, y: Array) -> bool:
-        if 0 in (x.shape[0], y.shape[0]):
-            return False
-        return max(self._exponent_error(side) for side in (x, y)) > MAX_ERROR
-
-    def _exponent_error(self, rows: Array) -> float:
+    def exponent_error(self, rows: Array) -> float:
+        if rows.shape[0] == 0:
+            return 0.0
         error = -float(namespace(rows).min(rows[:, -2])) * PRODUCT_ERROR * self.scale
         if not math.isfinite(error):
             raise InputError(
@@ -140,7 +141,7 @@ class GaussianBlocks(Blocks):
 
     def rounding(self, x: Array) -> float:
         """Bound the error of the kernel's values that is due to the rounding of exponents."""
-        error = self._exponent_error(self.rows(x, self.center(x)))
+        error = self.exponent_error(self.rows(x, self.center(x)))
         return 2 * error if error <= MAX_ERROR else 4 * EPS
 
     def accurate_block(self, left: Array, right: Array) -> Array:
@@ -215,6 +216,8 @@ class Grouped:
 
     rows: Array
     members: Array | None = None
+    error: float | None = None
+    """The kernel's :meth:`Blocks.exponent_error` for these rows, if it is known."""
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -232,7 +235,7 @@ def sums_between(blocks: Blocks, x: Grouped, y: Grouped, block_bytes: int) -> Ar
     """Compute ``Σ k^power`` over all pairs, for each group of x and each group of y."""
     total = _zeros(x, y)
     height, width = _block_shape(len(x), len(y), block_bytes)
-    make = blocks.accurate_block if blocks.has_cancellation(x.rows, y.rows) else blocks.block
+    make = _fastest(blocks, x, y)
     for rows in _slices(0, len(x), height):
         mine = x[rows]
         left = blocks.left(mine.rows)
@@ -265,7 +268,7 @@ def sums_of_rows(blocks: Blocks, rows: Array, y: Grouped, block_bytes: int) -> A
         xp = namespace(rows)
         return xp.zeros((rows.shape[0], y.groups), dtype=xp.float64, device=rows.device)
     height = max(1, block_bytes // 8 // max(1, len(y)))
-    make = blocks.accurate_block if blocks.has_cancellation(rows, y.rows) else blocks.block
+    make = _fastest(blocks, Grouped(rows), y)
     parts = [
         make(blocks.left(rows[part, :]), y.rows) @ y.members
         for part in _slices(0, rows.shape[0], height)
@@ -280,7 +283,7 @@ def sums_of_newest(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> 
     """
     new = x[start:]
     height = max(1, block_bytes // 8 // max(1, len(x)))
-    make = blocks.accurate_block if blocks.has_cancellation(new.rows, x.rows) else blocks.block
+    make = _fastest(blocks, x)
 
     def sums(part: slice) -> tuple[Array, Array]:
         block = make(blocks.left(new.rows[part, :]), x.rows)
@@ -289,6 +292,11 @@ def sums_of_newest(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> 
     parts = [sums(part) for part in _slices(0, len(new), height)]
     concat = namespace(x.rows).concat
     return concat([every for every, _ in parts], axis=0), concat([own for _, own in parts], axis=0)
+
+
+def _fastest(blocks: Blocks, *sides: Grouped) -> Callable[[Any, Array], Array]:
+    errors = [blocks.exponent_error(s.rows) if s.error is None else s.error for s in sides]
+    return blocks.fastest(*errors)
 
 
 def _zeros(x: Grouped, y: Grouped) -> Array:

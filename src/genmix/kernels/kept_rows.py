@@ -48,7 +48,7 @@ class KeptRows:
             return np.empty(0)
         blocks, theirs = self._blocks, self._rows.array
         mine = blocks.rows(x, self._center)
-        make = blocks.accurate_block if blocks.has_cancellation(mine, theirs) else blocks.block
+        make = blocks.fastest(blocks.exponent_error(mine), blocks.exponent_error(theirs))
         found: Vector = make(blocks.left(mine), theirs)[0]
         return found
 

@@ -148,7 +148,8 @@ class ExactPairTally(PairTally):
     def _prepare_reference(self) -> None:
         if self.given is not None:
             rows = self._prepared(like(self.given, self.sample))
-            self.reference = Grouped(rows, namespace(rows).ones_like(rows[:, :1]))
+            ones = namespace(rows).ones_like(rows[:, :1])
+            self.reference = Grouped(rows, ones, self.blocks.exponent_error(rows))
 
     def reference_total(self) -> float:
         """The kernel summed over all pairs of reference samples."""
