@@ -122,9 +122,9 @@ def _reference_rows(
 ) -> tuple[list[Row], list[Row], list[str]]:
     """Our run and theirs with the sum over the reference in every run or in one of ten, and a note."""
     note = (
-        f"the sum over all pairs of the reference is computed once for all runs with the same objective "
-        f"here ({once:.3g} s), and once for {SIMULATIONS} runs in the published script, which uses it only "
-        f"in the score ({theirs.once * rounds:.3g} s); the runs do not include it"
+        f"the runs do not include the sum over all pairs of the reference: in genmix, it is computed once "
+        f"for all runs with the same objective ({once:.3g} s), and in the published script, which uses it "
+        f"only in the score, once for {SIMULATIONS} runs ({theirs.once * rounds:.3g} s)"
     )
     return (
         _with_sum(ours, once / rounds),

@@ -139,7 +139,7 @@ def test_a_folder_as_a_reference(in_blocks: None) -> None:
         (["mixture", "a/0.npz", "--workers", "2"], "--workers is for folders of shards"),
         (["mixture", "a", "--intervals", "--workers", "1"], "requires them in memory"),
         (["mixture", "a", "--objective", "rke", "--workers", "1"], "Gaussian(features=512)"),
-        (["mixture", "a", "--address", "auto"], "choose the engine ray"),
+        (["mixture", "a", "--address", "auto"], "use the ray engine"),
         (["embed", "a", "--out", "all.npz"], "a is a folder of embeddings"),
         (["keep", "a", "--count", "31", "--out", "k.npz"], "--out NAME.json"),
         (["keep", "a", "--count", "3", "--out", "k.npz", "--workers", "2"], "remove --workers"),

@@ -269,7 +269,9 @@ def test_an_arm_whose_worker_may_not_be_restarted_waits_for_its_probe(
     run = gx.run(path, tmp_path / "run", callbacks=[kill])
     assert (run.status, run.counts) == ("finished", {"a": 20})
     [failure] = failures(tmp_path / "run")
-    assert "max_restarts (0) does not allow another restart yet" in failure["message"]
+    assert (
+        "max_restarts (0) does not allow another restart until the next probe" in failure["message"]
+    )
     with JournalReader.open(tmp_path / "run") as journal:
         assert [e["kind"] for e in journal.events() if e["arm"]] == ["suspend"]
     assert len(list((tmp_path / "traces").glob("arm-*"))) == 2

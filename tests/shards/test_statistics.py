@@ -412,7 +412,7 @@ def test_arms_must_fit_together(in_blocks: Path, tmp_path: Path) -> None:
     [
         ({"workers": 0}, "workers"),
         ({"engine": "dask"}, "engine is 'dask'; pass one of local, ray"),
-        ({"address": "auto"}, "choose the engine ray"),
+        ({"address": "auto"}, "use the ray engine"),
     ],
 )
 def test_bad_settings_are_refused(settings: Any, message: str) -> None:

@@ -29,7 +29,7 @@ BY_ARM = {
     "genmix_failures": ("counter", "Failed attempts in this session."),
     "genmix_retries": ("counter", "Attempts that were repeated in this session."),
     "genmix_cost": ("counter", "Cost paid, including failures and earlier sessions."),
-    "genmix_in_flight": ("gauge", "Tickets that are being generated or embedded."),
+    "genmix_in_flight": ("gauge", "Tickets that were issued and are not finished."),
     "genmix_weight": ("gauge", "Weight in the mixture."),
 }
 """Metrics with one value per arm."""

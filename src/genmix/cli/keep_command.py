@@ -199,7 +199,7 @@ def _select(
                 reference=points,
                 encoder=given.encoder,
                 seed=seed,
-                progress=lambda done, total: show(f"scores of sets {done}/{total}"),
+                progress=lambda done, total: show(f"scored {done} of {total} sets"),
             )
             return found.keep(
                 candidates,

@@ -35,7 +35,8 @@ class ShardOptions(ScoreOptions):
     address: Annotated[
         str | None,
         typer.Option(
-            help="Address of the Ray cluster. Default: $RAY_ADDRESS, or start one on this machine."
+            help="Address of the Ray cluster. Default: $RAY_ADDRESS, or a cluster that is started on "
+            "this machine."
         ),
     ] = None
     workers: Annotated[

@@ -24,8 +24,8 @@ CONNECTION_LIMIT = 5.0
 def connect(address: str | None) -> bool:
     """Connect to a cluster; without an address, use ``$RAY_ADDRESS`` or start one on this machine.
 
-    A connection that the process already has is used instead. Returns whether the connection is new, so
-    that the caller must close it.
+    A connection that the process already has is used instead. Returns whether the connection is new. If it
+    is, the caller must close it.
     """
     ray = require("ray", extra="ray", what="the engine ray")
     if ray.is_initialized():

@@ -84,7 +84,8 @@ class Replica:
             if 0 <= self._max_restarts < self._deaths:
                 self._deaths = 0
                 used_up = (
-                    f"and max_restarts ({self._max_restarts}) does not allow another restart yet"
+                    f"and max_restarts ({self._max_restarts}) does not allow another restart until the "
+                    "next probe"
                 )
                 return unavailable(f"{message}, {used_up}.", may_be_charged=True)
         return GenerationError(f"{message}.", may_be_charged=True)

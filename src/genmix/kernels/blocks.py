@@ -34,10 +34,10 @@ DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
 MANY_VALUES = 2**18
-"""Number of values from which a matrix is too large for the cache of one core."""
+"""A matrix with at least this many values does not fit in the cache of one core."""
 
 FEW_ROWS = 16
-"""Number of rows on the left up to which BLAS takes most of the time to copy a large right side."""
+"""Up to this number of rows on the left, BLAS spends most of its time copying a large right side."""
 
 CACHED_ROWS = 24
 """Number of rows of the right side that are multiplied at once, while they are in the cache."""
@@ -325,7 +325,7 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Compute ``left @ rightᵀ``, without the copy that BLAS makes of a large right side if possible."""
+    """Compute ``left @ rightᵀ``, if possible without the copy that BLAS makes of a large right side."""
     count, width = left.shape
     if is_torch(left) or not 2 <= count <= FEW_ROWS or right.size < MANY_VALUES:
         return left @ right.mT

@@ -61,8 +61,8 @@ def streaming(
         Address of the Ray cluster. Default: the one that this process is connected to, or
         ``$RAY_ADDRESS``, or one that is started on this machine and stopped at the end.
     progress : callable, optional
-        Called with a title, the number of finished shards, and their total. Shards that fit in memory
-        together are loaded at once, without progress.
+        Called with a title, the number of finished shards, and their total. Shards that together take
+        less than 256 MiB are loaded at once, without progress, unless the engine is Ray.
     folder : str or path, optional
         Where partial statistics are saved, so that an interrupted computation continues where it stopped,
         and where :func:`keep` unpacks files. By default, ``shards`` in the cache folder
@@ -90,7 +90,8 @@ def streaming(
         raise InputError(f"engine is {engine!r}; pass one of {', '.join(ENGINES)}.")
     if address is not None and engine != "ray":
         raise InputError(
-            "an address is only used with Ray, but the engine is local; choose the engine ray."
+            "an address is only used with Ray, but the engine is local; use the ray engine, or remove the "
+            "address."
         )
     token = _CURRENT.set(
         Streaming(

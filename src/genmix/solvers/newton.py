@@ -44,8 +44,8 @@ class Newton(Description, WarmSolver):
     Each step solves ``minimize g·(β−α) + ½(β−α)ᵀH(β−α)`` over the simplex exactly, with gradient g and
     Hessian H of the loss at α, followed by a line search. The solver stops when the certified gap is
     at most ``tolerance`` times the part of the loss that depends on the weights, or when rounding
-    prevents further progress. Weights that are almost zero are then set to zero, unless that adds more
-    than this to the gap and more than doubles it. The solution reports the achieved gap.
+    prevents further progress. It then sets weights that are almost zero to zero, unless this raises the
+    gap by more than that threshold and also more than doubles it. The solution reports the achieved gap.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Newton(Description, WarmSolver):
         return expected <= self.tolerance * here.magnitude and not self._has_converged(here)
 
     def _without_negligible(self, loss: Loss, found: Solution, within: Simplex) -> Solution:
-        """Set negligible weights to exactly zero unless that adds much to the gap."""
+        """Set negligible weights to exactly zero unless that raises the gap too much."""
         negligible = within.negligible(found.weights, NEGLIGIBLE_WEIGHT)
         if not negligible.any():
             return found
