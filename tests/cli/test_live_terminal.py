@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app, live_terminal
-from genmix.cli.summary import summary_lines
+from genmix.cli.summary import arm_rows, summary_lines
 from genmix.objectives import Score
 from genmix.runs.prepare import Plan
+from genmix.runs.result import suspended_arms
 from genmix.runs.run import Options, start
 from genmix.study.study import study_from
 
@@ -191,6 +192,23 @@ def test_init_writes_a_study_that_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert CliRunner().invoke(app, ["run", "here/study.yaml", "-q"]).exit_code == 0
     assert gx.Run(tmp_path / "runs" / "here").summary["samples"] == 200
     assert np.isclose(sum(gx.Run(tmp_path / "runs" / "here").weights.values()), 1)
+
+
+def test_an_arm_that_was_suspended_and_revived_is_not_called_suspended() -> None:
+    pause = {"pause": 5.0}
+    events: list[dict[str, Any]] = [
+        {"arm": "a", "kind": "retire", "detail": pause},
+        {"arm": "b", "kind": "suspend", "detail": pause},
+        {"arm": "c", "kind": "retire", "detail": {}},
+        {"arm": "a", "kind": "revive", "detail": {}},
+        {"arm": None, "kind": "finished", "detail": {}},
+    ]
+    assert suspended_arms(events) == ["b"]
+    counts = {"a": 3, "b": 2, "c": 1}
+    summary = {"score": None, "weights": {}, "counts": counts, "failures": {}, "single_scores": {}}
+    words = [row[1] for row in arm_rows(summary | {"suspended": ["b"]})[1]]
+    assert words == ["retired", "suspended", "retired"]
+    assert [row[1] for row in arm_rows(summary)[1]] == ["retired"] * 3  # of an older version
 
 
 def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:

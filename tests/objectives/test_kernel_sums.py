@@ -230,46 +230,27 @@ def test_a_sum_takes_no_more_memory_than_a_few_blocks(name: str, power: int, sam
 def test_the_option_bounds_the_memory_of_an_update(make: str) -> None:
     x, y, reference = rows_of(2000, 1500, 2500)
     options: dict[str, Any] = {"kernel": gx.Gaussian(SIGMA), "block_mb": BLOCK / 2**20}
-
-    def objective() -> (
-        gx.Objective
-    ):  # a new one each time, because KD keeps the sum over the reference
-        if make == "rke":
-            return gx.RKE(**options)
-        return gx.KernelDistance(reference, unbiased=True, **options)
-
-    tally = objective().tally(2, x)
+    objective = (
+        gx.RKE(**options)
+        if make == "rke"
+        else gx.KernelDistance(reference, unbiased=True, **options)
+    )
+    tally = objective.tally(2, x)
     tally.add(0, Batch(x))
     tally.add(1, Batch(y))
     assert peak(lambda: tally.loss([0, 1])) <= 1.1 * BLOCK + 3500 * PREPARED
-    assert peak(lambda: objective().tally(2, x)) <= 1.1 * BLOCK + 2500 * PREPARED
+    assert peak(lambda: objective.tally(2, x)) <= 1.1 * BLOCK + 2500 * PREPARED
 
 
-@pytest.mark.parametrize("bandwidth", [SIGMA, "median"])
-def test_runs_with_the_same_objective_share_the_sum_over_the_reference(bandwidth: Any) -> None:
-    x, reference = rows_of(20, 30)
-    given = gx.KernelDistance(reference, gx.Gaussian(bandwidth))
-    objective = given.fix_bandwidths([x])
-    assert (objective is given) == (bandwidth == SIGMA)
-    assert objective.fix_bandwidths([x]) is objective
-    first = objective.tally(1, x)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(first), "reference_total", lambda _: pytest.fail("summed again"))
-        second = objective.tally(1, x)
-    for tally in (first, second):
-        tally.add(0, Batch(x))
-    assert first.loss([0]).value(np.ones(1)) == second.loss([0]).value(np.ones(1))
-
-
-def test_the_sum_over_the_reference_is_computed_per_device_and_process() -> None:
-    x, reference = rows_of(5, 30)
-    objective = gx.KernelDistance(reference, gx.Gaussian(SIGMA))
-    for sample in (x, torch.from_numpy(x)):
-        objective.tally(1, sample)
-    assert set(objective._constants) == {"numpy", "torch:cpu"}
-    copied = copy.deepcopy(objective)  # as pickle does it
-    assert not copied._constants
-    assert copied == objective
+@pytest.mark.parametrize("few", [3, 8, 16])
+def test_few_rows_and_a_large_reference_take_the_memory_of_one_block(few: int) -> None:
+    """Products of few wide rows take another form."""
+    reference = np.random.default_rng(0).normal(size=(3000, 300))
+    block = 8 * few * len(reference)
+    objective = gx.KernelDistance(reference, gx.Gaussian(20.0), block_mb=block / 2**20)
+    tally = objective.tally(1, reference)
+    tally.add(0, Batch(reference[:few] / 2))
+    assert peak(tally.flush) <= 1.1 * block + 16 * 8 * few * reference.shape[1]
 
 
 def test_a_larger_block_is_used() -> None:

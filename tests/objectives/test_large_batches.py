@@ -49,13 +49,15 @@ def test_vendi_of_a_large_batch_is_that_of_its_parts(monkeypatch: pytest.MonkeyP
     assert float(parts.score) == pytest.approx(float(whole.score), rel=1e-12)
 
 
-def test_blocks_of_random_features_are_small() -> None:
+@pytest.mark.parametrize("dimension", [D, 1024, 2048])
+def test_blocks_of_random_features_are_small(dimension: int) -> None:
     """Computing the features of a block takes several times its memory."""
-    objective = gx.RKE(gx.Gaussian(1.0, features=512)).fix_bandwidths([rows(2)])
-    tally: Any = objective.tally(1, rows(1))
+    x = np.ones((20_000, dimension))
+    objective = gx.RKE(gx.Gaussian(1.0, features=512)).fix_bandwidths([x[:2]])
+    tally: Any = objective.tally(1, x)
     tracemalloc.start()
     try:
-        blocks = [block.nbytes for block in tally._blocks(rows(20_000), tally._transform)]
+        blocks = [block.nbytes for block in tally._blocks(x, tally._transform)]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -12,12 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import genmix as gx
 from genmix.dashboard.actions import Actions
 from genmix.journal.lock import FolderLock, Holder, holder
 from genmix.journal.reader import JournalReader
+from genmix.journal.watching import Watcher
 from tests.support.dashboard_runs import write_study
 from tests.support.dashboard_server import wait_until
 
@@ -166,3 +168,27 @@ def test_a_holder_says_whether_it_hears(tmp_path: Path) -> None:
         assert holder(tmp_path) == Holder(os.getpid(), hears_signals=False)
     with FolderLock(tmp_path):
         assert holder(tmp_path) == Holder(os.getpid())
+
+
+def test_the_note_counts_only_samples_that_are_being_generated(tmp_path: Path) -> None:
+    """A sample that waits for another attempt is in flight, but the run does not wait for it."""
+
+    class Interrupt(Watcher):
+        def event(self, name: str, /, **values: Any) -> None:
+            if name == "retry":
+                signal.raise_signal(signal.SIGINT)
+
+    def fail(seeds: list[int]) -> list[str]:
+        raise OSError("busy")
+
+    study = {
+        "arms": {"a": fail},
+        "encoder": lambda texts: np.ones((len(texts), 2)),
+        "objective": "vendi",
+        "budget": {"samples": 10},
+        "in_flight": 1,
+    }
+    notes: list[str] = []
+    run = gx.run(study, tmp_path / "run", callbacks=[Interrupt()], note=notes.append)
+    assert run.status == "interrupted"
+    assert any("being generated (0)" in note for note in notes), notes

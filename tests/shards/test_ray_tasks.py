@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import genmix as gx
+from genmix.core.ray_cluster import connect
+from genmix.shards.ray_tasks import run_on_ray
 from tests.support.shard_folders import clouds, sharded, write_folder
 
 pytestmark = pytest.mark.ray
@@ -25,6 +28,11 @@ def test_ray_finds_the_same_mixture_and_names_bad_samples(tmp_path: Path) -> Non
             engine="ray", folder=tmp_path / "p", progress=lambda _, d, t: steps.append((d, t))
         ):
             found = gx.optimal_mixture(files, gx.Vendi())
+        port = ray.get_runtime_context().gcs_address.rpartition(":")[2]
+        for here in ("127.0.0.1", "localhost"):  # Ray replaces both with the node's address
+            assert not connect(f"{here}:{port}")
+        with pytest.raises(gx.InputError, match="connected to"):
+            connect(f"{'x' * 99}:{port}")
         elsewhere = gx.streaming(engine="ray", address="127.0.0.1:1", folder=tmp_path / "q")
         with elsewhere, pytest.raises(gx.InputError, match=r"connected to .*, not to 127.0.0.1:1"):
             gx.score(files, gx.Vendi())
@@ -47,6 +55,22 @@ def test_a_cluster_is_started_and_stopped(tmp_path: Path) -> None:
         found = gx.score(sharded(tmp_path, ARMS), gx.Vendi())
     assert not ray.is_initialized()
     assert found.pooled["vendi"] == pytest.approx(gx.score(ARMS, gx.Vendi()).pooled["vendi"])
+
+
+def test_a_cluster_is_stopped_even_if_its_tasks_cannot_be_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = pytest.importorskip("ray")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(ray, "cancel", fail)
+    results = run_on_ray(divmod, 7, [3, 4, 5], 1, None)
+    assert next(results) == (2, 1)
+    with pytest.raises(ConnectionError, match="gone"):
+        results.close()
+    assert not ray.is_initialized()
 
 
 def test_a_cluster_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

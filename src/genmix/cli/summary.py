@@ -39,7 +39,7 @@ def arm_rows(summary: dict[str, Any]) -> tuple[list[str], list[list[str]], str]:
         weight, count = summary["weights"].get(arm), summary["counts"][arm]
         alone = summary["single_scores"].get(arm) or {}
         scores = [number(alone.get(name, {}).get("value"), 5) for name in names]
-        absent = "suspended" if arm in summary["suspensions"] else "retired"
+        absent = "suspended" if arm in summary.get("suspended", ()) else "retired"  # or an old run
         shown = absent if weight is None else f"{weight:.3f}"
         rows.append([arm, shown, f"{count:,}", *scores, str(summary["failures"].get(arm, 0))])
     return head, rows, rest

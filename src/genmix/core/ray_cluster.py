@@ -77,9 +77,13 @@ def _check_connection(address: str) -> None:
 
 
 def _resolved(address: str) -> tuple[str, str]:
+    import ray
+
     host, _, port = address.rpartition(":")
-    with suppress(OSError):
+    with suppress(OSError, UnicodeError):  # a name that is too long raises the latter
         host = socket.gethostbyname(host)
+    if host.startswith("127."):  # Ray replaces it when it connects
+        host = ray.util.get_node_ip_address()
     return host, port
 
 

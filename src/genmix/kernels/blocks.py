@@ -36,11 +36,14 @@ DIFFERENCE_VALUES = 2**20
 MANY_VALUES = 2**18
 """A matrix with at least this many values does not fit in the cache of one core."""
 
-FEW_ROWS = 16
+FEW_ROWS = 8
 """Up to this number of rows on the left, BLAS spends most of its time copying a large right side."""
 
-CACHED_ROWS = 24
-"""Number of rows of the right side that are multiplied at once, while they are in the cache."""
+WIDE = 256
+"""Number of columns from which products with parts of the right side take less time than that copy."""
+
+PART_VALUES = 24 * 1024
+"""Number of values in a part of the right side, which is multiplied while it is in the cache."""
 
 
 class Blocks:
@@ -327,14 +330,16 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
 def _products(left: Array, right: Array) -> Array:
     """Compute ``left @ rightᵀ``, if possible without the copy that BLAS makes of a large right side."""
     count, width = left.shape
-    if is_torch(left) or not 2 <= count <= FEW_ROWS or right.size < MANY_VALUES:
+    few, large = 2 <= count <= FEW_ROWS, width >= WIDE and right.shape[0] * width >= MANY_VALUES
+    if is_torch(left) or not (few and large):
         return left @ right.mT
-    if count == 2:
-        return np.stack([right @ row for row in left])
-    whole = len(right) // CACHED_ROWS * CACHED_ROWS
-    stacked = left @ np.reshape(right[:whole], (-1, CACHED_ROWS, width)).mT
-    most = np.reshape(np.swapaxes(stacked, 0, 1), (count, whole))
-    return np.concatenate([most, left @ right[whole:].mT], axis=1)
+    size = max(1, PART_VALUES // width)
+    whole = len(right) // size * size
+    found = np.empty((len(right), count))
+    parts = np.reshape(right[:whole], (-1, size, width))
+    np.matmul(parts, left.T, out=np.reshape(found[:whole], (-1, size, count)))
+    np.matmul(right[whole:], left.T, out=found[whole:])
+    return found.T
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:

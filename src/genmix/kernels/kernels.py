@@ -70,8 +70,13 @@ class Kernel(Description):
         raise InputError(f"{self} has no finite feature map; use it as an exact kernel.")
 
     def feature_map_into(self, buffer: Array | None, x: Array) -> Array:
-        """Compute the same rows, possibly in a buffer with the shape of x."""
+        """Compute the same rows, in a buffer with the shape of x if the kernel :attr:`maps_in_place`."""
         return self.feature_map(x)
+
+    @property
+    def maps_in_place(self) -> bool:
+        """Whether :meth:`feature_map_into` uses the buffer and little other memory."""
+        return False
 
     def diagonal(self, x: Array) -> Array:
         """Compute ``k(x_j, x_j)`` for each row."""
@@ -120,9 +125,13 @@ class Cosine(Kernel):
         return x / norms(x)[:, None]
 
     def feature_map_into(self, buffer: Array | None, x: Array) -> Array:
-        if type(self).feature_map is not Cosine.feature_map:  # a subclass with another map
+        if not self.maps_in_place:
             return self.feature_map(x)
         return divide(x, norms(x)[:, None], buffer)
+
+    @property
+    def maps_in_place(self) -> bool:
+        return type(self).feature_map is Cosine.feature_map  # not a subclass with another map
 
     def check(self, x: Array, where: str) -> None:
         xp = namespace(x)

@@ -134,7 +134,7 @@ class FrechetDistance(Objective):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process computes the basis for its own device.
-        return {key: value for key, value in vars(self).items() if key != "_bases"}
+        return {key: value for key, value in dict(vars(self)).items() if key != "_bases"}
 
     def details(self) -> dict[str, Any]:
         return {

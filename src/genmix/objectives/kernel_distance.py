@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from genmix.core.arrays import Array, like, namespace, place
+from genmix.core.arrays import Array, like, namespace
 from genmix.data.reference import samples_of
 from genmix.errors import InputError, positive
 from genmix.kernels.kernels import Gaussian, as_kernel
@@ -90,8 +89,7 @@ class KernelDistance(Objective):
         return int(self.reference.dimension)
 
     def fix_bandwidths(self, groups: Sequence[Array]) -> KernelDistance:
-        kernel = self.kernel.fix_bandwidths([*groups, self.reference.points])
-        return self if kernel == self.kernel else replace(self, kernel=kernel)
+        return replace(self, kernel=self.kernel.fix_bandwidths([*groups, self.reference.points]))
 
     def check(self, batch: Batch, where: str) -> None:
         super().check(batch, where)
@@ -105,7 +103,7 @@ class KernelDistance(Objective):
         else:
             block_bytes = int(self.block_mb * 2**20)
             tally = ExactPairTally(self.kernel, 1, block_bytes, arms, sample, points)
-        constant = self._constant_of(tally, sample)
+        constant = self.constant_from(tally.reference_total(), like(points, sample))
 
         def make_loss(sums: PairSums) -> Loss:
             cross = sums.cross / sums.counts
@@ -113,22 +111,6 @@ class KernelDistance(Objective):
 
         tally.make_loss = make_loss
         return tally
-
-    def _constant_of(self, tally: ExactPairTally | MeanFeatureTally, sample: Array) -> float:
-        """Return ``E k(Y, Y')``, computed once per device; runs with the same objective share it."""
-        where = place(sample)
-        if where not in self._constants:
-            points = like(self.reference.points, sample)
-            self._constants[where] = self.constant_from(tally.reference_total(), points)
-        return self._constants[where]
-
-    @cached_property
-    def _constants(self) -> dict[str, float]:
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process can round differently.
-        return {key: value for key, value in vars(self).items() if key != "_constants"}
 
     def constant_from(self, total: float, points: Array) -> float:
         """Return ``E k(Y, Y')`` from the sum over all pairs of reference samples."""

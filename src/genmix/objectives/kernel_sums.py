@@ -26,7 +26,7 @@ from genmix.kernels.blocks import (
     sums_within,
 )
 from genmix.kernels.kernels import Kernel
-from genmix.objectives.moments import MomentTally
+from genmix.objectives.moments import FeatureMoments
 from genmix.objectives.tally import Batch, SummedTally, Tally
 from genmix.solvers.loss import Loss, Matrix, QuadraticLoss
 
@@ -357,15 +357,8 @@ class MeanFeatureTally(SummedTally, PairTally):
         return PairSums(to_numpy(first @ first.mT), own, cross, self.counts_of(arms))
 
 
-class SecondFeatureTally(MomentTally, PairTally):
+class SecondFeatureTally(FeatureMoments, PairTally):
     """Pair sums of the square of a kernel with a feature map: ``n_i n_j ⟨C_i, C_j⟩``, ``C = E φφᵀ``."""
-
-    def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
-        super().__init__(arms, sample, kernel.columns(sample.shape[1]) or 0)
-        self.kernel = kernel
-
-    def transform(self, embeddings: Array) -> Array:
-        return self.kernel.feature_map(embeddings)
 
     def sample_plane(
         self, loss: Any, arms: Sequence[int], alpha: Vector, batch: Batch, complete: bool = False

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from genmix.core.arrays import Array, Vector, is_on_gpu, is_torch, like, namespace, to_numpy
+from genmix.kernels.kernels import Kernel
 from genmix.objectives.eigenbasis import TINY, Eigenbasis, FactorMoments, MixtureMoments
 from genmix.objectives.tally import Batch, Tally
 from genmix.solvers.loss import EPS, Matrix
@@ -82,6 +83,11 @@ class MomentTally(Tally):
         rows = self.transform(embeddings)
         return _copied(rows, buffer) if rows is embeddings else rows
 
+    @property
+    def in_place(self) -> bool:
+        """Whether ``_transform`` works in the buffer, so that a block needs no other memory."""
+        return True
+
     def _add(self, arm: int, batch: Batch) -> None:
         self._take(arm, self.counts[arm], batch.embeddings, self._transform)
 
@@ -103,7 +109,7 @@ class MomentTally(Tally):
         """Yield ``change(rows)`` in blocks of bounded memory; each one overwrites the last."""
         count, width = int(rows.shape[0]), max(int(rows.shape[1]), self.columns)
         most = (GPU_BLOCK_BYTES if is_on_gpu(rows) else BLOCK_BYTES) // (8 * width)
-        if rows.shape[1] == width:  # otherwise, change() needs several times the memory of a block
+        if self.in_place:
             most = max(most, min(2 * width, WIDE_BLOCK_BYTES // (8 * width)))
         # In few dimensions, a block would have so many rows that their sum loses digits.
         size = max(1, min(most, 16 * max(width, 64), count))
@@ -207,6 +213,24 @@ class MomentTally(Tally):
         if not self.centered:
             return None
         return namespace(self.sample).stack([self.mean(arm) for arm in arms])
+
+
+class FeatureMoments(MomentTally):
+    """Moments of the features of a kernel."""
+
+    def __init__(self, kernel: Kernel, arms: int, sample: Array) -> None:
+        super().__init__(arms, sample, kernel.columns(sample.shape[1]) or 0)
+        self.kernel = kernel
+
+    def transform(self, embeddings: Array) -> Array:
+        return self.kernel.feature_map(embeddings)
+
+    def _transform(self, embeddings: Array, buffer: Array | None) -> Array:
+        return self.kernel.feature_map_into(buffer, embeddings)
+
+    @property
+    def in_place(self) -> bool:
+        return self.kernel.maps_in_place
 
 
 class DenseMoments(MixtureMoments):

@@ -25,7 +25,7 @@ from genmix.objectives.eigenbasis import (
     is_full_rank,
 )
 from genmix.objectives.joint import kernel_tally
-from genmix.objectives.moments import MomentTally
+from genmix.objectives.moments import FeatureMoments
 from genmix.objectives.objective import Objective
 from genmix.objectives.quality_cost import MeanTally, Quality
 from genmix.objectives.tally import Batch, CompositeTally, Tally
@@ -190,7 +190,7 @@ def spectral_tally(kernel: Kernel, order: float, arms: int, sample: Array) -> Ta
     columns = kernel.columns(sample.shape[1])
     if columns is None:
         return GramTally(kernel, order, arms, sample)
-    return FeatureTally(kernel, order, columns, arms, sample)
+    return FeatureTally(kernel, order, arms, sample)
 
 
 def spectral_loss(moments: MixtureMoments, order: float) -> Loss:
@@ -236,20 +236,12 @@ class VendiLoss(TraceLoss):
         return math.exp(-(top + math.log(np.exp(self.order * logs - top).sum())) / excess)
 
 
-class FeatureTally(MomentTally):
+class FeatureTally(FeatureMoments):
     """Second moments of a kernel's features, in fixed memory."""
 
-    def __init__(
-        self, kernel: Kernel, order: float, columns: int, arms: int, sample: Array
-    ) -> None:
-        super().__init__(arms, sample, columns)
-        self.kernel, self.order = kernel, order
-
-    def transform(self, embeddings: Array) -> Array:
-        return self.kernel.feature_map(embeddings)
-
-    def _transform(self, embeddings: Array, buffer: Array | None) -> Array:
-        return self.kernel.feature_map_into(buffer, embeddings)
+    def __init__(self, kernel: Kernel, order: float, arms: int, sample: Array) -> None:
+        super().__init__(kernel, arms, sample)
+        self.order = order
 
     def loss(self, arms: Sequence[int]) -> Loss:
         return spectral_loss(self.mixture_moments(arms), self.order)

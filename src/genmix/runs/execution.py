@@ -204,10 +204,9 @@ class Execution:
                     loop.stop(INTERRUPTED)
 
         def stop() -> None:
-            queued = sum(len(arm.queue) for arm in loop.arms.values())
-            started = len(live.selector.in_flight) - queued
+            generating = sum(arm.generating for arm in loop.arms.values())
             self.options.note(
-                f"Stopping; waiting for samples that are being generated ({started}). "
+                f"Stopping; waiting for samples that are being generated ({generating}). "
                 "Press Ctrl-C again to stop immediately."
             )
             mark_stopping(live.folder)

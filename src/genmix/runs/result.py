@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,6 +314,7 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
         "last_failure": {failure["arm"]: failure["message"] for failure in failures},
         "suspensions": dict(Counter(e["arm"] for e in events if _is_suspension(e))),
         "retired": [arm for arm in selector.counts if arm not in selector.arms],
+        "suspended": [arm for arm in suspended_arms(events) if arm not in selector.arms],
         "objective": repr(selector.objective),
         "encoder": journal.meta("encoder"),
         "seed": study.seed,
@@ -334,6 +335,13 @@ def _prompt_facts(study: Study, session: Session, selector: Selector) -> dict[st
         return facts
     scores = {group: plain_scores(found) for group, found in selector.score_by_group.items()}
     return facts | {"weights_by_group": selector.weights_by_group, "score_by_group": scores}
+
+
+def suspended_arms(events: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the arms that were suspended and not revived."""
+    kinds = ("retire", "suspend", "revive")
+    last = {event["arm"]: event for event in events if event["kind"] in kinds}
+    return [arm for arm, event in last.items() if _is_suspension(event)]
 
 
 def _is_suspension(event: dict[str, Any]) -> bool:

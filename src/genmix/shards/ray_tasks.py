@@ -38,10 +38,12 @@ def run_on_ray(
             pending.extend(task.remote(data, job) for job in islice(waiting, 1))
             yield result
     finally:
-        for each in pending:
-            ray.cancel(each, force=True)
-        if is_owner:
-            ray.shutdown()
+        try:
+            for each in pending:
+                ray.cancel(each, force=True)
+        finally:
+            if is_owner:
+                ray.shutdown()
 
 
 def _run(data: tuple[Job, Any], job: Any) -> Any:

@@ -44,8 +44,8 @@ class Newton(Description, WarmSolver):
     Each step solves ``minimize g·(β−α) + ½(β−α)ᵀH(β−α)`` over the simplex exactly, with gradient g and
     Hessian H of the loss at α, followed by a line search. The solver stops when the certified gap is
     at most ``tolerance`` times the part of the loss that depends on the weights, or when rounding
-    prevents further progress. It then sets weights that are almost zero to zero, unless this raises the
-    gap by more than that threshold and also more than doubles it. The solution reports the achieved gap.
+    prevents further progress. Then weights that are almost zero become exactly zero if the gap stays
+    small; if the loss is not differentiable, they are left as they are. The solution reports the gap.
 
     Parameters
     ----------
