@@ -51,6 +51,18 @@ def test_without_intervals(files: list[Path]) -> None:
     assert "interval" not in mixture(*files, "--no-intervals").stdout
 
 
+def test_many_arms_have_intervals_only_on_request(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(51, 10, 2))
+    paths = [tmp_path / f"{i}.npy" for i in range(len(rows))]
+    for path, each in zip(paths, rows, strict=True):
+        np.save(path, each)
+    done = mixture(*paths, "--json")
+    assert done.exit_code == 0
+    assert "intervals" not in json.loads(done.stdout)
+    assert "no intervals, because they take long here; --intervals shows them" in done.stderr
+    assert "intervals" in json.loads(mixture(*paths[:50], "--json").stdout)
+
+
 def test_too_few_samples(tmp_path: Path) -> None:
     for name in "ab":
         np.save(tmp_path / f"{name}.npy", np.eye(3)[:2])

@@ -338,7 +338,7 @@ def test_a_report_without_charts_still_has_words(
     assert "The mixture is" in page.text
 
 
-@pytest.mark.parametrize("count", [13, 40])
+@pytest.mark.parametrize("count", [13, 40, 210])
 def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     rng = np.random.default_rng(0)
     arms = {}
@@ -361,7 +361,8 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     for name in FIGURES:
         assert f'<figure id="{name}"' in page.source
     assert "could not be drawn" not in page.text
-    assert ("was computed only for the" in page.text) == (count > 30)
+    assert ("was computed only for the 30 arms" in page.text) == (count == 40)
+    assert ("the loss increase without an arm is not computed" in page.text) == (count == 210)
 
 
 def test_arms_that_are_out_are_named(tmp_path: Path) -> None:

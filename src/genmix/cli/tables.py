@@ -121,6 +121,7 @@ def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | N
     If ``wanted`` is True, they are computed even if this takes long, and errors are raised.
     """
     from genmix.errors import InputError
+    from genmix.report.intervals import MAX_ARMS
     from genmix.report.run_pool import is_heavy
 
     if wanted is False:
@@ -131,7 +132,7 @@ def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | N
             raise InputError(f"{why}; remove --intervals, or pass fewer samples.")
         typer.echo(f"no intervals, because {why}", err=True)
         return None
-    if wanted is None and is_heavy(found.pool):
+    if wanted is None and (is_heavy(found.pool) or len(found.weights) > MAX_ARMS):
         typer.echo("no intervals, because they take long here; --intervals shows them", err=True)
         return None
     begin = monotonic()

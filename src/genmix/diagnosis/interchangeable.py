@@ -76,9 +76,10 @@ def _move(alpha: Vector, region: Region | None, source: int, target: int) -> Vec
 
 
 def _modeled(found: Replicates, move: Vector) -> Vector:
-    increases: Vector = (
-        found.gradients @ move + np.einsum("i,rij,j->r", move, found.hessians, move) / 2
-    )
+    moved = np.flatnonzero(move)  # two arms of possibly hundreds
+    step = move[moved]
+    curvature = found.hessians[:, moved[:, None], moved] @ step @ step
+    increases: Vector = found.gradients[:, moved] @ step + curvature / 2
     return increases
 
 

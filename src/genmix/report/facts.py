@@ -418,10 +418,13 @@ class Facts:
                 f"The map, the sample gallery and innovation use {len(self.subset.rows):,} of the "
                 f"{self.subset.total:,} samples, stratified by arm."
             )
-        if self.scoring and len(self.scoring.usable) > self.scoring.max_solves:
+        if self.scoring and len(self.scoring.usable) > (most := self.scoring.max_solves):
             notes.append(
-                "The loss increase without an arm was computed only for the "
-                f"{self.scoring.max_solves} arms with the largest weights."
+                f"The loss increase without an arm was computed only for the {most} arms with the largest "
+                "weights."
+                if most
+                else "With so many arms, the loss increase without an arm is not computed; it is 0 for arms "
+                "without weight."
             )
         if (used := len(innovation_sample(self.subset))) < len(self.subset.rows):
             notes.append(f"Innovation uses {used:,} samples.")

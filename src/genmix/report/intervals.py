@@ -16,7 +16,7 @@ from genmix.report.run_pool import matrix_size
 if TYPE_CHECKING:
     from genmix.report.facts import Facts
 
-MAX_SAMPLES, MAX_DIMENSION = 5_000, 512
+MAX_SAMPLES, MAX_DIMENSION, MAX_ARMS = 5_000, 512, 50
 """Size of a run up to which its intervals take only a few seconds."""
 
 
@@ -24,7 +24,7 @@ def run_intervals(facts: Facts) -> Uncertainty | None:
     """Return the intervals of the best mixture of a run's samples; None if unknown, or if it takes long."""
     if facts.scoring is None or facts.policy in NOT_LEARNING or facts.samples > MAX_SAMPLES:
         return None
-    if len(facts.scoring.usable) < 2:  # a single arm has weight 1
+    if not 2 <= len(facts.scoring.usable) <= MAX_ARMS:  # a single arm has weight 1
         return None
     # With few samples, many dimensions take little time, unless a matrix has that size anyway.
     size = max(min(facts.samples, facts.dimension), matrix_size(facts.scoring.pool))
