@@ -211,8 +211,22 @@ def test_an_arm_that_was_suspended_and_revived_is_not_called_suspended() -> None
     assert [row[1] for row in arm_rows(summary)[1]] == ["retired"] * 3  # of an older version
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_gap_names_the_samples_that_it_is_about(tmp_path: Path, count: int) -> None:
+    """Samples of retired arms can make all samples score better than every mixture of the others."""
+    summary = nowhere() | {"gap": 1e-3, "weights": {"a": 1.0}, "counts": {"a": 9, "b": count}}
+    which = "the samples of the remaining arms" if count else "these samples"
+    expected = f"The mixture's loss is at most 0.001 above the minimum on {which}."
+    assert summary_lines(summary, tmp_path)[0] == expected
+
+
 def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:
-    summary = {
+    assert summary_lines(nowhere(), tmp_path)[0] == "0 samples in 3 s; every arm fails"
+
+
+def nowhere() -> dict[str, Any]:
+    """The summary of a run without samples."""
+    return {
         "score": None,
         "pooled_score": None,
         "gap": None,
@@ -224,4 +238,3 @@ def test_words_of_a_run_that_never_got_anywhere(tmp_path: Path) -> None:
         "suspensions": {},
         "status": "trouble",
     }
-    assert summary_lines(summary, tmp_path)[0] == "0 samples in 3 s; every arm fails"

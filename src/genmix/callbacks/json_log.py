@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from genmix.core.closed_pipe import discard
 from genmix.core.masking import longest_form, mask_end
 from genmix.journal.watching import Watcher
 from genmix.study.secrets import exportable
@@ -62,14 +63,20 @@ class JsonLog(Watcher):
 
     def event(self, name: str, /, **values: Any) -> None:
         """Write one line, without values that are None and arms with weight 0."""
+        if name == "retire" and "pause" in values:
+            name = "suspend"  # the journal records a suspension as a retirement with a pause
         if "weights" in values:
             values["weights"] = {arm: w for arm, w in values["weights"].items() if w}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"time": now, "level": values.pop("level", None) or LEVELS.get(name, "info")}
         line |= {"event": name} | {k: _plain(v) for k, v in values.items() if v is not None}
+        text = json.dumps(line, allow_nan=False) + "\n"
         with self._lock:
-            self._stream.write(json.dumps(line, allow_nan=False) + "\n")
-            self._stream.flush()
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except BrokenPipeError:
+                discard(self._stream)
 
     def note(self, line: str) -> None:
         """Log a message of the run."""

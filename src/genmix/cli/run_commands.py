@@ -307,12 +307,11 @@ def run_with_view(
     watch: Watching = NOTHING,
 ) -> dict[str, Any]:
     """Run with a live view, unless it is logged, and return the summary."""
-    from rich.console import Console
-
+    from genmix.cli.lasting_console import LastingConsole
     from genmix.cli.live_terminal import make_view
     from genmix.runs.run import Options
 
-    view = make_view(Console(stderr=True))
+    view = make_view(LastingConsole(stderr=True))
     with view:
         options = Options(watch.callbacks, watch.note)
         options.address = address

@@ -161,9 +161,10 @@ def _score_lines(run: Values) -> list[str]:
         )
     lines += [] if run["keep"] is None else _keep_lines(run)
     if run["gap"] is not None:
+        active = all(arm["weight"] is not None for arm in run["arms"] if arm["samples"])
+        which = "these samples" if active else "the samples of the remaining arms"
         lines.append(
-            f"gap:      the mixture's loss is at most {number(run['gap'], 2)} above the minimum on these "
-            "samples"
+            f"gap:      the mixture's loss is at most {number(run['gap'], 2)} above the minimum on {which}"
         )
     return lines
 

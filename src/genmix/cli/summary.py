@@ -11,11 +11,12 @@ from genmix.journal.continuing import resume_command
 
 
 def print_summary(summary: dict[str, Any], folder: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from genmix.cli.lasting_console import LastingConsole
+
+    console = LastingConsole()
     head, rows, rest = arm_rows(summary)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in head:
@@ -55,8 +56,11 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
             details = details_text(score["details"])
             lines.append(f"{title}: {name} {number(score['value'], 5)} ({details})")
     if summary["gap"] is not None:
+        weights, counts = summary["weights"], summary["counts"]
+        active = all(arm in weights for arm, count in counts.items() if count)
+        which = "these samples" if active else "the samples of the remaining arms"
         lines.append(
-            f"The mixture's loss is at most {number(summary['gap'], 2)} above the minimum on these samples."
+            f"The mixture's loss is at most {number(summary['gap'], 2)} above the minimum on {which}."
         )
     lines += kept_lines(summary.get("kept"))
     spent = f"{counted(summary['samples'], 'sample')} in {duration(summary['seconds'])}"

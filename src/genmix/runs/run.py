@@ -232,11 +232,10 @@ def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
 
         yield [NotebookView()]
     elif progress:
-        from rich.console import Console
-
+        from genmix.cli.lasting_console import LastingConsole
         from genmix.cli.live_terminal import make_view
 
-        with make_view(Console(stderr=True)) as view:
+        with make_view(LastingConsole(stderr=True)) as view:
             yield [view]
     else:
         yield []
