@@ -19,9 +19,9 @@ def test_what_ray_can_reserve_is_accepted(given: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"num_gpus": 1.5}, "must be a whole number if it is above 1"),
-        ({"num_gpus": 0.00001}, "must be 0 or at least 0.0001"),
-        ({"num_cpus": 0.00001}, "must be 0 or at least 0.0001"),
+        ({"num_gpus": 1.5}, "use a whole number, or a fraction below 1"),
+        ({"num_gpus": 0.00001}, "use 0, or a number of at least 0.0001"),
+        ({"num_cpus": 0.00001}, "use 0, or a number of at least 0.0001"),
     ],
 )
 def test_what_ray_cannot_reserve_is_refused(given: dict[str, float], message: str) -> None:

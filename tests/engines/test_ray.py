@@ -227,7 +227,7 @@ def test_a_worker_for_which_no_node_has_room_is_an_error_that_costs_nothing(
     cluster: Any, tmp_path: Path
 ) -> None:
     error = outcome_of(tmp_path, 0.2, 60.0, resources={"num_gpus": 1})
-    assert "its worker did not start within 0.2 seconds" in str(error)
+    assert "its worker did not start within 0.2 seconds: it needs 1 GPU, and no node" in str(error)
     assert not error.may_be_charged
     assert (error.retryable, error.retry_after) == (False, 0.0)  # suspended until the next probe
 
@@ -375,7 +375,7 @@ def test_an_encoder_for_which_no_node_has_room_is_refused_in_time(
     resources = {"num_gpus": 1}
     encoder = {"kind": "callable", "function": "arms:embed", "resources": resources}
     path = study(tmp_path, encoder=encoder, engine="ray")
-    with pytest.raises(InputError, match=r"did not start within 0\.5 seconds; check that a node"):
+    with pytest.raises(InputError, match=r"did not start within 0\.5 seconds: it needs 1 GPU"):
         gx.run(path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from genmix.core.resources import Resources
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.cache import CachedEncoder
@@ -50,6 +53,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(ray, "cancel", lambda call: None)
     monkeypatch.setattr(ray, "wait", wait)
     monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "nodes", list)
     return found
 
 
@@ -106,8 +110,12 @@ class Described(Generator):
 
 
 def arm(create: Callable[[], Any], **options: Any) -> RayGenerator:
-    given = {"replicas": 1, "concurrency": 1, "start_limit": 0.05, "is_billed": True, **options}
-    return RayGenerator(Described(), create, **given)
+    given: Any = {"concurrency": 1, "start_limit": 0.05, "is_billed": True}
+    return RayGenerator(Described(), create, resources=needs(**options), **given)
+
+
+def needs(**options: Any) -> Resources:
+    return Resources.model_validate(options)
 
 
 def outcomes_of(generator: Generator, tickets: int = 1) -> list[Outcome]:
@@ -157,7 +165,7 @@ def test_a_worker_that_cannot_be_created_is_created_at_the_next_call() -> None:
         return found
 
     async def start() -> None:
-        replica = Replica(create)
+        replica = Replica(create, needs())
         with pytest.raises(GenerationError, match=r"cannot start .*RaySystemError") as caught:
             await replica.started(5)
         assert (caught.value.retryable, caught.value.retry_after) == (False, 0.0)
@@ -184,7 +192,7 @@ def test_several_calls_notice_the_same_death_but_create_one_worker(killed: list[
         return created[-1]
 
     async def die() -> None:
-        replica = Replica(create)
+        replica = Replica(create, needs())
         actors = [await replica.started(5) for _ in range(3)]
         errors = [replica.lose(actors[0], ActorDiedError())]
         await replica.started(5)  # another call has a new worker before the others notice
@@ -314,10 +322,10 @@ class Embedder:
         self.load = method(lambda: Reference(load))
 
 
-def encoder(create: Callable[[], Any], **options: Any) -> RayEncoder:
+def encoder(create: Callable[[], Any], retries: int = 3, **options: Any) -> RayEncoder:
     described: Any = SimpleNamespace(name="stub", dimension=None, close=lambda: None)
-    given = {"replicas": 1, "retries": 3, "start_limit": 7.0, "time_limit": lambda n: 4.0}
-    return RayEncoder(described, create, **{**given, **options})
+    given: Any = {"retries": retries, "start_limit": 7.0, "time_limit": lambda n: 4.0}
+    return RayEncoder(described, create, resources=needs(**options), **given)
 
 
 def texts(*words: str) -> list[Sample]:
@@ -386,6 +394,22 @@ def test_an_encoder_for_which_no_node_has_room_is_refused(killed: list[Any]) -> 
     assert len(killed) == 2  # nothing waits for room after that
 
 
+def test_a_worker_that_no_node_could_ever_hold_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = {"Alive": True, "Resources": {"CPU": 4.0}}
+    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    why = (
+        "it needs 2 GPUs, and no node of the cluster has more than 0; lower its resources, or add a node "
+        "that has them."
+    )
+    error = failure(arm(lambda: Worker(start=HANGS), num_gpus=2))
+    assert str(error) == f"its worker did not start within 0.05 seconds: {why}"
+    with pytest.raises(InputError) as caught:
+        encoder(Pool(Embedder(present=HANGS)), num_gpus=2).load()
+    assert str(caught.value) == f"a worker of the encoder did not start within 7 seconds: {why}"
+
+
 def test_an_encoder_that_cannot_be_created_or_loaded_is_refused(killed: list[Any]) -> None:
     def create() -> Any:
         raise RaySystemError("the control store cannot be reached")
@@ -415,8 +439,81 @@ def test_a_client_address_in_the_environment_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda *_, **__: pytest.fail("Ray was started"))
     monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:10001")
-    with pytest.raises(InputError, match=r"ray://127.0.0.1:10001 is a Ray client address"):
+    pattern = r"^ray://127.0.0.1:10001 is a Ray client address.*; unset RAY_ADDRESS, and start"
+    for address in (None, "auto"):
+        with pytest.raises(InputError, match=pattern):
+            RayEngine.connect(address, 60.0)
+
+
+def test_an_address_from_the_environment_is_named_as_such(
+    free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    address = f"127.0.0.1:{free_port}"
+    where = f"^cannot connect to the Ray cluster at {address}"
+    with pytest.raises(
+        InputError, match=rf"{where} \(Conn.*\); start it, or correct the address\.$"
+    ):
+        RayEngine.connect(address, 60.0)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    pattern = (
+        rf"{where}, the address in RAY_ADDRESS \(.*; start it, or correct or unset RAY_ADDRESS\.$"
+    )
+    for given in (None, "auto"):  # Ray itself prefers the variable to auto
+        with pytest.raises(InputError, match=pattern):
+            RayEngine.connect(given, 60.0)
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """A port on which nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "advice"),
+    [("auto", None, "leave out the address"), (None, "auto", "unset RAY_ADDRESS")],
+)
+def test_without_a_cluster_auto_says_how_to_start_one(
+    address: str | None, variable: str | None, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(*_: Any, **__: Any) -> None:
+        raise ConnectionError("Could not find any running Ray instance. Please specify …")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", find)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    with pytest.raises(InputError) as caught:
+        RayEngine.connect(address, 60.0)
+    assert str(caught.value) == (
+        f"no Ray cluster is running on this machine; start one with 'ray start --head', or {advice}."
+    )
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_the_first_ctrl_c_waits_until_ray_has_started_and_the_second_does_not(
+    presses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def start(*_: Any, **__: Any) -> None:
+        for _press in range(presses):
+            signal.raise_signal(signal.SIGINT)
+        steps.append("started")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: "started" in steps)
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "shutdown", lambda: steps.append("stopped"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
         RayEngine.connect(None, 60.0)
+    assert steps == (["started", "stopped"] if presses == 1 else [])
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("address", [None, "auto", "127.0.0.1:6379", "localhost:6379"])

@@ -256,6 +256,14 @@ BAD_SETTINGS: list[tuple[str, str]] = [
     ),
     # values
     ("seed: -1", "seed is -1; use a whole number of at least 0."),
+    (
+        ARM % "resources: {num_gpus: 1.5}",
+        "resources.num_gpus of arm 'smol' is 1.5; use a whole number, or a fraction below 1.",
+    ),
+    (
+        ARM % "resources: {num_cpus: 1e-5}",
+        "resources.num_cpus of arm 'smol' is 1e-05; use 0, or a number of at least 0.0001.",
+    ),
     ("seed: 1.5", "seed is 1.5; use a whole number of at least 0."),
     ("seed: true", "seed is true; use a whole number."),
     ("seed: '1e400'", "seed is '1e400'; use a whole number."),

@@ -28,14 +28,14 @@ class Resources(BaseModel):
     @classmethod
     def _is_measurable(cls, value: float) -> float:
         if 0 < value < SMALLEST_SHARE:
-            raise ValueError(f"must be 0 or at least {SMALLEST_SHARE:g}")
+            raise ValueError(f"use 0, or a number of at least {SMALLEST_SHARE:g}")
         return value
 
     @field_validator("num_gpus")
     @classmethod
     def _is_whole_above_one(cls, value: float) -> float:
         if value > 1 and value != int(value):
-            raise ValueError("must be a whole number if it is above 1")
+            raise ValueError("use a whole number, or a fraction below 1")
         return value
 
 

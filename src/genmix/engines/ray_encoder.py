@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genmix.core.resources import Resources
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.engines.embedding import EncoderTimeoutError
+from genmix.engines.ray_room import not_started
 from genmix.engines.ray_workers import EncoderFailure, died
 from genmix.errors import InputError
 
@@ -33,15 +35,16 @@ class RayEncoder:
         described: Encoder,
         create: Callable[[], Any],
         *,
-        replicas: int,
+        resources: Resources,
         retries: int,
         start_limit: float,
         time_limit: Callable[[int], float],
     ) -> None:
         self.name = described.name
         self._described, self._create, self._retries = described, create, retries
+        self._resources = resources
         self._start_limit, self._time_limit = start_limit, time_limit
-        self._actors: list[Any] = [None] * replicas
+        self._actors: list[Any] = [None] * resources.replicas
         self._dimension = described.dimension
         self._lock, self._is_closed = threading.Lock(), False
 
@@ -108,10 +111,8 @@ class RayEncoder:
         try:
             _, lost = self._call("present", dict.fromkeys(places, ()), limit)
         except EncoderTimeoutError:
-            raise InputError(
-                f"a worker of the encoder did not start within {limit:g} seconds; check that a node of the "
-                "cluster has room for its resources."
-            ) from None
+            message = not_started("a worker of the encoder", limit, self._resources)
+            raise InputError(message) from None
         _check_alive(lost)
 
     def _call(

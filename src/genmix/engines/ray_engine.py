@@ -41,16 +41,14 @@ class RayEngine(Engine):
         return cls(start_limit, is_owner=connect(address))
 
     def generator(self, settings: ArmSettings, context: Context) -> Generator:
-        resources = settings.resources
         create = self._creator(GeneratorWorker, settings, context, "it")
         return RayGenerator(
             settings.describe(context),
             create,
-            replicas=resources.replicas,
+            resources=settings.resources,
             concurrency=settings.concurrency,
             start_limit=self._start_limit,
             is_billed=settings.billed,
-            max_restarts=resources.max_restarts,
         )
 
     def encoder(self, settings: EncoderSettings, folder: Path) -> Encoder:
@@ -58,7 +56,7 @@ class RayEngine(Engine):
         made = RayEncoder(
             settings.build(folder),
             self._creator(EncoderWorker, settings, folder, "the encoder"),
-            replicas=settings.resources.replicas,
+            resources=settings.resources,
             retries=ENCODER_RETRIES if restarts < 0 else min(restarts, ENCODER_RETRIES),
             start_limit=ENCODER_START_LIMIT,
             time_limit=settings.time_limit,

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from genmix.core.resources import Resources
 from genmix.core.text import describe_error
 from genmix.data.samples import Request
+from genmix.engines.ray_room import not_started
 from genmix.engines.ray_workers import EndOfCall, died
 from genmix.generators.base import GenerationError, Generator, Outcomes
 
@@ -19,8 +21,8 @@ CLOSING_SECONDS = 5.0
 class Replica:
     """One worker of an arm, created when it is first needed, and again after it died."""
 
-    def __init__(self, create: Callable[[], Any], max_restarts: int = -1) -> None:
-        self._create, self._max_restarts = create, max_restarts
+    def __init__(self, create: Callable[[], Any], resources: Resources) -> None:
+        self._create, self._resources = create, resources
         self._actor: Any = None
         self._starting: asyncio.Task[Any] | None = None
         self._deaths = 0
@@ -45,10 +47,7 @@ class Replica:
                 found = await asyncio.shield(self._starting)
         except TimeoutError:
             self.is_absent = True
-            raise GenerationError(
-                f"its worker did not start within {limit:g} seconds; check that a node of the cluster has "
-                "room for its resources."
-            ) from None
+            raise GenerationError(not_started("its worker", limit, self._resources)) from None
         if isinstance(found, GenerationError):
             raise found
         return found
@@ -81,11 +80,11 @@ class Replica:
             self._starting = None
             self._discard()
             self._deaths += 1
-            if 0 <= self._max_restarts < self._deaths:
+            most = self._resources.max_restarts
+            if 0 <= most < self._deaths:
                 self._deaths = 0
                 used_up = (
-                    f"and max_restarts ({self._max_restarts}) does not allow another restart until the "
-                    "next probe"
+                    f"and max_restarts ({most}) does not allow another restart until the next probe"
                 )
                 return unavailable(f"{message}, {used_up}.", may_be_charged=True)
         return GenerationError(f"{message}.", may_be_charged=True)
@@ -126,14 +125,13 @@ class RayGenerator(Generator):
         described: Generator,
         create: Callable[[], Any],
         *,
-        replicas: int,
+        resources: Resources,
         concurrency: int,
         start_limit: float,
         is_billed: bool,
-        max_restarts: int = -1,
     ) -> None:
         self._described, self._start_limit, self._is_billed = described, start_limit, is_billed
-        self._replicas = [Replica(create, max_restarts) for _ in range(replicas)]
+        self._replicas = [Replica(create, resources) for _ in range(resources.replicas)]
         self._concurrency = concurrency
         self._sent: set[Request] = set()
         """Requests that a worker received and did not answer."""

@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from itertools import islice
 from typing import Any
 
-from genmix.core.optional import require
 from genmix.core.ray_cluster import connect
 from genmix.core.text import describe_error
 from genmix.errors import GenmixError
@@ -25,9 +24,10 @@ def run_on_ray(
     Without an address, the existing connection of this process or ``$RAY_ADDRESS`` is used, or a cluster is
     started on this machine and stopped at the end.
     """
-    ray = require("ray", extra="ray", what="the engine ray")
-    waiting, pending = iter(jobs), deque[Any]()
     is_owner = connect(address)
+    import ray
+
+    waiting, pending = iter(jobs), deque[Any]()
     try:
         task, data = ray.remote(num_cpus=1)(_run), ray.put((function, shared))
         at_once = workers or WAITING * max(1, int(ray.cluster_resources().get("CPU", 1)))
