@@ -144,8 +144,9 @@ def test_prometheus_reads_a_run_while_it_runs(
     assert {arm: n for (arm,), n in last["genmix_samples_total"].items()} == run.counts
     failures = run.summary["failures"]["shaky"]
     assert failures >= 1
-    assert last["genmix_failures_total"] == {("shaky",): failures}
-    assert last["genmix_retries_total"] == {("shaky",): failures}
+    assert last["genmix_failures_total"] == {("good",): 0, ("shaky",): failures}
+    assert last["genmix_retries_total"] == {("good",): 0, ("shaky",): failures}
+    assert last["genmix_in_flight"] == {("good",): 0, ("shaky",): 0}
     assert last["genmix_cost_total"][("shaky",)] == pytest.approx(run.summary["cost"])
     assert last["genmix_pooled_score"][("vendi",)] > 1
     assert last["genmix_score"][("vendi",)] > 1
@@ -157,6 +158,17 @@ def test_prometheus_reads_a_run_while_it_runs(
     assert last["genmix_encoding_seconds_count"][()] >= 1
     with pytest.raises(OSError, match="refused"):
         scraped(metrics.url)  # the port is closed with the run
+
+
+def test_what_is_wrong_with_the_address_is_named() -> None:
+    cases = [
+        ("192.0.2.1", 0, r"\(Cannot assign requested address\); pass an address of this machine"),
+        ("no such host", 0, "pass an address of this machine as the host"),
+        ("127.0.0.1", 99_999, "the port is 99999; pass a port from 0 to 65535"),
+    ]
+    for host, port, message in cases:
+        with pytest.raises(gx.InputError, match=message):
+            Metrics(port, host)
 
 
 def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) -> None:
@@ -317,6 +329,21 @@ def test_failures_and_retries_are_logged_without_secrets(
     assert all("***" in line["message"] for line in failures)
     assert all(line["seconds"] > 0 for line in retries)
     assert "s3cr3t" not in stream.getvalue()
+
+
+def test_a_suspension_is_not_called_a_retirement(tmp_path: Path) -> None:
+    def broken(seeds: list[int]) -> list[str]:
+        raise OSError("down")
+
+    study = writing_study(retries={"attempts": 1, "suspend_after": 1, "probe_after": 1000})
+    study["arms"]["shaky"] = broken
+    stream = io.StringIO()
+    with pytest.warns(UserWarning, match="never delivered a sample"):
+        run = gx.run(study, tmp_path / "run", callbacks=[JsonLog(stream)])
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["arm"] for line in lines if line["event"] == "suspend"] == ["shaky"]
+    assert all(line["event"] != "retire" for line in lines)
+    assert (run.summary["suspended"], run.summary["retired"]) == (["shaky"], [])
 
 
 def test_what_python_code_prints_becomes_events() -> None:

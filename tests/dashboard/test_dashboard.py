@@ -738,6 +738,7 @@ def test_stop_and_resume(tmp_path: Path) -> None:
         wait_until(lambda: state()["status"]["name"] == "finished")
         assert state()["samples"] == 120
         assert "samples are saved in" in (folder / "resume.log").read_text()
+        assert post("resume").json()["error"] == "The run is finished; there is nothing to resume."
 
 
 def current(folder: Path) -> Holder:

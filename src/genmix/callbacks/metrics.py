@@ -152,12 +152,15 @@ class Metrics(Watcher):
 
     def _values(self, live: Live) -> Iterator[Any]:
         selector, loop = live.selector, live.loop
+        none = dict.fromkeys(
+            selector.counts, 0
+        )  # a series that begins with its first failure hides it
         found = {
             "genmix_samples": selector.counts,
-            "genmix_failures": loop.failures,
-            "genmix_retries": self._retries,
+            "genmix_failures": none | loop.failures,
+            "genmix_retries": none | self._retries,
             "genmix_cost": loop.money.spent,
-            "genmix_in_flight": Counter(ticket.arm for ticket in selector.in_flight),
+            "genmix_in_flight": none | Counter(ticket.arm for ticket in selector.in_flight),
             "genmix_weight": selector.mixture,
         }
         for name, (kind, text) in BY_ARM.items():

@@ -8,7 +8,7 @@ import time
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from genmix.errors import InputError
+from genmix.core.listening import cannot_listen
 
 MAX_CLIENTS = 16
 """Maximum number of clients at the same time; others are disconnected."""
@@ -40,10 +40,7 @@ class ScrapeServer(ThreadingHTTPServer):
             kind: Any = type("ScrapeServer", (cls,), {"address_family": family})
             server: ScrapeServer = kind((host, port), type("Handler", (handler,), settings))
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(
-                f"could not serve metrics on {host} port {port} ({reason}); choose another port."
-            ) from error
+            raise cannot_listen("serve metrics", host, port, error) from error
         threading.Thread(target=server.serve_forever, name="genmix-metrics", daemon=True).start()
         return server
 

@@ -23,7 +23,8 @@ from genmix.dashboard.pages import data_page, message_page
 from genmix.dashboard.run_list import RunList
 from genmix.dashboard.runs_folder import RunsFolder
 from genmix.dashboard.security import REPORT_POLICY, Access, Guard
-from genmix.errors import GenmixError
+from genmix.dashboard.status import status_of
+from genmix.errors import GenmixError, InputError
 from genmix.journal.images import IMAGES
 from genmix.monitoring.finding import read_inside
 from genmix.monitoring.monitor import RunMonitor
@@ -122,6 +123,9 @@ class Dashboard:
 
     def resume(self, request: Request) -> Response:
         name, run = self._run(request)
+        run.refresh()
+        if status_of(run, self.actions).name == "finished":
+            raise InputError("The run is finished; there is nothing to resume.")
         self.actions.resume(run.folder)
         return PlainJSONResponse(run_data(name, run, self.actions)["status"])
 

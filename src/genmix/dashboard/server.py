@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genmix.core.listening import cannot_listen
 from genmix.core.optional import require_all
 from genmix.errors import InputError
 
@@ -65,10 +66,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"could not listen on {host} port {port} ({reason}); choose another port with --port."
-        ) from error
+        raise cannot_listen("listen", host, port, error) from error
     # Connections inherit this option. asyncio sets it only on sockets that it creates itself.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

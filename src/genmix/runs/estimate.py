@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from genmix.core.text import counted, duration, listed, number
+from genmix.core.text import counted, duration, listed_few, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.runs.budget import ROUNDING
@@ -123,9 +123,9 @@ class Estimate:
         if left_out:
             arms, which = ("arm", "its") if len(left_out) == 1 else ("arms", "their")
             found.append(
-                f"The {arms} {listed(map(repr, left_out))} will not be used unless samples cost less than "
-                f"they could, because the cost budget does not cover {which} warm start; raise budget.cost "
-                "or lower budget.samples."
+                f"The {arms} {listed_few(map(repr, left_out))} will not be used unless samples cost less "
+                f"than they could, because the cost budget does not cover {which} warm start; raise "
+                "budget.cost or lower budget.samples."
             )
         return found
 
@@ -244,7 +244,7 @@ def _limit(supply: int | None) -> float:
 def _these(arms: Sequence[str]) -> str:
     if len(arms) == 1:
         return f"the arm {arms[0]!r} has"
-    return f"the arms {listed(map(repr, arms))} have"
+    return f"the arms {listed_few(map(repr, arms))} have"
 
 
 def estimate(

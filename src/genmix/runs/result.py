@@ -292,6 +292,7 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
+    suspended = [arm for arm in suspended_arms(events) if arm not in selector.arms]
     return {
         "name": study.name,
         "status": "unfinished" if end is None else end["kind"],
@@ -313,8 +314,8 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
         "failures": dict(Counter(failure["arm"] for failure in failures)),
         "last_failure": {failure["arm"]: failure["message"] for failure in failures},
         "suspensions": dict(Counter(e["arm"] for e in events if _is_suspension(e))),
-        "retired": [arm for arm in selector.counts if arm not in selector.arms],
-        "suspended": [arm for arm in suspended_arms(events) if arm not in selector.arms],
+        "retired": [arm for arm in selector.counts if arm not in (*selector.arms, *suspended)],
+        "suspended": suspended,
         "objective": repr(selector.objective),
         "encoder": journal.meta("encoder"),
         "seed": study.seed,
