@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
 import genmix as gx
-from genmix.cli import app
+from genmix.cli import app, notes
 from genmix.data import shard_files
 from genmix.data import shards as shards_module
 from genmix.data.loaded_arm import LoadedArm
@@ -125,6 +126,72 @@ def test_an_interrupted_command_says_how_to_continue(
     assert len(calls) == 11, "the first three are not read again"
 
 
+def test_a_folder_of_folders_is_one_arm_and_says_so(folders: None, tmp_path: Path) -> None:
+    write_folder(tmp_path / "all" / "a", ARMS["a"])
+    assert "one arm" not in call("score", "all").stderr, "one subfolder"
+    write_folder(tmp_path / "all" / "b", ARMS["b"])
+    noted = call("score", "all")
+    assert noted.exit_code == 0
+    assert noted.stderr == (
+        "genmix: all is one arm; it has 2 subfolders with files: pass all/a all/b to make each one an arm.\n"
+    )
+    for inputs in (["every=all"], ["all/a", "all/b"], ["all", "a"], ["a"]):
+        assert "one arm" not in call("score", *inputs).stderr
+    np.save(tmp_path / "all" / "more.npy", ARMS["a"])
+    assert "one arm" not in call("score", "all").stderr, "files beside the subfolders"
+
+
+def test_images_in_subfolders_are_one_arm_too(folders: None, tmp_path: Path) -> None:
+    for name in ("x", "y", "z"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        Image.new("L", (4, 4), ord(name)).save(tmp_path / "images" / name / "1.png")
+    noted = call("score", "images", "--encoder", "pixels")
+    assert "it has 3 subfolders with files: pass images/x images/y … to make" in noted.stderr
+
+
+@pytest.mark.parametrize(
+    "options, note",
+    [
+        (["--objective", "rke"], "comparing 100 samples with each other takes a while; --features"),
+        (["--objective", "vendi + rke"], "comparing 100 samples"),
+        (["--objective", "kd", "--reference", "b"], "comparing 140 samples"),
+        (["--objective", "kd", "--reference", "b", "--kernel", "polynomial"], "takes a while.\n"),
+        (["--objective", "rke", "--features", "8"], ""),
+        (["--objective", "rke", "--kernel", "cosine"], ""),
+        (["--objective", "vendi"], ""),
+    ],
+)
+def test_an_exact_kernel_of_many_samples_is_announced(
+    options: list[str], note: str, folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "takes a while" not in call("score", "a", "b", *options).stderr
+    monkeypatch.setattr(notes, "MANY_PAIRS", 100**2 - 1)
+    for command in ("score", "mixture", "diagnose"):
+        found = call(command, "a", "b", *options)
+        assert found.exit_code == 0, found.stderr
+        assert note in found.stderr
+        assert ("takes a while" in found.stderr) == bool(note)
+
+
+def test_a_refused_kernel_is_not_announced(
+    in_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "MANY_PAIRS", 1)
+    refused = call("score", "a", "b", "--objective", "rke", "--workers", 1)
+    assert "do not fit in memory" in refused.stderr
+    assert "takes a while" not in refused.stderr
+
+
+def test_kept_lines_have_the_quality_only_if_all_arms_do(folders: None, tmp_path: Path) -> None:
+    write_folder(tmp_path / "plain", ARMS["a"])
+    for inputs, expected in ((["a", "b"], True), (["plain", "b"], False)):
+        call("keep", *inputs, "--count", 50, "--out", "kept.jsonl")
+        kept = [json.loads(line) for line in Path("kept.jsonl").read_text().splitlines()]
+        assert {line["model_name"] for line in kept} == set(inputs)
+        assert [("quality" in line) for line in kept] == [expected] * 50
+        assert all("embedding" in line for line in kept)
+
+
 def test_a_folder_as_a_reference(in_blocks: None) -> None:
     found = result_of("score", "a", "--objective", "fd", "--reference", "b", "--workers", 1)
     expected = gx.score({"a": ARMS["a"]}, gx.FrechetDistance(ARMS["b"])).pooled
@@ -140,6 +207,11 @@ def test_a_folder_as_a_reference(in_blocks: None) -> None:
         (["mixture", "a", "--intervals", "--workers", "1"], "requires them in memory"),
         (["mixture", "a", "--objective", "rke", "--workers", "1"], "Gaussian(features=512)"),
         (["mixture", "a", "--address", "auto"], "use the ray engine"),
+        (["mixture", "a", "--key", "reps"], "0.npz has no array 'reps', only features, quality;"),
+        (
+            ["mixture", "a/2.parquet", "--key", "reps"],
+            "no column 'reps' of texts or embeddings, only embedding, quality;",
+        ),
         (["embed", "a", "--out", "all.npz"], "a is a folder of embeddings"),
         (["keep", "a", "--count", "31", "--out", "k.npz"], "--out NAME.json"),
         (["keep", "a", "--count", "3", "--out", "k.npz", "--workers", "2"], "remove --workers"),

@@ -131,6 +131,25 @@ def test_a_header_that_contradicts_the_file(name: str, place: str, tmp_path: Pat
     refused(lambda: gx.read_features(tmp_path / place), place, words)
 
 
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_a_damaged_archive_is_called_damaged(write: Callable[..., None], tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    write(path, reps=np.random.default_rng(0).normal(size=(100, 4)))
+    content, middle = path.read_bytes(), path.stat().st_size // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    for damaged in (content[:middle], flipped):
+        path.write_bytes(damaged)
+        refused(lambda: gx.read_features(path), "x.npz is damaged; write it again.")
+        refused(lambda: gx.Shards(path).load(), "x.npz is damaged; write it again.")
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.npy"])
+def test_an_empty_file_is_called_empty(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    refused(lambda: gx.read_features(tmp_path / name), f"{name} is empty; write it again.")
+    refused(lambda: gx.Shards(tmp_path), f"{name} is empty; write it again.")
+
+
 def test_an_unusual_compression_is_refused(tmp_path: Path) -> None:
     """Only the compression that numpy writes can be read in pieces of known size."""
     path = zip_file(tmp_path / "x.npz", zipfile.ZIP_LZMA, reps=array_file("(1, 1)", b"1"))

@@ -289,6 +289,22 @@ def test_what_cannot_be_read_is_one_sentence(case: str, tmp_path: Path) -> None:
     refused(lambda: gx.read_features(path), path.name, *parts)
 
 
+@pytest.mark.parametrize(
+    "write, message",
+    [
+        (archive(features=ROWS, other=ROWS), "has no array 'reps', only features, other;"),
+        (tensor({"a": torch.ones(2, 2)}), "has no array 'reps', only a;"),
+        (
+            parquet({"text": ["a"], "embedding": [[1.0]]}),
+            "no column 'reps' of embeddings, only text, embedding;",
+        ),
+    ],
+)
+def test_a_wrong_key_is_named(write: Callable[[Path], Path], message: str, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    refused(lambda: gx.read_features(path, "reps"), path.name, message, "--key")
+
+
 def test_chunks_of_a_column_are_one_matrix() -> None:
     """Arrow splits large columns as it likes; an empty piece has no width."""
     kind = pa.list_(pa.float64())

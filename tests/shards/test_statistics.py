@@ -14,6 +14,7 @@ import pytest
 import genmix as gx
 from genmix.core.atomic import draft_path
 from genmix.data import shards as shards_module
+from genmix.diagnosis import passes
 from genmix.objectives import MeanObjective
 from genmix.shards import saved_progress, statistics
 from genmix.shards.processes import run_jobs
@@ -90,6 +91,40 @@ def test_a_diagnosis_is_the_same_as_in_memory(
     expected = gx.diagnose(ARMS, OBJECTIVES[name], **options)
     found = gx.diagnose(sharded(tmp_path, ARMS), OBJECTIVES[name], **options)
     assert_close(found.as_dict(), expected.as_dict())
+
+
+def passes_of(arms: Any, objective: Any, folder: Path) -> tuple[Any, list[str]]:
+    """Return a diagnosis, and the titles of the passes over the files that it took."""
+    titles: list[str] = []
+
+    def progress(title: str, done: int, total: int) -> None:
+        if done == total:
+            titles.append(title)
+
+    with gx.streaming(workers=1, folder=folder, progress=progress):
+        found = gx.diagnose(arms, objective, repeats=3, subsample=30)
+    return found.as_dict(), titles
+
+
+@pytest.mark.parametrize("name", ["vendi", "fd", "sum"])
+def test_all_splits_are_read_in_one_pass_if_they_fit_in_memory(
+    name: str, in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sharded(tmp_path, ARMS)
+    once, titles = passes_of(files, OBJECTIVES[name], tmp_path / "p")
+    assert titles == ["reading shards", "reading halves", "reading subsamples"]
+    monkeypatch.setattr(passes, "PASS_BYTES", 0)
+    apart, titles = passes_of(files, OBJECTIVES[name], tmp_path / "q")
+    assert titles == ["reading shards"] + 6 * ["reading halves"] + 3 * ["reading subsamples"]
+    assert once == apart, "bit by bit"
+
+
+def test_fewer_splits_are_read_at_once_if_their_statistics_are_large() -> None:
+    assert passes.number_per_pass(statistics=0, rows=1) > 6
+    five_arms = 8 * 256 * 256 * (3 * 5 + 5)
+    assert passes.number_per_pass(five_arms, rows=1_000_000) >= 6
+    assert passes.number_per_pass(64 * five_arms, rows=1_000_000) == 1
+    assert passes.number_per_pass(five_arms, rows=100_000_000) == 1
 
 
 def test_samples_by_group(in_blocks: Path, tmp_path: Path) -> None:
@@ -171,6 +206,29 @@ def test_an_interrupted_computation_continues(
         "11 of 15 shards are saved; run the same command again to continue",
         "continuing after 11 of 15 shards",
     ]
+
+
+@pytest.mark.parametrize("name", ["vendi", "fd"])
+def test_an_interrupted_diagnosis_continues_where_it_stopped(
+    name: str, in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_progress, "SAVE_SECONDS", 0.0)  # as if every pass took long
+    files, folder = sharded(tmp_path, ARMS), tmp_path / "saved"
+    expected = gx.diagnose(files, OBJECTIVES[name]).as_dict()
+    steps: list[tuple[str, int]] = []
+
+    def progress(title: str, done: int, total: int) -> None:
+        steps.append((title, done))
+        if steps == [*(("reading shards", k) for k in range(1, 16)), ("reading halves", 1)]:
+            raise Stop
+
+    with gx.streaming(workers=1, folder=folder, progress=progress):
+        with pytest.raises(Stop):
+            gx.diagnose(files, OBJECTIVES[name])
+        steps.clear()
+        found = gx.diagnose(files, OBJECTIVES[name]).as_dict()
+    assert steps == [("reading halves", k) for k in range(2, 16)]
+    assert found == expected, "bit by bit"
 
 
 def test_an_interrupt_while_merging_loses_and_repeats_nothing(

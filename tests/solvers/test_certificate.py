@@ -265,7 +265,8 @@ def assert_certified(world: World, loss: Loss, truncated: bool = False) -> None:
     """``truncated`` adds what the directions treated as rounding may contribute to the loss."""
     found = assert_honest(world, loss)
     # An earlier step can have the smallest gap, because truncation grows as weights shrink. So the gap can
-    # exceed the tolerance by more than the truncation at the final weights: by up to 1.4 times.
+    # exceed the tolerance by more than the truncation at the final weights: by 1.4 times that truncation
+    # in the worst world found so far.
     extra = 2 * loss.expand(found.weights).truncation if truncated else 0.0
     assert found.gap <= 1e-7 * max(1.0, abs(found.loss), loss.scale) + extra
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from genmix.cli.notes import note_subfolders
 from genmix.cli.sample_options import InputOptions, KernelName, ScoreOptions
 from genmix.cli.tables import counter
 from genmix.errors import InputError
@@ -118,7 +119,9 @@ def load_arms(options: InputOptions) -> list[LoadedArm]:
     """Read the samples, without embedding them."""
     from genmix import inputs
 
-    return inputs.load_arms(options.inputs, options.key)
+    found = inputs.load_arms(options.inputs, options.key)
+    note_subfolders(options.inputs, found)
+    return found
 
 
 def refuse_shards(arms: Sequence[LoadedArm], command: str) -> None:

@@ -345,12 +345,17 @@ def _write(out: str, given: Inputs, rows: dict[str, list[int]], result: dict[str
 
 
 def _write_lines(file: BinaryIO, arms: Sequence[LoadedArm], folder: Path) -> None:
-    """Write one line per sample; samples without text or image have their embedding."""
+    """Write one line per sample; samples without text or image have their embedding.
+
+    As in the other formats, what some arms lack, e.g. the quality, is left out.
+    """
     from genmix.data.features import EMBEDDING
     from genmix.data.write_features import sample_columns
 
-    for arm in arms:
-        columns = sample_columns(arm, [arm.label] * len(arm), folder)
+    tables = [sample_columns(arm, [arm.label] * len(arm), folder) for arm in arms]
+    common = {"text", "image_path"}.union(set(tables[0]).intersection(*tables[1:]))
+    for arm, table in zip(arms, tables, strict=True):
+        columns = {name: values for name, values in table.items() if name in common}
         if arm.content == "features":
             columns[EMBEDDING] = [row.tolist() for row in arm.features]  # type: ignore[union-attr]
         for values in zip(*columns.values(), strict=True):

@@ -17,6 +17,7 @@ from genmix.cli.arguments import (
     refuse_shards,
     shares,
 )
+from genmix.cli.notes import note_many_pairs
 from genmix.cli.sample_options import InputOptions, takes
 from genmix.cli.shard_options import ShardOptions, shard_processing
 from genmix.cli.tables import (
@@ -49,6 +50,7 @@ def score(options: ShardOptions) -> None:
         import genmix as gx
 
         given = read_inputs(options, neighbors=True)
+        note_many_pairs(given, options.kernel)
         with shard_processing(options, given):
             table = gx.score(
                 given.arms,
@@ -83,7 +85,7 @@ def mixture(
         typer.Option(
             "--intervals/--no-intervals",
             help="Show how much the weights and scores could change with other samples of the arms. "
-            "Default: yes, unless a matrix with more than 1,000 columns makes it slow.",
+            "Default: yes, unless more than 50 arms or a matrix with more than 1,000 columns make it slow.",
         ),
     ] = None,
     at_least: Annotated[
@@ -109,6 +111,7 @@ def mixture(
 
         least, most = shares(at_least, "--at-least"), shares(at_most, "--at-most")
         given = read_inputs(options)
+        note_many_pairs(given, options.kernel)
         with shard_processing(options, given):
             found = gx.optimal_mixture(
                 given.arms,
@@ -157,8 +160,10 @@ def diagnose(
     """
     with plain_errors():
         import genmix as gx
+        from genmix.diagnosis.evidence import SPLITS
 
         given = read_inputs(options)
+        note_many_pairs(given, options.kernel, 1 + SPLITS + repeats)
         with shard_processing(options, given), progress("subsamples", repeats) as report:
             found = gx.diagnose(
                 given.arms,

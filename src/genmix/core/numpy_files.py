@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Self
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
@@ -149,7 +150,10 @@ def array_layout(path: Path) -> Layout:
 
 def _check_header(file: IO[bytes], size: int, on_disk: int, where: str) -> Layout:
     """Check the header of an array in a file or zip member of ``size`` bytes, and read past it."""
-    if file.read(1) == PICKLE:
+    first = file.read(1)
+    if not first:
+        raise InputError(f"{where} is empty; write it again.")
+    if first == PICKLE:
         raise _pickled(where)
     file.seek(0)
     version = np.lib.format.read_magic(file)
@@ -186,6 +190,8 @@ def _as_sentences(path: Path) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check the path.") from error
+    except (BadZipFile, zlib.error, EOFError) as error:  # a wrong checksum, or a truncated file
+        raise InputError(f"{path} is damaged; write it again.") from error
     except Exception as error:  # a damaged file can raise anything
         raise InputError(
             f"{path} is not an .npy or .npz file of numbers; write it again."

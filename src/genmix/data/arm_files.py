@@ -168,9 +168,14 @@ def _content_of(path: Path, key: str | None) -> tuple[str, str]:
         return "texts", key or TEXT
     if key is None and IMAGE in names:
         return "images", IMAGE
-    listed = ", ".join(map(printable, sorted(names)))
+    listed = ", ".join(map(printable, sorted(names)))[:300]
+    if key is not None:
+        raise InputError(
+            f"{path} has no column {key!r} of texts or embeddings, only {listed}; pass the name of one of "
+            "them with --key."
+        )
     raise InputError(
-        f"{path} has the columns {listed[:300]}; choose the texts or embeddings with --key, or name "
+        f"{path} has the columns {listed}; choose the texts or embeddings with --key, or name "
         f"their column {TEXT!r} or {EMBEDDING!r}."
     )
 

@@ -125,6 +125,11 @@ def _from_archive(content: Mapping[str, Any], path: Path, key: str | None) -> Co
 def array_with_features(names: list[str], key: str | None, path: Path, otherwise: str) -> str:
     """Return the name of the array that contains the features."""
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
+    if key is not None and not found and names:
+        raise InputError(
+            f"{path} has no array {key!r}, only {_listed(names)}; pass the name of the features as "
+            "read_features(path, key=...) or --key."
+        )
     if len(found) != 1:
         raise InputError(
             f"{path} contains {_listed(names) or 'no arrays'}; choose the features with "
@@ -219,6 +224,11 @@ def _stacked(chunks: Sequence[Any], where: str) -> Any:
 
 def required_column(schema: Any, path: Path, key: str | None) -> str:
     found = embedding_column(schema, key)
+    if found is None and key is not None:
+        raise InputError(
+            f"{path} has no column {key!r} of embeddings, only {_listed(schema.names) or '(none)'}; pass the "
+            "name of the embeddings as read_features(path, key=...) or --key."
+        )
     if found is None:
         raise InputError(
             f"{path} has the columns {_listed(schema.names) or '(none)'}; choose the embeddings "

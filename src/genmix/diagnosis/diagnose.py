@@ -111,11 +111,14 @@ def diagnose(
     mixture = samples.mixture()
     evidence = gather_evidence(samples, mixture, gamma, seed)
     parts = []
-    for index in range(repeats):
-        rows = _subsample_rows(samples.counts, objective.least_samples, subsample, seed, index)
-        parts.append(_subsample_numbers(samples.part(mixture.objective, rows)))
+    drawn = (
+        _subsample_rows(samples.counts, objective.least_samples, subsample, seed, index)
+        for index in range(repeats)
+    )
+    for part in samples.parts(mixture.objective, drawn):
+        parts.append(_subsample_numbers(part))
         if progress is not None:
-            progress(index + 1)
+            progress(len(parts))
     table = {
         name: ArmDiagnosis(
             n=samples.counts[name],

@@ -69,10 +69,9 @@ def gather_evidence(
     if len(counts) == 1:
         return {}
     shares = {name: _shares_without(mixture, name) for name in counts}
-    splits = []
-    for index in range(SPLITS):
-        split = _split(counts, objective, shares, seed, index)
-        splits.append(_results(samples.split(objective, split), list(counts), gamma))
+    planned = (_split(counts, objective, shares, seed, index) for index in range(SPLITS))
+    found = samples.splits(objective, planned)
+    splits = [_results(statistics, list(counts), gamma) for statistics in found]
     enough = [name for name, count in counts.items() if count >= MIN_SAMPLES]
     return {name: _summarize([split[name] for split in splits]) for name in enough}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +20,7 @@ from genmix.diagnosis.innovation import (
     innovation_gaps,
     innovation_of_moments,
 )
+from genmix.diagnosis.passes import in_groups, number_per_pass, size_of_state
 from genmix.diagnosis.resampling import take_rows
 from genmix.kernels.kernels import Cosine
 from genmix.objectives import Batch, Objective, Vendi
@@ -68,10 +69,13 @@ class Samples(Protocol):
     def mixture(self) -> Mixture:
         """Return the best mixture of all samples."""
 
-    def split(self, objective: Objective, split: Split) -> SplitStatistics: ...
+    def splits(self, objective: Objective, splits: Iterable[Split]) -> Iterator[SplitStatistics]:
+        """Yield the statistics of each split."""
 
-    def part(self, objective: Objective, rows: Mapping[str, Rows]) -> PartStatistics:
-        """Return the statistics of some rows of each arm."""
+    def parts(
+        self, objective: Objective, parts: Iterable[Mapping[str, Rows]]
+    ) -> Iterator[PartStatistics]:
+        """Yield the statistics of each subsample: some rows of each arm."""
 
 
 class HeldSamples:
@@ -98,7 +102,15 @@ class HeldSamples:
             for name, batch in self.arms.items()
         }
 
-    def split(self, objective: Objective, split: Split) -> SplitStatistics:
+    def splits(self, objective: Objective, splits: Iterable[Split]) -> Iterator[SplitStatistics]:
+        return (self._split(objective, split) for split in splits)
+
+    def parts(
+        self, objective: Objective, parts: Iterable[Mapping[str, Rows]]
+    ) -> Iterator[PartStatistics]:
+        return (self._part(objective, rows) for rows in parts)
+
+    def _split(self, objective: Objective, split: Split) -> SplitStatistics:
         arms = self._together
         tally = objective.tally(split.slots, next(iter(arms.values())).embeddings)
         for slot, name, rows in split.picks:
@@ -110,7 +122,7 @@ class HeldSamples:
         found = held_out_innovation(first, second)
         return SplitStatistics(tally, {name: each.held_out for name, each in found.items()})
 
-    def part(self, objective: Objective, rows: Mapping[str, Rows]) -> PartStatistics:
+    def _part(self, objective: Objective, rows: Mapping[str, Rows]) -> PartStatistics:
         arms = {name: take_rows(batch, rows[name]) for name, batch in self.arms.items()}
         return PartStatistics(_mixture(arms, objective, None), innovation_gaps(arms))
 
@@ -128,7 +140,7 @@ def _mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str | Non
 
 
 class StreamedSamples:
-    """Samples in shards. Every method reads them once."""
+    """Samples in shards, which are read once for all of them and once for as many splits as fit in memory."""
 
     def __init__(
         self, arms: Sequence[StreamedArm], objective: Objective, encoder: str | None
@@ -136,27 +148,30 @@ class StreamedSamples:
         self.arms, self._encoder = arms, encoder
         self.names = [arm.label for arm in arms]
         self.counts = {arm.label: len(arm) for arm in arms}
-        self._objective = objective
+        self._objective, self._directions = objective, Directions()
 
     @cached_property
     def _whole(self) -> tuple[Pool, dict[str, Any]]:
         """The statistics of all samples, and the second moments of their directions."""
         fixed = self._objective.fix_bandwidths([arm.rows for arm in self.arms])
         request = all_rows(fixed, len(self.arms))
-        tally, moments = self._with_moments(request, all_rows(Directions(), len(self.arms)))
+        wanted = [(request, all_rows(self._directions, len(self.arms)))]
+        [(tally, moments)] = self._with_moments(wanted, "reading shards")
         return Pool(tuple(self.names), fixed, tally, self._encoder), moments
 
     def _with_moments(
-        self, request: Request, directions: Request, title: str = "reading shards"
-    ) -> tuple[Tally, dict[str, Any]]:
-        """Return the requested statistics, and second moments by arm."""
-        if _has_directions(request.objective):
-            [tally] = statistics(self.arms, [request], title)
-            held = tally
-        else:
-            tally, held = statistics(self.arms, [request, directions], title)
+        self, wanted: Sequence[tuple[Request, Request]], title: str
+    ) -> list[tuple[Tally, dict[str, Any]]]:
+        """Read the shards once; return the statistics and second moments by arm for each pair of requests."""
+        is_both = _has_directions(wanted[0][0].objective)
+        requests = [r for pair in wanted for r in (pair[:1] if is_both else pair)]
+        found = statistics(self.arms, requests, title)
+        tallies, held = (found, found) if is_both else (found[::2], found[1::2])
+        return [(tally, self._moments(each)) for tally, each in zip(tallies, held, strict=True)]
+
+    def _moments(self, held: Tally) -> dict[str, Any]:
         assert isinstance(held, MomentTally)
-        return tally, {name: held.second_moment(i) for i, name in enumerate(self.names)}
+        return {name: held.second_moment(i) for i, name in enumerate(self.names)}
 
     def innovations(self) -> dict[str, Innovation]:
         return innovation_of_moments(self._whole[1])
@@ -164,17 +179,28 @@ class StreamedSamples:
     def mixture(self) -> Mixture:
         return best_mixture(self._whole[0])
 
-    def split(self, objective: Objective, split: Split) -> SplitStatistics:
+    def _per_pass(self, sets: int) -> int:
+        """Return how many splits fit in memory, each with ``sets`` sets of statistics of every arm."""
+        pool, moments = self._whole
+        own = size_of_state(pool.tally.state_dict())
+        return number_per_pass(sets * own + size_of_state(moments), sum(self.counts.values()))
+
+    def splits(self, objective: Objective, splits: Iterable[Split]) -> Iterator[SplitStatistics]:
+        for group in in_groups(splits, self._per_pass(3)):
+            wanted = [self._split_requests(objective, split) for split in group]
+            found = self._with_moments(wanted, "reading halves")
+            for split, (tally, moments) in zip(group, found, strict=True):
+                yield SplitStatistics(tally, self._held_out(moments, split))
+
+    def _split_requests(self, objective: Objective, split: Split) -> tuple[Request, Request]:
         picks: dict[str, list[Pick]] = {name: [] for name in self.names}
         for slot, name, rows in split.picks:
             picks[name].append((slot, rows))
         firsts = [[(i, split.halves[name][0])] for i, name in enumerate(self.names)]
-        tally, moments = self._with_moments(
+        return (
             Request(objective, list(picks.values()), split.slots, is_checked=True),
-            Request(Directions(), firsts, len(self.arms), is_checked=True),
-            "reading halves",
+            Request(self._directions, firsts, len(self.arms), is_checked=True),
         )
-        return SplitStatistics(tally, self._held_out(moments, split))
 
     def _held_out(self, moments: Mapping[str, Any], split: Split) -> dict[str, float]:
         """Return the gaps of the second halves along the directions of the first."""
@@ -189,16 +215,25 @@ class StreamedSamples:
             found[name] = 2 * along[name] - sum(along.values())
         return found
 
-    def part(self, objective: Objective, rows: Mapping[str, Rows]) -> PartStatistics:
+    def parts(
+        self, objective: Objective, parts: Iterable[Mapping[str, Rows]]
+    ) -> Iterator[PartStatistics]:
+        for group in in_groups(parts, self._per_pass(1)):
+            wanted = [self._part_requests(objective, rows) for rows in group]
+            for tally, moments in self._with_moments(wanted, "reading subsamples"):
+                pool = Pool(tuple(self.names), objective, tally, None)
+                gaps = {name: each.gap for name, each in innovation_of_moments(moments).items()}
+                yield PartStatistics(best_mixture(pool), gaps)
+
+    def _part_requests(
+        self, objective: Objective, rows: Mapping[str, Rows]
+    ) -> tuple[Request, Request]:
         picks = [[(i, rows[name])] for i, name in enumerate(self.names)]
-        tally, moments = self._with_moments(
-            Request(objective, picks, len(self.arms), is_checked=True),
-            Request(Directions(), picks, len(self.arms), is_checked=True),
-            "reading subsamples",
+        count = len(self.arms)
+        return (
+            Request(objective, picks, count, is_checked=True),
+            Request(self._directions, picks, count, is_checked=True),
         )
-        pool = Pool(tuple(self.names), objective, tally, None)
-        gaps = {name: each.gap for name, each in innovation_of_moments(moments).items()}
-        return PartStatistics(best_mixture(pool), gaps)
 
 
 def _has_directions(objective: Objective) -> bool:

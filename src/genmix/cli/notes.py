@@ -1,0 +1,85 @@
+"""Notes on stderr about inputs that are valid but perhaps not what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from genmix.cli.sample_options import KernelName
+
+if TYPE_CHECKING:
+    from genmix.cli.arguments import Inputs
+    from genmix.data.loaded_arm import LoadedArm
+    from genmix.objectives import Objective
+
+MANY_PAIRS = 2e9
+"""Pairs of samples that an exact kernel compares in about ten seconds."""
+
+
+def note(message: str) -> None:
+    """Print a message on stderr."""
+    from genmix.cli import printable_lines
+
+    typer.echo(f"genmix: {printable_lines(message)}", err=True)
+
+
+# -- exact kernels -----------------------------------------------------------------------------------
+
+
+def note_many_pairs(given: Inputs, kernel: KernelName | None, repeats: int = 1) -> None:
+    """Say that an exact kernel takes long if it compares many pairs of samples ``repeats`` times."""
+    from genmix.data.shards import Shards, fits_in_memory
+
+    count, features = sum(given.counts.values()), given.loaded[0].features
+    if isinstance(features, Shards) and not fits_in_memory(count, features.shape[1]):
+        return  # refused
+    compared = max(_compared(given.objective, count), default=0)
+    if repeats * compared**2 > MANY_PAIRS:
+        advice = "; --features 512 is faster, but approximate"
+        if kernel is KernelName.polynomial:
+            advice = ""
+        note(f"comparing {compared:,} samples with each other takes a while{advice}.")
+
+
+def _compared(objective: Objective, count: int) -> list[int]:
+    """Return the number of samples that each exact kernel compares, with those of its reference."""
+    from genmix.data.reference import Samples
+    from genmix.objectives import RKE, KernelDistance, Sum
+
+    if isinstance(objective, Sum):
+        return [n for _, term in objective.terms for n in _compared(term, count)]
+    if not isinstance(objective, RKE | KernelDistance) or objective.kernel.columns(1) is not None:
+        return []  # Vendi refuses an exact kernel for many samples
+    reference = getattr(objective, "reference", None)
+    return [count + (len(reference.points) if isinstance(reference, Samples) else 0)]
+
+
+# -- folders -----------------------------------------------------------------------------------------
+
+
+def note_subfolders(inputs: Sequence[str], arms: Sequence[LoadedArm]) -> None:
+    """Say that a folder is one arm if it is the only input and all its files are in several subfolders."""
+    from genmix.data.shards import Shards
+    from genmix.inputs import split_name
+
+    name, folder = split_name(inputs[0])
+    if len(inputs) > 1 or len(arms) > 1 or name is not None or not folder.is_dir():
+        return
+    samples = arms[0].features
+    files = [f.path for f in samples.files] if isinstance(samples, Shards) else arms[0].images
+    inside = sorted({_subfolder(file, folder) for file in files or ()})
+    if len(inside) > 1 and folder not in inside:
+        listed = " ".join(map(str, inside[:2])) + (" …" if len(inside) > 2 else "")
+        note(
+            f"{folder} is one arm; it has {len(inside)} subfolders with files: pass {listed} to make each "
+            "one an arm."
+        )
+
+
+def _subfolder(file: Path, folder: Path) -> Path:
+    """Return the immediate subfolder that contains a file; the folder itself if none does."""
+    parts = file.relative_to(folder).parts if file.is_relative_to(folder) else ()
+    return folder / parts[0] if len(parts) > 1 else folder
