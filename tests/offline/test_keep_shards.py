@@ -196,7 +196,7 @@ def test_a_damaged_file_that_is_read_at_any_row_is_refused(
     data[data.index(rows[-1].tobytes())] ^= 1
     (tmp_path / "b.npz").write_bytes(data)
     damaged = gx.Shards(tmp_path / "b.npz")
-    with pytest.raises(gx.InputError, match=r"b\.npz is not .* write it again"):
+    with pytest.raises(gx.InputError, match=r"b\.npz is damaged; write it again"):
         gx.keep(damaged, 10, gx.Vendi())
 
 
