@@ -12,7 +12,7 @@ def main() -> None:
     try:
         app(prog_name="genmix")
     except SystemExit as end:
-        if end.code == INTERRUPTED and "ray._raylet" in sys.modules:
+        if end.code == INTERRUPTED and _has_interrupted_ray():
             _exit_without_cleanup(INTERRUPTED)
         raise
     finally:
@@ -20,11 +20,16 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _has_interrupted_ray() -> bool:
+    """Return whether Ray's start was interrupted; Ray's threads then crash while Python shuts down."""
+    signals = sys.modules.get("genmix.core.ray_signals")
+    return signals is not None and signals.was_interrupted
+
+
 def _exit_without_cleanup(code: int) -> None:
-    """Exit before Python shuts down: if Ray's start was interrupted, its threads crash there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # its reader has left
+        with suppress(OSError, ValueError, AttributeError):  # it is closed
             stream.flush()
     os._exit(code)
 

@@ -18,6 +18,7 @@ import genmix as gx
 from genmix.cli import app, live_terminal
 from genmix.cli.summary import arm_rows, summary_lines
 from genmix.objectives import Score
+from genmix.runs.loop import UNAVAILABLE
 from genmix.runs.prepare import Plan
 from genmix.runs.result import suspended_arms
 from genmix.runs.run import Options, start
@@ -204,6 +205,10 @@ def test_an_arm_that_was_suspended_and_revived_is_not_called_suspended() -> None
         {"arm": None, "kind": "finished", "detail": {}},
     ]
     assert suspended_arms(events) == ["b"]
+    kept = {"arm": "b", "kind": "retire", "detail": {"why": UNAVAILABLE}}  # another arm is back
+    assert suspended_arms([*events, kept]) == ["b"]
+    gone = {"arm": "b", "kind": "retire", "detail": {"why": "removed from the study"}}
+    assert suspended_arms([*events, gone]) == []
     counts = {"a": 3, "b": 2, "c": 1}
     summary = {"score": None, "weights": {}, "counts": counts, "failures": {}, "single_scores": {}}
     words = [row[1] for row in arm_rows(summary | {"suspended": ["b"]})[1]]

@@ -296,7 +296,7 @@ def test_what_cannot_be_read_is_one_sentence(case: str, tmp_path: Path) -> None:
         (tensor({"a": torch.ones(2, 2)}), "has no array 'reps', only a;"),
         (
             parquet({"text": ["a"], "embedding": [[1.0]]}),
-            "no column 'reps' of embeddings, only text, embedding;",
+            "there is no column 'reps'; the columns are text, embedding;",
         ),
     ],
 )

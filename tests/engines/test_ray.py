@@ -59,7 +59,7 @@ def test_three_arms_and_an_encoder_give_the_same_data_set_as_locally(
     run = gx.run(path, tmp_path / "remote", engine="ray")
     assert run.status == "finished"
     assert data_set(tmp_path / "remote") == data_set(tmp_path / "local")
-    assert workers(tmp_path, "encoder") == []  # they ended with the run
+    wait_for(lambda: not workers(tmp_path, "encoder"))  # they end with the run
     assert len(list((tmp_path / "traces").glob("arm-*"))) == 3
     assert len(list((tmp_path / "traces").glob("encoder-*"))) == 1
     assert "engine: ray" in (tmp_path / "remote" / "study.yaml").read_text().replace('"', "")

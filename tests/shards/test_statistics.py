@@ -14,7 +14,7 @@ import pytest
 import genmix as gx
 from genmix.core.atomic import draft_path
 from genmix.data import shards as shards_module
-from genmix.diagnosis import passes
+from genmix.diagnosis import passes, samples
 from genmix.objectives import MeanObjective
 from genmix.shards import saved_progress, statistics
 from genmix.shards.processes import run_jobs
@@ -119,12 +119,25 @@ def test_all_splits_are_read_in_one_pass_if_they_fit_in_memory(
     assert once == apart, "bit by bit"
 
 
-def test_fewer_splits_are_read_at_once_if_their_statistics_are_large() -> None:
-    assert passes.number_per_pass(statistics=0, rows=1) > 6
-    five_arms = 8 * 256 * 256 * (3 * 5 + 5)
-    assert passes.number_per_pass(five_arms, rows=1_000_000) >= 6
-    assert passes.number_per_pass(64 * five_arms, rows=1_000_000) == 1
-    assert passes.number_per_pass(five_arms, rows=100_000_000) == 1
+def test_a_pass_holds_what_fits_in_memory_and_at_least_one_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passes, "PASS_BYTES", 3)
+    assert list(passes.in_passes([1, 1, 1, 5, 1, 2, 1], int)) == [[1, 1, 1], [5], [1, 2], [1]]
+    assert list(passes.in_passes([], int)) == []
+    assert passes.memory(10, workers=16) > 4 * passes.memory(10, workers=1)
+
+
+def test_only_the_rows_of_a_subsample_count(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Splits have all rows, but all subsamples of a few rows fit in one pass."""
+    total = sum(map(len, ARMS.values()))
+    limit = passes.BYTES_PER_ROW * total * 2**20  # makes the statistics negligible
+    monkeypatch.setattr(samples, "BYTES_PER_ROW", passes.BYTES_PER_ROW * 2**20)
+    monkeypatch.setattr(passes, "PASS_BYTES", limit)
+    _, titles = passes_of(sharded(tmp_path, ARMS), OBJECTIVES["vendi"], tmp_path / "p")
+    assert titles == ["reading shards"] + 6 * ["reading halves"] + ["reading subsamples"]
 
 
 def test_samples_by_group(in_blocks: Path, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from genmix.core.closed_pipe import discard
 from genmix.core.masking import longest_form, mask_end
 from genmix.journal.watching import Watcher
 from genmix.study.secrets import exportable
@@ -70,13 +69,9 @@ class JsonLog(Watcher):
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"time": now, "level": values.pop("level", None) or LEVELS.get(name, "info")}
         line |= {"event": name} | {k: _plain(v) for k, v in values.items() if v is not None}
-        text = json.dumps(line, allow_nan=False) + "\n"
         with self._lock:
-            try:
-                self._stream.write(text)
-                self._stream.flush()
-            except BrokenPipeError:
-                discard(self._stream)
+            self._stream.write(json.dumps(line, allow_nan=False) + "\n")
+            self._stream.flush()
 
     def note(self, line: str) -> None:
         """Log a message of the run."""

@@ -152,9 +152,8 @@ class Metrics(Watcher):
 
     def _values(self, live: Live) -> Iterator[Any]:
         selector, loop = live.selector, live.loop
-        none = dict.fromkeys(
-            selector.counts, 0
-        )  # a series that begins with its first failure hides it
+        # rate() misses the first failure if the series begins with it.
+        none = dict.fromkeys(selector.counts, 0)
         found = {
             "genmix_samples": selector.counts,
             "genmix_failures": none | loop.failures,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
+from genmix.cli.lasting_output import lasting_output
 from genmix.cli.run_commands import Json, Quiet, finish, run_with_view, stop_message
 
 
@@ -37,10 +38,11 @@ def demo(
     Like 'genmix run', it writes a run folder with a report. It takes less than a minute. Run it again to
     continue an interrupted demo or to show the results of a finished one.
     """
-    with plain_errors(lambda: stop_message(out)):
-        from genmix.demo import run_demo
+    with lasting_output():
+        with plain_errors(lambda: stop_message(out)):
+            from genmix.demo import run_demo
 
-        execute = partial(run_demo, out, budget, seed, objective.value)
-        summary = run_with_view(execute, out, quiet, report=True)
-    finish(summary, out, as_json)
-    typer.echo("Next, write your own study: genmix init my-study", err=True)
+            execute = partial(run_demo, out, budget, seed, objective.value)
+            summary = run_with_view(execute, out, quiet, report=True)
+        finish(summary, out, as_json)
+        typer.echo("Next, write your own study: genmix init my-study", err=True)

@@ -347,7 +347,7 @@ def _write(out: str, given: Inputs, rows: dict[str, list[int]], result: dict[str
 def _write_lines(file: BinaryIO, arms: Sequence[LoadedArm], folder: Path) -> None:
     """Write one line per sample; samples without text or image have their embedding.
 
-    As in the other formats, what some arms lack, e.g. the quality, is left out.
+    As in the other formats, a column that some arms lack, e.g. the quality, is left out.
     """
     from genmix.data.features import EMBEDDING
     from genmix.data.write_features import sample_columns

@@ -1,7 +1,8 @@
-"""Notes on stderr about inputs that are valid but perhaps not what was meant."""
+"""Notes on stderr about inputs that are valid, but possibly not what the user meant."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,18 +31,19 @@ def note(message: str) -> None:
 
 
 def note_many_pairs(given: Inputs, kernel: KernelName | None, repeats: int = 1) -> None:
-    """Say that an exact kernel takes long if it compares many pairs of samples ``repeats`` times."""
+    """Warn that an exact kernel is slow if it compares many pairs of samples ``repeats`` times."""
     from genmix.data.shards import Shards, fits_in_memory
 
-    count, features = sum(given.counts.values()), given.loaded[0].features
-    if isinstance(features, Shards) and not fits_in_memory(count, features.shape[1]):
+    count = sum(given.counts.values())
+    shards = [arm.features for arm in given.loaded if isinstance(arm.features, Shards)]
+    if shards and not fits_in_memory(count, shards[0].shape[1]):
         return  # refused
     compared = max(_compared(given.objective, count), default=0)
     if repeats * compared**2 > MANY_PAIRS:
-        advice = "; --features 512 is faster, but approximate"
+        advice = "; use --features 512 for a faster approximation"
         if kernel is KernelName.polynomial:
             advice = ""
-        note(f"comparing {compared:,} samples with each other takes a while{advice}.")
+        note(f"comparing {compared:,} samples with each other can take minutes{advice}.")
 
 
 def _compared(objective: Objective, count: int) -> list[int]:
@@ -72,10 +74,10 @@ def note_subfolders(inputs: Sequence[str], arms: Sequence[LoadedArm]) -> None:
     files = [f.path for f in samples.files] if isinstance(samples, Shards) else arms[0].images
     inside = sorted({_subfolder(file, folder) for file in files or ()})
     if len(inside) > 1 and folder not in inside:
-        listed = " ".join(map(str, inside[:2])) + (" …" if len(inside) > 2 else "")
+        listed = shlex.join(map(str, inside[:2])) + (" …" if len(inside) > 2 else "")
         note(
-            f"{folder} is one arm; it has {len(inside)} subfolders with files: pass {listed} to make each "
-            "one an arm."
+            f"{folder} is read as one arm, although its files are in {len(inside)} subfolders; pass {listed} "
+            "to make each of them an arm."
         )
 
 

@@ -85,7 +85,7 @@ def mixture(
         typer.Option(
             "--intervals/--no-intervals",
             help="Show how much the weights and scores could change with other samples of the arms. "
-            "Default: yes, unless more than 50 arms or a matrix with more than 1,000 columns make it slow.",
+            "Default: yes, unless there are more than 50 arms or a matrix has more than 1,000 columns.",
         ),
     ] = None,
     at_least: Annotated[

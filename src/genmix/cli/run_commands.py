@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genmix.cli import BAD_INPUT, INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
+from genmix.cli.lasting_output import lasting_output
 from genmix.cli.watching import NOTHING, LogJson, MetricsPort, Otel, Watching, logging, watching
 from genmix.errors import InputError
 
@@ -158,7 +159,7 @@ def run(
     had to stop early, and 130 after Ctrl-C.
     """
     folder = out
-    with logging(log_json) as log:
+    with lasting_output(), logging(log_json) as log:
         with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
             from genmix.runs.prepare import Plan
             from genmix.runs.run import check_address, free_folder, start
@@ -211,7 +212,7 @@ def resume(
     prices, retries and limits apply; the seed, the encoder and the objective must stay the same. The exit
     codes are those of 'genmix run'.
     """
-    with logging(log_json) as log:
+    with lasting_output(), logging(log_json) as log:
         with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
             from genmix.runs.resume import Update
             from genmix.runs.run import continue_run, is_finished
@@ -307,11 +308,12 @@ def run_with_view(
     watch: Watching = NOTHING,
 ) -> dict[str, Any]:
     """Run with a live view, unless it is logged, and return the summary."""
-    from genmix.cli.lasting_console import LastingConsole
+    from rich.console import Console
+
     from genmix.cli.live_terminal import make_view
     from genmix.runs.run import Options
 
-    view = make_view(LastingConsole(stderr=True))
+    view = make_view(Console(stderr=True))
     with view:
         options = Options(watch.callbacks, watch.note)
         options.address = address

@@ -11,6 +11,7 @@ import typer
 
 from genmix.cli import app, plain_errors, printable_lines
 from genmix.cli.leading_arms import shown_arms
+from genmix.cli.summary import gap_words
 from genmix.cli.tables import print_json, print_table
 from genmix.core.text import ago, counted, duration, number, percent, shortened
 from genmix.errors import InputError
@@ -161,11 +162,9 @@ def _score_lines(run: Values) -> list[str]:
         )
     lines += [] if run["keep"] is None else _keep_lines(run)
     if run["gap"] is not None:
-        active = all(arm["weight"] is not None for arm in run["arms"] if arm["samples"])
-        which = "these samples" if active else "the samples of the remaining arms"
-        lines.append(
-            f"gap:      the mixture's loss is at most {number(run['gap'], 2)} above the minimum on {which}"
-        )
+        weights = {arm["name"]: arm["weight"] for arm in run["arms"]}
+        counts = {arm["name"]: arm["samples"] for arm in run["arms"]}
+        lines.append(f"gap:      the {gap_words(run['gap'], weights, counts)}")
     return lines
 
 

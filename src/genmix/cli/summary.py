@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ from genmix.journal.continuing import resume_command
 
 
 def print_summary(summary: dict[str, Any], folder: Path) -> None:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from genmix.cli.lasting_console import LastingConsole
-
-    console = LastingConsole()
+    console = Console()
     head, rows, rest = arm_rows(summary)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in head:
@@ -56,12 +56,7 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
             details = details_text(score["details"])
             lines.append(f"{title}: {name} {number(score['value'], 5)} ({details})")
     if summary["gap"] is not None:
-        weights, counts = summary["weights"], summary["counts"]
-        active = all(arm in weights for arm, count in counts.items() if count)
-        which = "these samples" if active else "the samples of the remaining arms"
-        lines.append(
-            f"The mixture's loss is at most {number(summary['gap'], 2)} above the minimum on {which}."
-        )
+        lines.append(f"The {gap_words(summary['gap'], summary['weights'], summary['counts'])}.")
     lines += kept_lines(summary.get("kept"))
     spent = f"{counted(summary['samples'], 'sample')} in {duration(summary['seconds'])}"
     if summary["cost"]:
@@ -75,6 +70,13 @@ def summary_lines(summary: dict[str, Any], folder: Path) -> list[str]:
         last = summary["last_failure"].get(arm)
         lines.append(f"Arm {arm!r} was suspended {times}×; last failure: {last}")
     return [*lines, closing_line(summary, folder)]
+
+
+def gap_words(gap: float, weights: Mapping[str, float | None], counts: Mapping[str, int]) -> str:
+    """Say what the gap means; if arms have retired, it is about the samples of the others."""
+    is_whole = all(weights.get(arm) is not None for arm, count in counts.items() if count)
+    which = "these samples" if is_whole else "the samples of the remaining arms"
+    return f"mixture's loss is at most {number(gap, 2)} above the minimum on {which}"
 
 
 def kept_lines(kept: dict[str, Any] | None) -> list[str]:

@@ -13,10 +13,13 @@ def cannot_listen(what: str, host: str, port: int, error: OSError | OverflowErro
     """Return the error to raise; ``what`` is e.g. "serve metrics"."""
     if isinstance(error, OverflowError):
         return InputError(f"the port is {port}; pass a port from 0 to 65535.")
-    if isinstance(error, socket.gaierror) or error.errno is None:
-        reason = error.strerror or str(error)
-    else:
+    is_unknown = isinstance(error, socket.gaierror)
+    reason = error.strerror or str(error)
+    if error.errno is not None and not is_unknown:
         reason = os.strerror(error.errno)  # create_server adds the address to error.strerror
-    is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
-    advice = "choose another port" if is_taken else "pass an address of this machine as the host"
+    advice = "fix this, and try again"
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        advice = "choose another port"
+    elif is_unknown or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        advice = "use an address of this machine"
     return InputError(f"could not {what} on {host} port {port} ({reason}); {advice}.")

@@ -19,7 +19,7 @@ SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """An environment variable of Ray: a pattern of messages that Ray does not print."""
 
 DEATHS = "A worker died or was killed while executing a task"
-"""How Ray's message about a dead worker begins. The run says so itself, in one sentence."""
+"""How Ray's message about a dead worker begins. genmix reports the death itself, in one sentence."""
 
 CONNECTION_LIMIT = 5.0
 """Seconds within which the head of a cluster must accept a connection."""
@@ -37,7 +37,9 @@ def connect(address: str | None) -> bool:
         if address not in (None, "auto"):
             _check_connection(address)
         return False
-    variable = os.environ.get(ADDRESS) if address in (None, "auto") else None  # also before auto
+    variable = (
+        os.environ.get(ADDRESS) if address in (None, "auto") else None
+    )  # Ray, too, prefers it to auto
     where = variable or address or "local"
     _refuse_client(where, bool(variable))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+was_interrupted = False
+"""Whether Ray's start was interrupted in this process."""
+
 
 @contextmanager
 def own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM, which Ray replaces, and call that of Ctrl-C at the end.
+    """Keep the handler of SIGTERM, which Ray replaces, and delay Ctrl-C until Ray has started.
 
-    If Ray's start is interrupted, Ray leaves processes behind, and Python crashes when it exits. A second
-    Ctrl-C interrupts the start anyway, in case it takes long.
+    If Ray's start is interrupted, Ray leaves processes behind, and Python crashes on exit. A second Ctrl-C
+    interrupts the start immediately, in case it hangs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -23,9 +26,11 @@ def own_signals() -> Iterator[None]:
     count = 0
 
     def hold(number: int, frame: FrameType | None) -> None:
+        global was_interrupted
         nonlocal count
         count += 1
         if count > 1 and callable(interrupt):
+            was_interrupted = True
             interrupt(number, frame)
 
     if callable(interrupt):

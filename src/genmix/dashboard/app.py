@@ -123,8 +123,10 @@ class Dashboard:
 
     def resume(self, request: Request) -> Response:
         name, run = self._run(request)
-        run.refresh()
-        if status_of(run, self.actions).name == "finished":
+        with run.lock:
+            run.refresh()
+            status = status_of(run, self.actions)
+        if status.name == "finished":
             raise InputError("The run is finished; there is nothing to resume.")
         self.actions.resume(run.folder)
         return PlainJSONResponse(run_data(name, run, self.actions)["status"])

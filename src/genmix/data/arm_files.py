@@ -170,9 +170,11 @@ def _content_of(path: Path, key: str | None) -> tuple[str, str]:
         return "images", IMAGE
     listed = ", ".join(map(printable, sorted(names)))[:300]
     if key is not None:
+        missing = f"there is no column {key!r}"
+        if key in names:
+            missing = f"the column {key!r} contains neither texts nor embeddings"
         raise InputError(
-            f"{path} has no column {key!r} of texts or embeddings, only {listed}; pass the name of one of "
-            "them with --key."
+            f"{path}: {missing}; the columns are {listed}; pass the name of another one with --key."
         )
     raise InputError(
         f"{path} has the columns {listed}; choose the texts or embeddings with --key, or name "

@@ -225,9 +225,12 @@ def _stacked(chunks: Sequence[Any], where: str) -> Any:
 def required_column(schema: Any, path: Path, key: str | None) -> str:
     found = embedding_column(schema, key)
     if found is None and key is not None:
+        missing = f"the column {key!r} does not contain embeddings"
+        if key not in schema.names:
+            missing = f"there is no column {key!r}"
         raise InputError(
-            f"{path} has no column {key!r} of embeddings, only {_listed(schema.names) or '(none)'}; pass the "
-            "name of the embeddings as read_features(path, key=...) or --key."
+            f"{path}: {missing}; the columns are {_listed(schema.names) or '(none)'}; pass the name of the "
+            "embeddings as read_features(path, key=...) or --key."
         )
     if found is None:
         raise InputError(

@@ -35,7 +35,7 @@ class Shards:
     Pass it instead of an array to :func:`optimal_mixture`, :func:`score`, :func:`diagnose` or
     :func:`keep`. The results are those of the same samples in memory, up to rounding errors. Use
     :func:`streaming` to set the number of worker processes, to use Ray, or to show progress. Shards that
-    take less than 256 MiB are loaded.
+    take at most 256 MiB are loaded.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def _move(alpha: Vector, region: Region | None, source: int, target: int) -> Vec
 
 
 def _modeled(found: Replicates, move: Vector) -> Vector:
-    moved = np.flatnonzero(move)  # two arms of possibly hundreds
+    moved = np.flatnonzero(move)  # only two arms, of possibly hundreds
     step = move[moved]
     curvature = found.hessians[:, moved[:, None], moved] @ step @ step
     increases: Vector = found.gradients[:, moved] @ step + curvature / 2

@@ -1,16 +1,12 @@
-"""How many splits or subsamples are summarized while shards are read once."""
+"""How many splits or subsamples fit in one pass over the shards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 PASS_BYTES = 1 << 29
-"""Memory for everything that is summarized in one pass; one split or subsample can take more."""
-
-COPIES = 4
-"""The statistics exist as totals, and their parts as results of files that wait to be merged."""
+"""Memory for everything that is summarized in one pass; a single split or subsample can take more."""
 
 BYTES_PER_ROW = 24
 """Memory for the row numbers of one sample: in a split, in its slots, and in the jobs."""
@@ -18,15 +14,30 @@ BYTES_PER_ROW = 24
 Each = TypeVar("Each")
 
 
-def number_per_pass(statistics: int, rows: int) -> int:
-    """Return how many splits fit in memory, each with ``statistics`` bytes and ``rows`` samples."""
-    return max(1, PASS_BYTES // (COPIES * statistics + BYTES_PER_ROW * rows))
+def memory(statistics: int, workers: int | None) -> int:
+    """Return the memory for a split with ``statistics`` bytes, without its row numbers.
+
+    There are totals, what a file adds to them, and up to two results per worker that wait to be merged,
+    each with about half of the statistics.
+    """
+    import joblib
+
+    waiting = joblib.cpu_count() if workers is None else workers
+    return (2 + waiting) * statistics
 
 
-def in_groups(items: Iterable[Each], size: int) -> Iterator[list[Each]]:
-    """Yield the items in lists of at most ``size``."""
-    waiting = iter(items)
-    while group := list(islice(waiting, size)):
+def in_passes(items: Iterable[Each], size: Callable[[Each], int]) -> Iterator[list[Each]]:
+    """Yield the items in lists of which each fits in memory, or consists of one item."""
+    group: list[Each] = []
+    used = 0
+    for item in items:
+        needed = size(item)
+        if group and used + needed > PASS_BYTES:
+            yield group
+            group, used = [], 0
+        group.append(item)
+        used += needed
+    if group:
         yield group
 
 

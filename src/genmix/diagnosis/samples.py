@@ -20,7 +20,7 @@ from genmix.diagnosis.innovation import (
     innovation_gaps,
     innovation_of_moments,
 )
-from genmix.diagnosis.passes import in_groups, number_per_pass, size_of_state
+from genmix.diagnosis.passes import BYTES_PER_ROW, in_passes, memory, size_of_state
 from genmix.diagnosis.resampling import take_rows
 from genmix.kernels.kernels import Cosine
 from genmix.objectives import Batch, Objective, Vendi
@@ -29,6 +29,7 @@ from genmix.objectives.pool import Pool
 from genmix.objectives.tally import Tally
 from genmix.offline.mixture import Mixture, best_mixture
 from genmix.shards.arms import StreamedArm
+from genmix.shards.settings import current
 from genmix.shards.statistics import Pick, Request, all_rows, statistics
 
 Rows = NDArray[np.int64]
@@ -140,7 +141,7 @@ def _mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str | Non
 
 
 class StreamedSamples:
-    """Samples in shards, which are read once for all of them and once for as many splits as fit in memory."""
+    """Samples in shards. One pass summarizes all of them; another one, as many splits as fit in memory."""
 
     def __init__(
         self, arms: Sequence[StreamedArm], objective: Objective, encoder: str | None
@@ -179,14 +180,15 @@ class StreamedSamples:
     def mixture(self) -> Mixture:
         return best_mixture(self._whole[0])
 
-    def _per_pass(self, sets: int) -> int:
-        """Return how many splits fit in memory, each with ``sets`` sets of statistics of every arm."""
+    def _memory(self, sets: int) -> int:
+        """Return the memory for ``sets`` sets of statistics of every arm, without row numbers."""
         pool, moments = self._whole
         own = size_of_state(pool.tally.state_dict())
-        return number_per_pass(sets * own + size_of_state(moments), sum(self.counts.values()))
+        return memory(sets * own + size_of_state(moments), current().workers)
 
     def splits(self, objective: Objective, splits: Iterable[Split]) -> Iterator[SplitStatistics]:
-        for group in in_groups(splits, self._per_pass(3)):
+        size = self._memory(3) + BYTES_PER_ROW * sum(self.counts.values())
+        for group in in_passes(splits, lambda split: size):
             wanted = [self._split_requests(objective, split) for split in group]
             found = self._with_moments(wanted, "reading halves")
             for split, (tally, moments) in zip(group, found, strict=True):
@@ -218,7 +220,9 @@ class StreamedSamples:
     def parts(
         self, objective: Objective, parts: Iterable[Mapping[str, Rows]]
     ) -> Iterator[PartStatistics]:
-        for group in in_groups(parts, self._per_pass(1)):
+        own = self._memory(1)
+        size = lambda rows: own + BYTES_PER_ROW * sum(map(len, rows.values()))  # noqa: E731
+        for group in in_passes(parts, size):
             wanted = [self._part_requests(objective, rows) for rows in group]
             for tally, moments in self._with_moments(wanted, "reading subsamples"):
                 pool = Pool(tuple(self.names), objective, tally, None)

@@ -15,7 +15,7 @@ from genmix.core.resources import Resources
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.engines.embedding import EncoderTimeoutError
-from genmix.engines.ray_room import not_started
+from genmix.engines.ray_room import living_nodes, not_started
 from genmix.engines.ray_workers import EncoderFailure, died
 from genmix.errors import InputError
 
@@ -111,7 +111,8 @@ class RayEncoder:
         try:
             _, lost = self._call("present", dict.fromkeys(places, ()), limit)
         except EncoderTimeoutError:
-            message = not_started("a worker of the encoder", limit, self._resources)
+            nodes = living_nodes()
+            message = not_started("a worker of the encoder", limit, self._resources, nodes)
             raise InputError(message) from None
         _check_alive(lost)
 

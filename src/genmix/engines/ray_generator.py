@@ -10,7 +10,7 @@ from typing import Any
 from genmix.core.resources import Resources
 from genmix.core.text import describe_error
 from genmix.data.samples import Request
-from genmix.engines.ray_room import not_started
+from genmix.engines.ray_room import why_not_started
 from genmix.engines.ray_workers import EndOfCall, died
 from genmix.generators.base import GenerationError, Generator, Outcomes
 
@@ -47,7 +47,8 @@ class Replica:
                 found = await asyncio.shield(self._starting)
         except TimeoutError:
             self.is_absent = True
-            raise GenerationError(not_started("its worker", limit, self._resources)) from None
+            message = await why_not_started("its worker", limit, self._resources)
+            raise GenerationError(message) from None
         if isinstance(found, GenerationError):
             raise found
         return found

@@ -1,28 +1,48 @@
-"""Say why a worker did not start: whether any node of the cluster could ever have room for it."""
+"""Say why a worker did not start: whether any node of the cluster is large enough."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from genmix.core.resources import Resources
 
+Node = Mapping[str, float]
+"""The resources of a node by name."""
 
-def not_started(worker: str, limit: float, needs: Resources) -> str:
+PATIENCE = 2.0
+"""Seconds to wait for the list of nodes; the cluster may be gone."""
+
+
+async def why_not_started(worker: str, limit: float, needs: Resources) -> str:
     """Return a sentence about a worker that did not start within ``limit`` seconds."""
+    nodes: list[Node] = []
+    with suppress(TimeoutError):
+        nodes = await asyncio.wait_for(asyncio.to_thread(living_nodes), PATIENCE)
+    return not_started(worker, limit, needs, nodes)
+
+
+def living_nodes() -> list[Node]:
+    """Return the resources of each node; none if the cluster does not answer."""
     import ray
 
-    reason = None
-    with suppress(Exception):  # the cluster may be gone
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        reason = missing(needs, nodes)
+    try:
+        found = ray.nodes()
+    except Exception:  # Ray raises many types
+        return []
+    return [node["Resources"] for node in found if node["Alive"]]
+
+
+def not_started(worker: str, limit: float, needs: Resources, nodes: Sequence[Node]) -> str:
+    reason = missing(needs, nodes)
     late = f"{worker} did not start within {limit:g} seconds"
     if reason is None:
         return f"{late}; check that a node of the cluster has room for its resources."
-    return f"{late}: {reason}; lower its resources, or add a node that has them."
+    return f"{late}: {reason}; request less, or add a node that has enough."
 
 
-def missing(needs: Resources, nodes: Sequence[Mapping[str, float]]) -> str | None:
+def missing(needs: Resources, nodes: Sequence[Node]) -> str | None:
     """Return what no node has, even if it is idle; None if a node has everything, or there is no node."""
     wanted = {"CPU": needs.num_cpus, "GPU": needs.num_gpus}
     if not nodes or any(_has_all(node, wanted) for node in nodes):
@@ -30,12 +50,13 @@ def missing(needs: Resources, nodes: Sequence[Mapping[str, float]]) -> str | Non
     for unit, amount in wanted.items():
         most = max(node.get(unit, 0.0) for node in nodes)
         if amount > most:
-            return f"it needs {_counted(amount, unit)}, and no node of the cluster has more than {most:g}"
+            available = f"more than {most:g}" if most else "any"
+            return f"it needs {_counted(amount, unit)}, and no node of the cluster has {available}"
     both = " and ".join(_counted(amount, unit) for unit, amount in wanted.items())
     return f"it needs {both}, and no node of the cluster has both"
 
 
-def _has_all(node: Mapping[str, float], wanted: Mapping[str, float]) -> bool:
+def _has_all(node: Node, wanted: Mapping[str, float]) -> bool:
     return all(node.get(unit, 0.0) >= amount for unit, amount in wanted.items())
 
 

@@ -31,6 +31,8 @@ INTERRUPTED = "interrupted"
 """The reason recorded when a run was stopped from outside and can be resumed."""
 EXHAUSTED = "exhausted"
 """The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
+UNAVAILABLE = "it is unavailable and no longer the only arm"
+"""The reason recorded when an arm retires that was kept because no other was left. It may be suspended."""
 MAX_SLEEP = 60.0
 ASKED_AHEAD = 4
 """A quarter more tickets than may be generated at the same time are asked for, so that the next calls can
@@ -366,4 +368,4 @@ class Loop(Generating, Telling):
             self.session.revive(arm.label, why="it returned a sample again")
         for other in self.arms.values():
             if other.unavailable and other is not arm:
-                self._retire(other, why="it is unavailable and no longer the only arm")
+                self._retire(other, why=UNAVAILABLE)

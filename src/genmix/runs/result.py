@@ -23,6 +23,7 @@ from genmix.journal.kept import write_kept
 from genmix.journal.prompts import unanswered_prompts
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
+from genmix.runs.loop import UNAVAILABLE
 from genmix.runs.planning import left_out
 from genmix.runs.session import Session
 from genmix.selector.selector import Selector
@@ -292,7 +293,7 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
-    suspended = [arm for arm in suspended_arms(events) if arm not in selector.arms]
+    suspended = [a for a in suspended_arms(events) if a in study.arms and a not in selector.arms]
     return {
         "name": study.name,
         "status": "unfinished" if end is None else end["kind"],
@@ -340,9 +341,13 @@ def _prompt_facts(study: Study, session: Session, selector: Selector) -> dict[st
 
 def suspended_arms(events: Iterable[dict[str, Any]]) -> list[str]:
     """Return the arms that were suspended and not revived."""
-    kinds = ("retire", "suspend", "revive")
-    last = {event["arm"]: event for event in events if event["kind"] in kinds}
-    return [arm for arm, event in last.items() if _is_suspension(event)]
+    found: dict[str, None] = {}
+    for event in events:
+        if _is_suspension(event):
+            found[event["arm"]] = None
+        elif event["kind"] in ("retire", "revive") and event["detail"].get("why") != UNAVAILABLE:
+            found.pop(event["arm"], None)
+    return list(found)
 
 
 def _is_suspension(event: dict[str, Any]) -> bool:

@@ -232,10 +232,12 @@ def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
 
         yield [NotebookView()]
     elif progress:
-        from genmix.cli.lasting_console import LastingConsole
+        from rich.console import Console
+
+        from genmix.cli.lasting_output import lasting_output
         from genmix.cli.live_terminal import make_view
 
-        with make_view(LastingConsole(stderr=True)) as view:
+        with lasting_output(), make_view(Console(stderr=True)) as view:
             yield [view]
     else:
         yield []

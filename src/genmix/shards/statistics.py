@@ -165,7 +165,7 @@ def _empties(shared: _Shared) -> list[Tally]:
     if shared.token not in _LATEST:
         _LATEST.clear()
         sample = np.empty((1, shared.dimension))
-        distinct = {id(each): each for each in shared.objectives}  # one for all splits into halves
+        distinct = {id(each): each for each in shared.objectives}  # all splits share one objective
         made = {key: each.tally(1, sample) for key, each in distinct.items()}
         _LATEST[shared.token] = [made[id(each)] for each in shared.objectives]
     return _LATEST[shared.token]
