@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genmix.runs.planning import Price, WarmStart, affordable, fit_warm_start
+from genmix.runs.planning import (
+    Price,
+    WarmStart,
+    affordable,
+    fit_warm_start,
+    reserve,
+    reserves_without,
+)
 
 TINY = 1e-9
 
@@ -116,3 +124,23 @@ def test_the_warm_start_fits_the_budget(
 def test_a_short_warm_start_stays_as_it_is() -> None:
     assert fit_warm_start(2, 3, {"a": 1.0}, None, 100.0) == WarmStart(2)
     assert fit_warm_start(2, 3, {"a": 5.0, "b": 1.0}, 10, 14.0) == WarmStart(2, ("a",))
+
+
+OFFERS = st.builds(
+    Price,
+    most=st.none() | st.sampled_from([0.0, 0.5, 1.0, 2.5]),
+    mean=st.none() | st.sampled_from([0.0, 0.25, 1.0]),
+    supply=st.sampled_from([0.0, 1.0, 2.0, 5.0, math.inf]),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), OFFERS, min_size=1), st.integers(0, 9), st.booleans()
+)
+def test_the_reserve_without_a_sample_of_an_arm_is_that_of_a_smaller_supply(
+    prices: dict[str, Price], samples: int, is_guaranteed: bool
+) -> None:
+    found = reserves_without(prices, samples, is_guaranteed)
+    for arm, price in prices.items():
+        smaller = prices | {arm: replace(price, supply=price.supply - 1)}
+        assert found[arm] == pytest.approx(reserve(smaller, samples, is_guaranteed), abs=1e-12)

@@ -79,31 +79,39 @@ def affordable(
     if samples is None:
         return list(covered)
     is_guaranteed = reserve(prices, samples, True) <= money + tolerance
-    found = [
-        arm
-        for arm, price in covered.items()
-        if fits(price, reserve(prices, samples - 1, is_guaranteed, arm))
-    ]
+    others = reserves_without(prices, samples - 1, is_guaranteed)
+    found = [arm for arm, price in covered.items() if fits(price, others[arm])]
     if found or not covered:
         return found
     means = {arm: price.mean or 0.0 for arm, price in covered.items()}
     return [arm for arm in covered if means[arm] <= min(means.values()) * (1 + ROUNDING)]
 
 
-def reserve(
-    prices: Mapping[str, Price], samples: float, is_guaranteed: bool, drawn: str | None = None
-) -> float:
-    """Return what these samples cost from the cheapest arms, at most or on average.
-
-    ``drawn`` is an arm that supplies one sample less.
-    """
+def reserve(prices: Mapping[str, Price], samples: float, is_guaranteed: bool) -> float:
+    """Return what these samples cost from the cheapest arms, at most or on average."""
     return cheapest(
-        (
-            (price.most if is_guaranteed else price.mean, price.supply - (arm == drawn))
-            for arm, price in prices.items()
-        ),
-        samples,
+        ((p.most if is_guaranteed else p.mean, p.supply) for p in prices.values()), samples
     )
+
+
+def reserves_without(
+    prices: Mapping[str, Price], samples: float, is_guaranteed: bool
+) -> dict[str, float]:
+    """Return, for each arm, what these samples cost if it supplies one sample less.
+
+    That matters only for an arm that supplies all it has. Then the next cheapest arm supplies one more, so
+    the cost is that of one more sample without the arm's own.
+    """
+    whole, one_more = (reserve(prices, n, is_guaranteed) for n in (samples, samples + 1))
+    found, left = dict.fromkeys(prices, whole), samples
+    known = {arm: p.most if is_guaranteed else p.mean for arm, p in prices.items()}
+    for cost, supply, arm in sorted(
+        (cost, prices[arm].supply, arm) for arm, cost in known.items() if cost is not None
+    ):
+        if 0 < supply <= left:
+            found[arm] = one_more - cost
+        left -= max(min(supply, left), 0.0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -303,7 +311,8 @@ class Planner:
             return Choice(list(selector.arms))
         self.readmit()
         fitting = self._affordable(self._prices(), max(money.limit - money.paid, 0.0))
-        arms = [arm for arm in selector.arms if arm in fitting]
+        is_fitting = set(fitting)
+        arms = [arm for arm in selector.arms if arm in is_fitting]
         asked = Counter(selector.counts) + Counter(ticket.arm for ticket in selector.in_flight)
         lacking = [arm for arm in selector.arms if asked[arm] < selector.warm_start]
         if arms and lacking and not selector.is_warm and not set(lacking) & set(arms):
@@ -325,9 +334,13 @@ class Planner:
         selector = self.session.selector
         if not selector.is_warm:
             return
-        for label in sorted(self.left_out, key=lambda label: self._price(label).most or 0.0):
-            size = 0 if self.arms[label].exhausted else self._warm_start_of(label)
-            if size:
+        counts, sizes = selector.counts, dict[tuple[Price, int], int]()
+        offers = {a: self._price(a, counts) for a in self.left_out if not self.arms[a].exhausted}
+        for label in sorted(offers, key=lambda label: offers[label].most or 0.0):
+            offer = offers[label], counts[label]
+            if offer not in sizes:  # many arms may have the same price
+                sizes[offer] = self._warm_start_of(label)
+            if size := sizes[offer]:
                 self.left_out.remove(label)
                 self.session.revive(label, why="the cost budget now covers its warm start")
                 if size < selector.warm_start and not selector.is_warm:
@@ -336,16 +349,14 @@ class Planner:
 
     def _warm_start_of(self, label: str) -> int:
         """Return the longest warm start of an arm that the budget covers; 0 if it covers no useful one."""
-        selector, price = self.session.selector, self._price(label)
-        owed = (
-            self._owed() if self._prices() else None
-        )  # None: there is no other arm to reserve money for
+        selector, price, others = self.session.selector, self._price(label), self._prices()
+        owed = self._owed() if others else None  # None: there is no other arm to reserve money for
         least = min(max(selector.objective.least_samples, MIN_WARM_START), selector.warm_start)
         told, left = selector.counts[label], self.money.left
         if price.most is None:
             return selector.warm_start if self.covers(label) else 0
         for more in range(max(selector.warm_start - told, 1), max(least - told, 1) - 1, -1):
-            prices = self._prices() | {label: replace(price, supply=price.supply - more)}
+            prices = others | {label: replace(price, supply=price.supply - more)}
             cost = more * price.most + reserve(prices, (owed or more) - more, True)
             if owed is not None and cost > left and reserve(prices, owed, True) > left:
                 cost = more * price.most + MARGIN * reserve(prices, owed - more, False)
@@ -409,9 +420,10 @@ class Planner:
 
     def _prices(self) -> dict[str, Price]:
         """Return the prices of the arms that can be drawn from, now or when their suspension ends."""
-        active = self.session.selector.arms
+        selector = self.session.selector
+        active, counts = set(selector.arms), selector.counts
         return {
-            label: self._price(label)
+            label: self._price(label, counts)
             for label, arm in self.arms.items()
             if not arm.exhausted and (label in active or self._may_return(arm))
         }
@@ -421,9 +433,9 @@ class Planner:
             return False
         return arm.suspended or arm.retries.probing
 
-    def _price(self, label: str) -> Price:
+    def _price(self, label: str, counts: Mapping[str, int] | None = None) -> Price:
         most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
-        told = self.session.selector.counts[label]
+        told = (self.session.selector.counts if counts is None else counts)[label]
         new = self._new_prices.get(label)
         if new is not None:
             told, spent = told - new.told, (spent or 0.0) - new.spent
