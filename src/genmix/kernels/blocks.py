@@ -33,17 +33,17 @@ MIN_EXPONENT = -750.0
 DIFFERENCE_VALUES = 2**20
 """Number of values in one block of explicit differences."""
 
-MANY_VALUES = 2**18
-"""A matrix with at least this many values does not fit in the cache of one core."""
-
-FEW_ROWS = 8
+FEW_ROWS = 6
 """Up to this number of rows on the left, BLAS spends most of its time copying a large right side."""
 
-WIDE = 256
-"""Number of columns from which products with parts of the right side take less time than that copy."""
+PART_VALUES = 2**19
+"""Number of values in a part of a large right side, which all rows are multiplied with while it is cached.
 
-PART_VALUES = 24 * 1024
-"""Number of values in a part of the right side, which is multiplied while it is in the cache."""
+BLAS uses only one thread for smaller parts.
+"""
+
+WIDE = 256
+"""Number of columns from which a product with each row by itself takes less time than that copy."""
 
 
 class Blocks:
@@ -330,16 +330,14 @@ def _block_shape(rows: int, columns: int, block_bytes: int) -> tuple[int, int]:
 def _products(left: Array, right: Array) -> Array:
     """Compute ``left @ rightᵀ``, if possible without the copy that BLAS makes of a large right side."""
     count, width = left.shape
-    few, large = 2 <= count <= FEW_ROWS, width >= WIDE and right.shape[0] * width >= MANY_VALUES
+    few, large = 2 <= count <= FEW_ROWS, width >= WIDE and right.shape[0] * width >= PART_VALUES
     if is_torch(left) or not (few and large):
         return left @ right.mT
-    size = max(1, PART_VALUES // width)
-    whole = len(right) // size * size
-    found = np.empty((len(right), count))
-    parts = np.reshape(right[:whole], (-1, size, width))
-    np.matmul(parts, left.T, out=np.reshape(found[:whole], (-1, size, count)))
-    np.matmul(right[whole:], left.T, out=found[whole:])
-    return found.T
+    found = np.empty((count, len(right)))
+    for part in _slices(0, len(right), max(1, PART_VALUES // width)):
+        for row, products in zip(left, found, strict=True):
+            np.matmul(right[part], row, out=products[part])
+    return found
 
 
 def _slices(start: int, stop: int, size: int) -> Iterator[slice]:
