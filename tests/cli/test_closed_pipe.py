@@ -15,8 +15,10 @@ from genmix.cli.lasting_output import lasting_output
 from tests.support.dashboard_runs import write_study
 
 
-@pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
-@pytest.mark.parametrize("option", [None, "--log-json", "--json", "--quiet"])
+CASES = [("stdout", None), ("stdout", "--json"), ("stderr", None), ("stderr", "--log-json")]
+
+
+@pytest.mark.parametrize(("closed", "option"), [*CASES, ("both", "--quiet")])
 def test_a_run_continues_without_its_reader(
     tmp_path: Path, closed: str, option: str | None
 ) -> None:
