@@ -14,7 +14,6 @@ import genmix as gx
 from genmix.cli.lasting_output import lasting_output
 from tests.support.dashboard_runs import write_study
 
-
 CASES = [("stdout", None), ("stdout", "--json"), ("stderr", None), ("stderr", "--log-json")]
 
 
