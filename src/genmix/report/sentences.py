@@ -33,6 +33,9 @@ MAX_NAMES = 8
 PAIR_DETAILS = ("prompts", "prompt entropy", "conditional")
 """Details of the score of pairs: the score and the entropy of the prompts alone, and the quotient."""
 
+LARGE_REST = 0.05
+"""Weight that many arms with little weight can share and that is not negligible."""
+
 AT_LIMIT = 1e-3
 """A weight this close to a limit has reached it."""
 
@@ -50,7 +53,10 @@ def mixture_sentence(facts: Facts) -> str:
     if len(used) > MAX_NAMES:
         shown.append(f"{len(used) - MAX_NAMES} more arms")
     text = f"The mixture is {listed(shown)}."
-    if unused:
+    rest = sum(facts.weights[arm] for arm in unused)
+    if rest >= LARGE_REST:
+        text += f" The other {len(unused):,} arms have little weight each, but {percent(rest)} together."
+    elif unused:
         text += f" It hardly uses {_names(unused)}."
     gone = [arm.label for arm in facts.arms if arm.label not in facts.weights]
     used_up = [arm for arm in gone if arm in facts.exhausted]
