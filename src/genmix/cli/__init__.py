@@ -58,7 +58,7 @@ def plain_errors(
             typer.echo(f"genmix: {line}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        typer.echo(f"genmix: {printable_lines(interrupted())}", err=True)
+        print_note(interrupted())
         raise typer.Exit(INTERRUPTED) from error
     except (typer.Exit, typer.Abort):
         raise
@@ -83,6 +83,11 @@ def printable_lines(text: object) -> str:
     from genmix.core.text import printable
 
     return "\n".join(map(printable, mask(str(text)).split("\n")))
+
+
+def print_note(text: object) -> None:
+    """Print a message on stderr."""
+    typer.echo(f"genmix: {printable_lines(text)}", err=True)
 
 
 def print_version(requested: bool) -> None:

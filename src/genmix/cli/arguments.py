@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from genmix.cli import print_note
 from genmix.cli.notes import note_subfolders
 from genmix.cli.sample_options import InputOptions, KernelName, ScoreOptions
 from genmix.cli.tables import counter
@@ -136,10 +135,6 @@ def refuse_shards(arms: Sequence[LoadedArm], command: str) -> None:
             )
 
 
-def _warn(message: str) -> None:
-    typer.echo(f"genmix: {message}", err=True)
-
-
 def _load_reference(options: ScoreOptions) -> LoadedArm | Statistics | None:
     from genmix import inputs
 
@@ -180,7 +175,7 @@ def _embed(arms: Sequence[LoadedArm], encoder: str | None) -> tuple[list[LoadedA
     if all(arm.features is not None for arm in arms):
         return list(arms), encoder
     with redirect_stdout(sys.stderr):  # stdout is for the result, not for what a function prints
-        found = None if encoder is None else inputs.find_encoder(encoder, _warn)
+        found = None if encoder is None else inputs.find_encoder(encoder, print_note)
         try:
             return inputs.embed_arms(arms, found, counter), None
         finally:

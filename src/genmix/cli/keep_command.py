@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from genmix.cli import INTERRUPTED, app, plain_errors
+from genmix.cli import INTERRUPTED, app, plain_errors, print_note
 from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
 from genmix.cli.sample_options import takes
 from genmix.cli.shard_options import ShardOptions, shard_processing
@@ -125,7 +125,7 @@ def keep(
         what = "the best samples so far" if found.kept.interrupted else "the samples"
         if found.kept.directions is None:
             what = "random samples"  # the search had not begun
-        typer.echo(f"genmix: interrupted; {what} were kept.", err=True)
+        print_note(f"interrupted; {what} were kept.")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -147,13 +147,13 @@ def _predict(
     """Return whether the prediction was interrupted, and the prediction if there is one."""
     from genmix.offline.predict_keep import predict
 
-    typer.echo(f"genmix: predicting what {counted(more, 'more sample')} would be worth", err=True)
+    print_note(f"predicting what {counted(more, 'more sample')} would be worth")
     try:
         return False, predict(found.baselines.batch, found.baselines.objective, rules, more, seed)
     except KeyboardInterrupt:
         return True, None
     except InputError as error:
-        typer.echo(f"genmix: no prediction is possible: {error}", err=True)
+        print_note(f"no prediction is possible: {error}")
         return False, None
 
 
@@ -292,7 +292,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
                 status.update(line)
             elif monotonic() - shown_at > SECONDS_PER_LINE:
                 shown_at = monotonic()
-                typer.echo(f"genmix: {line}", err=True)
+                print_note(line)
 
         yield show
 
@@ -381,11 +381,11 @@ def _warn(found: Selection) -> None:
     has_quality = found.baselines.batch.quality is not None
     remedy = "quality' or --min-quality" if has_quality else "0.5*precision' --reference PATH"
     for sentence in found.warnings:
-        typer.echo(f"genmix: warning: {sentence}", err=True)
+        print_note(f"warning: {sentence}")
     advice = advice_for(found.kept.objective)
     if found.warnings and advice is not None:
         example = f", e.g. --objective 'vendi + {remedy}" if advice == ADVICE else ""
-        typer.echo(f"genmix: {advice}{example}.", err=True)
+        print_note(f"{advice}{example}.")
 
 
 def _print_selection(found: Selection, counts: dict[str, int], rows: dict[str, list[int]]) -> None:

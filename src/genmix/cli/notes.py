@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from genmix.cli import print_note
 from genmix.cli.sample_options import KernelName
 
 if TYPE_CHECKING:
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 MANY_PAIRS = 2e9
 """Pairs of samples that an exact kernel compares in about ten seconds."""
-
-
-def note(message: str) -> None:
-    """Print a message on stderr."""
-    from genmix.cli import printable_lines
-
-    typer.echo(f"genmix: {printable_lines(message)}", err=True)
 
 
 # -- exact kernels -----------------------------------------------------------------------------------
@@ -43,7 +35,7 @@ def note_many_pairs(given: Inputs, kernel: KernelName | None, repeats: int = 1) 
         advice = "; use --features 512 for a faster approximation"
         if kernel is KernelName.polynomial:
             advice = ""
-        note(f"comparing {compared:,} samples with each other can take minutes{advice}.")
+        print_note(f"comparing {compared:,} samples with each other can take minutes{advice}.")
 
 
 def _compared(objective: Objective, count: int) -> list[int]:
@@ -75,7 +67,7 @@ def note_subfolders(inputs: Sequence[str], arms: Sequence[LoadedArm]) -> None:
     inside = sorted({_subfolder(file, folder) for file in files or ()})
     if len(inside) > 1 and folder not in inside:
         listed = shlex.join(map(str, inside[:2])) + (" …" if len(inside) > 2 else "")
-        note(
+        print_note(
             f"{folder} is read as one arm, although its files are in {len(inside)} subfolders; pass {listed} "
             "to make each of them an arm."
         )

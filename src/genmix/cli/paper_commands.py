@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, printable_lines
+from genmix.cli import BAD_INPUT, INTERRUPTED, app, plain_errors, print_note, printable_lines
 from genmix.cli.tables import print_json
 from genmix.core.atomic import make_folder
 from genmix.errors import GenmixError, InputError
@@ -138,7 +138,7 @@ def make_all(
         except GenmixError as error:
             if len(items) == 1:
                 raise
-            typer.echo(f"genmix: {item.name}: {printable_lines(error)}", err=True)
+            print_note(f"{item.name}: {error}")
             failed = True
             continue
         except KeyboardInterrupt as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from genmix.cli import app, plain_errors
+from genmix.cli import app, plain_errors, print_note
 from genmix.cli.tables import counter
 from genmix.errors import InputError
 
@@ -33,9 +33,7 @@ def report(
         from genmix.report import write_report
 
         with counter("writing the report") as progress:
-            path = write_report(
-                folder, out, lambda line: typer.echo(f"genmix: {line}", err=True), progress
-            )
+            path = write_report(folder, out, print_note, progress)
         typer.echo(path)
 
 

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genmix.cli import BAD_INPUT, INTERRUPTED, TROUBLE, app, plain_errors, printable_lines
+from genmix.cli import (
+    BAD_INPUT,
+    INTERRUPTED,
+    TROUBLE,
+    app,
+    plain_errors,
+    print_note,
+    printable_lines,
+)
 from genmix.cli.lasting_output import lasting_output
 from genmix.cli.watching import NOTHING, LogJson, MetricsPort, Otel, Watching, logging, watching
 from genmix.errors import InputError
@@ -295,10 +303,6 @@ def doctor(
         raise typer.Exit(2)
 
 
-def print_note(line: str) -> None:
-    typer.echo(f"genmix: {printable_lines(line)}", err=True)
-
-
 def run_with_view(
     execute: Any,
     folder: Path,
@@ -356,7 +360,7 @@ def finish(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**summary, "folder": str(folder)}, indent=2))
         if status == "interrupted":
-            typer.echo(f"genmix: {closing_line(summary, folder)}", err=True)
+            print_note(closing_line(summary, folder))
     else:
         print_summary(summary, folder)
     if status == "trouble":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genmix.cli import print_note
 from genmix.cli.sample_options import ScoreOptions
 from genmix.cli.tables import counter
 from genmix.errors import InputError
@@ -49,7 +50,7 @@ class _Notes(logging.Handler):
     """Print messages about saved and resumed progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(f"genmix: {record.getMessage()}", err=True)
+        print_note(record.getMessage())
 
 
 @contextmanager

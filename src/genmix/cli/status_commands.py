@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genmix.cli import app, plain_errors, printable_lines
+from genmix.cli import app, plain_errors, print_note, printable_lines
 from genmix.cli.leading_arms import shown_arms
 from genmix.cli.summary import gap_words
 from genmix.cli.tables import print_json, print_table
@@ -43,7 +43,7 @@ def ls(
     if as_json:
         print_json(runs)
     elif not runs:
-        typer.echo(f"genmix: there are no runs in {folder}.", err=True)
+        print_note(f"there are no runs in {folder}.")
     else:
         print_runs(runs)
 

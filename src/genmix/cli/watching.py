@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genmix.cli import INTERRUPTED
+from genmix.cli import INTERRUPTED, print_note
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,18 +79,14 @@ def watching(metrics: str | None, log: JsonLog | None, otel: bool) -> Iterator[W
 
             host, port = _address(metrics)
             served = stack.enter_context(Metrics(port, host))
-            _print(f"metrics are served on {served.url}")
+            print_note(f"metrics are served on {served.url}")
             found.append(served)
         if otel:
             from genmix.callbacks.opentelemetry import OpenTelemetry, exporting_provider
 
-            provider = stack.enter_context(exporting_provider(_print))
+            provider = stack.enter_context(exporting_provider(print_note))
             found.append(OpenTelemetry(provider))
         yield Watching(found) if log is None else Watching(found, log.note, is_logged=True)
-
-
-def _print(line: str) -> None:
-    typer.echo(f"genmix: {line}", err=True)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -37,9 +37,8 @@ def connect(address: str | None) -> bool:
         if address not in (None, "auto"):
             _check_connection(address)
         return False
-    variable = (
-        os.environ.get(ADDRESS) if address in (None, "auto") else None
-    )  # Ray, too, prefers it to auto
+    # Ray, too, prefers the variable to auto.
+    variable = os.environ.get(ADDRESS) if address in (None, "auto") else None
     where = variable or address or "local"
     _refuse_client(where, bool(variable))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

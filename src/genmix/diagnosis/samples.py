@@ -221,7 +221,10 @@ class StreamedSamples:
         self, objective: Objective, parts: Iterable[Mapping[str, Rows]]
     ) -> Iterator[PartStatistics]:
         own = self._memory(1)
-        size = lambda rows: own + BYTES_PER_ROW * sum(map(len, rows.values()))  # noqa: E731
+
+        def size(rows: Mapping[str, Rows]) -> int:
+            return own + BYTES_PER_ROW * sum(map(len, rows.values()))
+
         for group in in_passes(parts, size):
             wanted = [self._part_requests(objective, rows) for rows in group]
             for tally, moments in self._with_moments(wanted, "reading subsamples"):

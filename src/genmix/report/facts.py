@@ -23,6 +23,7 @@ from genmix.journal.study_changes import arms_in_order
 from genmix.kernels.kernels import Cosine
 from genmix.objectives import Sum
 from genmix.objectives.pool import Pool
+from genmix.objectives.score import details_text
 from genmix.report.baselines import BaselineComparison, compare_with_baseline
 from genmix.report.failure_causes import Cause, main_cause
 from genmix.report.frontier import PRICES, Frontier, cost_frontier
@@ -280,7 +281,7 @@ class Facts:
         shown = {k: v for k, v in first.details.items() if k not in ("n", "effective n")}
         kernels = [part.kernel for part in self._objective_parts if hasattr(part, "kernel")]
         words = [kernel_title(kernels[0])] if shown.pop("kernel", None) and kernels else []
-        return ", ".join([*words, *(f"{key} {value}" for key, value in shown.items())])
+        return ", ".join([*words, *([details_text(shown)] if shown else [])])
 
     @cached_property
     def vs_best_arm(self) -> BaselineComparison | None:

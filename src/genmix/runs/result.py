@@ -293,7 +293,8 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
     events, failures = journal.events(), journal.failures()
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
-    suspended = [a for a in suspended_arms(events) if a in study.arms and a not in selector.arms]
+    active = set(selector.arms)
+    suspended = [a for a in suspended_arms(events) if a in study.arms and a not in active]
     return {
         "name": study.name,
         "status": "unfinished" if end is None else end["kind"],
@@ -315,7 +316,7 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
         "failures": dict(Counter(failure["arm"] for failure in failures)),
         "last_failure": {failure["arm"]: failure["message"] for failure in failures},
         "suspensions": dict(Counter(e["arm"] for e in events if _is_suspension(e))),
-        "retired": [arm for arm in selector.counts if arm not in (*selector.arms, *suspended)],
+        "retired": [arm for arm in selector.counts if arm not in active.union(suspended)],
         "suspended": suspended,
         "objective": repr(selector.objective),
         "encoder": journal.meta("encoder"),
