@@ -22,7 +22,7 @@ from rich.table import Table
 from serve import FREE, serving
 
 import genmix as gx
-from genmix.cli.live_terminal import make_view
+from genmix.cli.live.terminal import make_view
 from genmix.journal.reader import JournalReader, embedding_of
 
 STUDY = Path(__file__).with_name("study.yaml")

@@ -22,7 +22,7 @@ def main() -> None:
 
 def _has_interrupted_ray() -> bool:
     """Return whether Ray's start was interrupted; Ray's threads then crash while Python shuts down."""
-    signals = sys.modules.get("genmix.core.ray_signals")
+    signals = sys.modules.get("genmix.cluster.signals")
     return signals is not None and signals.was_interrupted
 
 

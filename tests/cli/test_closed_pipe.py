@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import genmix as gx
-from genmix.cli.lasting_output import lasting_output
+from genmix.cli.live.lasting_output import lasting_output
 from tests.support.dashboard_runs import write_study
 
 CASES = [("stdout", None), ("stdout", "--json"), ("stderr", None), ("stderr", "--log-json")]

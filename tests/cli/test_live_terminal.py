@@ -15,7 +15,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.cli import app, live_terminal
+from genmix.cli import app
+from genmix.cli.live import terminal as live_terminal
 from genmix.cli.summary import arm_rows, summary_lines
 from genmix.objectives import Score
 from genmix.runs.loop import UNAVAILABLE

@@ -14,8 +14,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.cli import app, live_terminal, run_commands
-from genmix.cli.live_terminal import LineView, TableView
+from genmix.cli import app, run_commands
+from genmix.cli.live import terminal as live_terminal
+from genmix.cli.live.terminal import LineView, TableView
 from genmix.runs.prepare import Plan
 from genmix.runs.run import Options, start
 from tests.support.dashboard_runs import write_study

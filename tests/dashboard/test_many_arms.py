@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import genmix as gx
 from genmix.charts.leading import MAX_COLORS, MAX_ROWS
 from genmix.cli import app
-from genmix.cli.live_notebook import render
-from genmix.cli.live_terminal import LineView, TableView, Tracker
+from genmix.cli.live.notebook import render
+from genmix.cli.live.terminal import LineView, TableView, Tracker
 from tests.support.dashboard_server import serving
 
 NAMES = [f"{m}/p{p:03d}/t{t}" for m in ("gemma", "phi") for p in range(25) for t in (0.2, 0.7)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
 from genmix.data.samples import Request, Sample
 from genmix.encoders.base import EncodingError
 from genmix.encoders.cache import CachedEncoder

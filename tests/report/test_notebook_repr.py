@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import genmix as gx
-from genmix.cli import live_notebook
-from genmix.cli.live_notebook import NotebookView
+from genmix.cli.live import notebook
+from genmix.cli.live.notebook import NotebookView
 from genmix.core.optional import in_notebook
 from tests.support.report_runs import ARMS, feature_run, text_run
 
@@ -127,7 +127,7 @@ def test_progress_is_renewed_in_place(tmp_path: Path, monkeypatch: pytest.Monkey
         return Handle(shown)
 
     monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(live_notebook, "INTERVAL", 0.0)
+    monkeypatch.setattr(notebook, "INTERVAL", 0.0)
     view = NotebookView()
     run = feature_run(tmp_path, 60, callbacks=[view])
     assert "starting" in shown[0]

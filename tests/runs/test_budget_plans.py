@@ -15,7 +15,7 @@ import genmix as gx
 from genmix.generators.base import GenerationError
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import embedding_of
-from genmix.runs.planning import UNAFFORDABLE
+from genmix.runs.spending.planning import UNAFFORDABLE
 from genmix.runs.timeline import Live
 
 Function = Callable[[list[int]], Any]

@@ -12,8 +12,8 @@ import pytest
 import genmix as gx
 from genmix.journal.reader import JournalReader
 from genmix.runs.check import check_study
-from genmix.runs.estimate import estimate
 from genmix.runs.prepare import Parts, Plan
+from genmix.runs.spending.estimate import estimate
 from tests.runs.test_budget_plans import arm, check_cost, plan_events, study
 from tests.support.endpoint import Endpoint
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from genmix.cli import app
 from genmix.generators.base import Generator, Outcomes
 from genmix.runs.check import check_study
-from genmix.runs.estimate import estimate
+from genmix.runs.spending.estimate import estimate
 from genmix.study.study import study_from
 
 ARMS = """\

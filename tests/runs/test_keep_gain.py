@@ -10,7 +10,7 @@ import pytest
 
 import genmix as gx
 from genmix.journal.reader import JournalReader
-from genmix.runs.budget import PREDICTION
+from genmix.runs.spending.budget import PREDICTION
 
 
 @pytest.fixture

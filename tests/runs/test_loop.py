@@ -19,10 +19,10 @@ from genmix.engines.embedding import EmbeddingQueue
 from genmix.generators.base import GenerationError, Outcome
 from genmix.journal.journal import Journal
 from genmix.runs.arm import ArmState
-from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.loop import INTERRUPTED, Loop
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session
+from genmix.runs.spending.budget import Clock, Limits, Money
 
 Recipe = Callable[[Request], Outcome]
 

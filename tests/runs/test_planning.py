@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genmix.runs.planning import (
+from genmix.runs.spending.planning import (
     Price,
     WarmStart,
     affordable,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import genmix as gx
-from genmix.core.ray_cluster import connect
+from genmix.cluster.connection import connect
 from genmix.shards.ray_tasks import run_on_ray
 from tests.support.shard_folders import clouds, sharded, write_folder
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.lasting_output import lasting_output
+from genmix.cli.live.lasting_output import lasting_output
 from genmix.cli.run_commands import Json, Quiet, finish, run_with_view, stop_message
 
 

@@ -23,12 +23,12 @@ from genmix.cli import (
     print_note,
     printable_lines,
 )
-from genmix.cli.lasting_output import lasting_output
+from genmix.cli.live.lasting_output import lasting_output
 from genmix.cli.watching import NOTHING, LogJson, MetricsPort, Otel, Watching, logging, watching
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
-    from genmix.cli.live_terminal import LineView
+    from genmix.cli.live.terminal import LineView
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -314,7 +314,7 @@ def run_with_view(
     """Run with a live view, unless it is logged, and return the summary."""
     from rich.console import Console
 
-    from genmix.cli.live_terminal import make_view
+    from genmix.cli.live.terminal import make_view
     from genmix.runs.run import Options
 
     view = make_view(Console(stderr=True))

@@ -37,7 +37,7 @@ from genmix.monitoring.facts import (
 )
 from genmix.monitoring.monitor import RunMonitor, TimelinePoint, invalid_data
 from genmix.monitoring.status import safe_message, shown_reason
-from genmix.runs.budget import time_left
+from genmix.runs.spending.budget import time_left
 
 MAX_POINTS = 300
 """Maximum number of points on a curve; a screen cannot show more."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
 from genmix.core.text import counted, first_sentence
 from genmix.data import png
 from genmix.data.samples import FieldError, Sample

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
+from genmix.cluster.room import living_nodes, not_started
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
 from genmix.engines.embedding import EncoderTimeoutError
-from genmix.engines.ray_room import living_nodes, not_started
 from genmix.engines.ray_workers import EncoderFailure, died
 from genmix.errors import InputError
 

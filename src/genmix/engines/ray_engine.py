@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from genmix.core.ray_cluster import connect
-from genmix.core.resources import variables_of
+from genmix.cluster.connection import connect
+from genmix.cluster.resources import variables_of
 from genmix.core.text import describe_error
 from genmix.encoders.base import Encoder, EncoderSettings
 from genmix.engines.base import Engine
@@ -37,7 +37,7 @@ class RayEngine(Engine):
 
     @classmethod
     def connect(cls, address: str | None, start_limit: float) -> RayEngine:
-        """Connect to a cluster; see :func:`~genmix.core.ray_cluster.connect`."""
+        """Connect to a cluster; see :func:`~genmix.cluster.connection.connect`."""
         return cls(start_limit, is_owner=connect(address))
 
     def generator(self, settings: ArmSettings, context: Context) -> Generator:

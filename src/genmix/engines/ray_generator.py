@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
+from genmix.cluster.room import why_not_started
 from genmix.core.text import describe_error
 from genmix.data.samples import Request
-from genmix.engines.ray_room import why_not_started
 from genmix.engines.ray_workers import EndOfCall, died
 from genmix.generators.base import GenerationError, Generator, Outcomes
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
 from genmix.data.samples import Request, Sample
 from genmix.data.text_files import resolved
 

@@ -31,9 +31,9 @@ from genmix.report.run_pool import load_pool
 from genmix.report.sampling import SampleSubset, draw_subset, innovation_of, innovation_sample
 from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of, values
 from genmix.runs.loop import EXHAUSTED
-from genmix.runs.planning import new_prices
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.snapshot import SMALL_DIMENSION
+from genmix.runs.spending.planning import new_prices
 from genmix.selector.limits import Limits
 from genmix.study.secrets import without_secrets
 

@@ -13,7 +13,7 @@ from genmix.report.baselines import BaselineComparison
 from genmix.report.facts import Facts
 from genmix.report.frontier import RAISE
 from genmix.report.scoring import Term
-from genmix.runs.budget import EARLY
+from genmix.runs.spending.budget import EARLY
 from genmix.study.secrets import without_secrets
 
 NEGLIGIBLE = 1e-6

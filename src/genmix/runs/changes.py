@@ -16,7 +16,7 @@ from genmix.core.text import counted, duration, number, shortened
 from genmix.data.text_files import resolved
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
-from genmix.runs.budget import ROUNDING
+from genmix.runs.spending.budget import ROUNDING
 from genmix.study.problems import KeyPath, StudyError, dotted
 from genmix.study.sections import Budget
 from genmix.study.study import study_from

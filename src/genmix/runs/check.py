@@ -29,12 +29,12 @@ from genmix.objectives import Batch, Objective
 from genmix.offline.keeping import Rules
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState, FinishedCall, Reply
-from genmix.runs.estimate import Estimate, estimate
 from genmix.runs.execution import Options, open_engine_of
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.retries import Retries
 from genmix.runs.session import seed_of
-from genmix.runs.supply import check_supply
+from genmix.runs.spending.estimate import Estimate, estimate
+from genmix.runs.spending.supply import check_supply
 from genmix.selector.prompts import prompt_columns
 from genmix.study.components import (
     make_objective,

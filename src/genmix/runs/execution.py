@@ -28,15 +28,15 @@ from genmix.journal.lock import mark_stopping
 from genmix.journal.watching import Watcher, Watchers
 from genmix.runs import prepare
 from genmix.runs.arm import ArmState
-from genmix.runs.budget import Clock, EarlyStopping, Limits, Money
-from genmix.runs.estimate import estimate
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.loop import INTERRUPTED, Loop
-from genmix.runs.planning import UNAFFORDABLE, left_out
 from genmix.runs.result import Run, complete_mixture, completion, write_results
 from genmix.runs.retries import Retries
 from genmix.runs.session import Session
-from genmix.runs.supply import max_samples
+from genmix.runs.spending.budget import Clock, EarlyStopping, Limits, Money
+from genmix.runs.spending.estimate import estimate
+from genmix.runs.spending.planning import UNAFFORDABLE, left_out
+from genmix.runs.spending.supply import max_samples
 from genmix.runs.timeline import KeptSoFar, Live, Timeline
 from genmix.study.study import Study
 

@@ -21,8 +21,8 @@ from genmix.engines.embedding import EmbeddingQueue
 from genmix.generators.base import Outcome
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply, with_maximum_cost
-from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.session import Session
+from genmix.runs.spending.budget import Clock, Limits, Money
 
 
 class Generating:

@@ -21,10 +21,10 @@ from genmix.engines.embedding import EmbeddedBatch, EmbeddingQueue
 from genmix.errors import InputError
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState, FinishedCall, Reply
-from genmix.runs.budget import Clock, Limits, Money
 from genmix.runs.generating import Generating
-from genmix.runs.planning import UNAFFORDABLE, Planner
 from genmix.runs.session import Session
+from genmix.runs.spending.budget import Clock, Limits, Money
+from genmix.runs.spending.planning import UNAFFORDABLE, Planner
 from genmix.runs.telling import Telling
 
 INTERRUPTED = "interrupted"

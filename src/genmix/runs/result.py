@@ -24,8 +24,8 @@ from genmix.journal.prompts import unanswered_prompts
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
 from genmix.runs.loop import UNAVAILABLE
-from genmix.runs.planning import left_out
 from genmix.runs.session import Session
+from genmix.runs.spending.planning import left_out
 from genmix.selector.selector import Selector
 from genmix.study.sections import Budget
 from genmix.study.study import Study

@@ -27,7 +27,6 @@ from genmix.journal.prompts import dimension_of_prompts, prompts_of
 from genmix.journal.reader import JournalReader
 from genmix.runs import prepare
 from genmix.runs.changes import Change, Plain, changes_between, check_totals, comparable
-from genmix.runs.estimate import warnings_on_resume
 from genmix.runs.execution import (
     STUDY,
     Execution,
@@ -40,7 +39,8 @@ from genmix.runs.execution import (
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run, complete_mixture, completion_in, is_finished, write_results
 from genmix.runs.session import Session
-from genmix.runs.supply import check_supply
+from genmix.runs.spending.estimate import warnings_on_resume
+from genmix.runs.spending.supply import check_supply
 from genmix.selector.selector import Selector
 from genmix.study.edited_text import text_with_budget
 from genmix.study.study import Study, study_from, with_budget

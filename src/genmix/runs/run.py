@@ -20,7 +20,6 @@ from genmix.journal.lock import LOCK, FolderLock, holder
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import JOURNAL
 from genmix.runs import prepare, result
-from genmix.runs.estimate import estimate
 from genmix.runs.execution import (
     Callback,
     Execution,
@@ -33,7 +32,8 @@ from genmix.runs.execution import (
 from genmix.runs.interrupts import Interrupts
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
-from genmix.runs.supply import check_supply
+from genmix.runs.spending.estimate import estimate
+from genmix.runs.spending.supply import check_supply
 from genmix.study.study import Study
 
 __all__ = [
@@ -228,14 +228,14 @@ def _warn_of_failures(found: Run) -> None:
 def _progress_view(progress: bool | None) -> Iterator[list[Callback]]:
     """Provide the live view for a notebook or a terminal, if requested."""
     if in_notebook() and progress is not False:
-        from genmix.cli.live_notebook import NotebookView
+        from genmix.cli.live.notebook import NotebookView
 
         yield [NotebookView()]
     elif progress:
         from rich.console import Console
 
-        from genmix.cli.lasting_output import lasting_output
-        from genmix.cli.live_terminal import make_view
+        from genmix.cli.live.lasting_output import lasting_output
+        from genmix.cli.live.terminal import make_view
 
         with lasting_output(), make_view(Console(stderr=True)) as view:
             yield [view]

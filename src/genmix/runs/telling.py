@@ -15,8 +15,8 @@ from genmix.engines.embedding import EmbeddedBatch, EmbeddingQueue, Pair, has_ve
 from genmix.errors import InputError
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
-from genmix.runs.budget import Money
 from genmix.runs.session import Session
+from genmix.runs.spending.budget import Money
 
 
 class Telling:

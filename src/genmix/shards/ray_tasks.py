@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from itertools import islice
 from typing import Any
 
-from genmix.core.ray_cluster import connect
+from genmix.cluster.connection import connect
 from genmix.core.text import describe_error
 from genmix.errors import GenmixError
 from genmix.shards.processes import Job, one_thread

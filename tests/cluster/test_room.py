@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from genmix.core.resources import Resources
-from genmix.engines.ray_room import missing
+from genmix.cluster.resources import Resources
+from genmix.cluster.room import missing
 
 NODES = [{"CPU": 8.0}, {"CPU": 2.0, "GPU": 1.0, "memory": 1e9}]
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from genmix.cli.leading_arms import shown_arms
 from genmix.core.text import counted, duration, number, shortened
 from genmix.objectives import Score, Scores
-from genmix.runs.budget import time_left
+from genmix.runs.spending.budget import time_left
 from genmix.runs.timeline import Live
 
 TABLE_INTERVAL = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
 
 
 @pytest.mark.parametrize(

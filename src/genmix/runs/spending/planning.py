@@ -14,8 +14,8 @@ from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
-from genmix.runs.budget import ROUNDING, Limits, Money
 from genmix.runs.session import Session
+from genmix.runs.spending.budget import ROUNDING, Limits, Money
 
 UNAFFORDABLE = "the cost budget does not cover its warm start"
 """The reason recorded when an arm was retired because its warm start is too expensive."""

@@ -7,8 +7,8 @@ import os
 import socket
 from contextlib import suppress
 
+from genmix.cluster.signals import own_signals
 from genmix.core.optional import require
-from genmix.core.ray_signals import own_signals
 from genmix.core.text import describe_error
 from genmix.errors import InputError
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from genmix.cli.leading_arms import shown_arms
-from genmix.cli.live_terminal import Tracker
+from genmix.cli.live.terminal import Tracker
 from genmix.core.text import printable, shortened
 
 if TYPE_CHECKING:

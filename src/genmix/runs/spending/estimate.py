@@ -12,8 +12,8 @@ import numpy as np
 from genmix.core.text import counted, duration, listed_few, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
-from genmix.runs.budget import ROUNDING
-from genmix.runs.planning import MIN_WARM_START, WarmStart, cheapest, fit_warm_start
+from genmix.runs.spending.budget import ROUNDING
+from genmix.runs.spending.planning import MIN_WARM_START, WarmStart, cheapest, fit_warm_start
 from genmix.solvers.knapsack import fill
 from genmix.solvers.weight_limits import bounds_of
 from genmix.study.components import trial_objective

@@ -10,7 +10,7 @@ from genmix.core.text import counted, number
 from genmix.errors import InputError
 from genmix.generators.base import Generator
 from genmix.objectives.vendi import EXACT_LIMIT
-from genmix.runs.budget import ROUNDING
+from genmix.runs.spending.budget import ROUNDING
 from genmix.study.components import trial_objective
 from genmix.study.study import Study
 

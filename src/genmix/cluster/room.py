@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from genmix.core.resources import Resources
+from genmix.cluster.resources import Resources
 
 Node = Mapping[str, float]
 """The resources of a node by name."""

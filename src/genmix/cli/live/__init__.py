@@ -1,0 +1,1 @@
+"""What a terminal or a notebook shows while a study runs."""

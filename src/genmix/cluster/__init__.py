@@ -1,0 +1,1 @@
+"""Connect to a Ray cluster, and describe what its workers need."""

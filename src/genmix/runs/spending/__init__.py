@@ -1,0 +1,1 @@
+"""Budgets: what samples cost, how many there will be, and which arms the money covers."""
