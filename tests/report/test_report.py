@@ -23,6 +23,7 @@ from genmix.data.png import as_png
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
 from genmix.errors import InputError
 from genmix.report.figures import FIGURES
+from genmix.report.sentences import LARGE_REST
 from genmix.report.templating import environment
 from tests.support.report_runs import ARMS, HOSTILE, feature_run, text_run
 
@@ -364,10 +365,11 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     assert "could not be drawn" not in page.text
     assert ("was computed only for the 30 arms" in page.text) == (count == 40)
     assert ("the loss increase without an arm is not computed" in page.text) == (count == 210)
-    little = {arm: weight for arm, weight in run.weights.items() if weight < UNUSED_WEIGHT}
-    if sum(little.values()) >= 0.05:
-        assert f"The other {len(little)} arms have little weight each, but" in page.text
-    assert ("It hardly uses" in page.text) == (len(little) > 0 and sum(little.values()) < 0.05)
+    little = [weight for weight in run.weights.values() if weight < UNUSED_WEIGHT]
+    is_much = sum(little) >= LARGE_REST
+    assert is_much == (count == 210)
+    assert (f"The other {len(little)} arms have little weight each, but" in page.text) == is_much
+    assert ("It hardly uses" in page.text) == (bool(little) and not is_much)
 
 
 def test_arms_that_are_out_are_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from genmix.core import state
 from genmix.journal.integrity import check_run
 from genmix.journal.reader import JournalReader
 from genmix.objectives import vendi
-from genmix.runs import supply
+from genmix.runs.spending import supply
 
 TIMES = ("at", "asked_at", "ended_at", "started_at", "made_at", "checksum")
 

@@ -75,7 +75,7 @@ def test_a_resumed_run_makes_the_same_decision_without_predicting_again(
     cut = gx.run(study(folder, in_flight=1), folder / "cut", callbacks=[stop])
     before, calls = predictions(cut), []
     assert 0 < len(before) < len(found)
-    from genmix.runs import budget
+    from genmix.runs.spending import budget
 
     predict = budget.predict_kept
 

@@ -11,8 +11,9 @@ import pytest
 
 import genmix as gx
 from genmix.objectives import vendi
-from genmix.runs import prepare, supply
+from genmix.runs import prepare
 from genmix.runs.check import check_study
+from genmix.runs.spending import supply
 from genmix.study.study import study_from
 
 SENTENCE = (
