@@ -178,7 +178,7 @@ def test_a_linear_objective_with_equal_means() -> None:
     found = gx.optimal_mixture(arms, gx.Quality(), quality).intervals()
     assert found.interchangeable == (("a", "b"),)
     assert found.weights["c"] == (0.0, 0.0)
-    assert found.together == ((1.0, 1.0),)
+    assert found.together[0] == pytest.approx((1.0, 1.0), abs=1e-12)
 
 
 # -- the score ---------------------------------------------------------------------------------------

@@ -230,6 +230,20 @@ def test_negligible_weights_are_exactly_zero_although_the_budget_binds() -> None
     assert region.rows[0] @ found.weights == pytest.approx(1.4, abs=1e-9)
 
 
+def test_weights_that_are_removed_stay_zero_with_many_arms_and_a_budget() -> None:
+    cost = np.arange(1000) % 5 + 1.0
+    region = Region(1000, rows=[cost], limits=[2.5])
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 5])
+        alpha = np.where((cost <= 2) & (rng.random(1000) < 0.3), rng.random(1000), 1e-6)
+        alpha /= alpha.sum()
+        negligible = region.negligible(alpha, 1e-5)
+        assert negligible.sum() > 500
+        found = region.without(alpha, negligible)
+        assert not np.any(found[negligible]), seed
+        assert region.contains(found)
+
+
 def test_starting_points_outside_of_the_region_are_moved_into_it() -> None:
     for seed in range(20):
         rng = np.random.default_rng([seed, 4])

@@ -331,12 +331,11 @@ def _solve(
         scores.append(term.score + term.score_slope * moves)
     hessians = np.stack([_positive(hessian) for hessian in hessians])
     floor = np.zeros(size)
-    weights = [
-        quadratic_program(gradient, hessian, alpha, floor, region)
-        for gradient, hessian in zip(gradients, hessians, strict=True)
-    ]
-    found = np.stack(weights)
-    found[found < NEGLIGIBLE_WEIGHT] = 0.0
+    found = np.zeros_like(gradients)
+    for k in range(count):
+        weights = quadratic_program(gradients[k], hessians[k], alpha, floor, region)
+        negligible = region.negligible(weights, NEGLIGIBLE_WEIGHT)
+        found[k] = region.without(weights, negligible) if negligible.any() else weights
     return Replicates(found, gradients, hessians, scores, increases)
 
 

@@ -19,8 +19,20 @@ MANY_ARMS = 128
 LITTLE_WEIGHT = 1e-4
 """Weight, relative to that of its group, below which an expensive arm is left out."""
 
-RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
-"""Curvature added to a singular quadratic program, relative to the diagonal of the Hessian."""
+PROXIMAL = 1e-6
+"""Weight of the term in DAQP's proximal iterations."""
+
+PRECISION = 1e-12
+"""Change of the proximal term at which these iterations end; DAQP's default ends them much earlier."""
+
+LEAST_RIDGE = 1e-10
+"""First ridge to try after the proximal iterations, relative to the diagonal of the Hessian."""
+
+RIDGES = (0.0, LEAST_RIDGE, 1e-8, 1e-6, 1e-4)
+"""Ridges to try; without one, DAQP does proximal iterations."""
+
+PIVOT = 1e-12
+"""Smallest pivot that DAQP accepts; with its default of 1e-8, it reorders large programs again and again."""
 
 
 def quadratic_program(
@@ -33,10 +45,11 @@ def quadratic_program(
 ) -> Vector:
     """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β of a region with ``β ≥ floor``.
 
-    H can be singular, e.g. for two identical arms. The ridge is a proximal term around α, so it does
-    not change the limit of repeated steps. It grows until the Frank–Wolfe gap of the solution is small
-    compared with the decrease in the model. Arms that are ``fixed`` are at their floor; by default, those are
-    the expensive ones if there are many.
+    H can be singular, e.g. for two identical arms, or almost singular. DAQP's proximal iterations solve most
+    such programs to the last digits; in the others, the minimum is far along a flat direction. There, a
+    ridge is added, a proximal term around α that does not change the limit of repeated steps. It grows
+    until the Frank–Wolfe gap of the solution is small compared with the decrease in the model. Arms that are
+    ``fixed`` are at their floor; by default, those are the expensive ones if there are many.
     """
     best, least = None, np.inf
     if fixed is None:
@@ -93,20 +106,23 @@ def _regularized_program(
         return None
     slope = gradient - gradient.min()
     diagonal = np.maximum(np.diag(hessian), 0.0)  # rounding can leave tiny negative entries
-    added = ridge * np.maximum(diagonal, max(float(slope.max()), 1e-300))
-    scale = 1 / np.sqrt(diagonal + added)
+    unit = np.maximum(diagonal, max(float(slope.max()), 1e-300))
+    scale = 1 / np.sqrt(diagonal + max(ridge, LEAST_RIDGE) * unit)
     scale /= scale.max()
-    quadratic = (hessian + np.diag(added)) * np.outer(scale, scale)
+    quadratic = (hessian + np.diag(ridge * unit)) * np.outer(scale, scale)
     linear = slope * scale
-    unit = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()))
-    program = (quadratic / unit, linear / unit, *region.constraints(alpha, floor, scale))
-    x, flag = _solved(program) if fixed is None else _solved_with(program, fixed)
+    size = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()), 1e-300)
+    program = (quadratic / size, linear / size, *region.constraints(alpha, floor, scale))
+    proximal = -PROXIMAL if ridge else PROXIMAL  # negative: only if DAQP finds a singular program
+    x, flag = (
+        _solved(program, proximal) if fixed is None else _solved_with(program, fixed, proximal)
+    )
     if flag < 1 or not np.all(np.isfinite(x)):
         return None
     return region.clean(np.maximum(alpha + scale * x, floor))
 
 
-def _solved(program: Program) -> tuple[Vector, int]:
+def _solved(program: Program, proximal: float) -> tuple[Vector, int]:
     quadratic, linear, rows, upper, lower, sense = program
     x, _, flag, _ = daqp.solve(
         np.ascontiguousarray(quadratic),
@@ -116,11 +132,14 @@ def _solved(program: Program) -> tuple[Vector, int]:
         lower,
         sense,
         primal_tol=1e-11,
+        pivot_tol=PIVOT,
+        eps_prox=proximal,
+        eta_prox=PRECISION,
     )
     return x, flag
 
 
-def _solved_with(program: Program, fixed: Mask) -> tuple[Vector, int]:
+def _solved_with(program: Program, fixed: Mask, proximal: float) -> tuple[Vector, int]:
     """Solve the program with some variables at their lower bounds."""
     quadratic, linear, rows, upper, lower, sense = program
     m, free = len(linear), ~fixed
@@ -136,6 +155,7 @@ def _solved_with(program: Program, fixed: Mask) -> tuple[Vector, int]:
             upper[kept] - offset,
             lower[kept] - offset,
             sense[kept],
-        )
+        ),
+        proximal,
     )
     return x, flag

@@ -30,7 +30,7 @@ from genmix.solvers.region_interior import (
 from genmix.solvers.simplex import LIFT, Constraints, Mask, Simplex
 
 TOLERANCE = 1e-12
-"""Largest violation of a row relative to its largest entry."""
+"""Largest violation of a sum, or of a row relative to its largest entry."""
 
 ROUNDING = 1e-16
 """Largest error of a sum that is not corrected."""
@@ -148,17 +148,17 @@ class Region(Simplex):
         """
         bounds = self._bounds
         alpha = np.clip(alpha, bounds.lo, bounds.hi)
-        alpha = self._with_sums(alpha, (alpha - bounds.lo) * (bounds.hi - alpha))
-        alpha = self._with_sums(alpha, None)
+        alpha = self._with_sums(alpha, (alpha - bounds.lo) * (bounds.hi - alpha), ROUNDING)
+        alpha = self._with_sums(alpha, None, TOLERANCE)  # moves weights away from their bounds
         if np.any(self._rows @ alpha - self._limits > TOLERANCE * self._sizes):
             alpha = self._toward_center(alpha)
         return alpha
 
-    def _with_sums(self, alpha: Vector, room: Vector | None) -> Vector:
+    def _with_sums(self, alpha: Vector, room: Vector | None, above: float) -> Vector:
         """Correct the sums of the groups in proportion to ``room``, or to the distance to the bounds."""
         bounds = self._bounds
         missing = bounds.sums - bounds.totals(alpha)
-        if np.all(np.abs(missing) <= ROUNDING):
+        if np.all(np.abs(missing) <= above):
             return alpha
         if room is None:
             rises = missing[bounds.groups] > 0
