@@ -1,4 +1,4 @@
-"""A run whose output nobody reads any more continues and keeps its exit code."""
+"""A run whose output nobody reads anymore continues and keeps its exit code."""
 
 from __future__ import annotations
 

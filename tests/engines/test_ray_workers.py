@@ -400,8 +400,8 @@ def test_a_worker_that_no_node_could_ever_hold_says_what_is_missing(
     node = {"Alive": True, "Resources": {"CPU": 4.0}}
     monkeypatch.setattr(ray, "nodes", lambda: [node])
     why = (
-        "it needs 2 GPUs, and no node of the cluster has any; request less, or add a node that has "
-        "enough."
+        "it needs 2 GPUs, and no node of the cluster has any; request fewer resources, or add a node that "
+        "has enough."
     )
     error = failure(arm(lambda: Worker(start=HANGS), num_gpus=2))
     assert str(error) == f"its worker did not start within 0.05 seconds: {why}"

@@ -313,7 +313,9 @@ def test_a_warm_start_that_does_not_fit_is_shortened(tmp_path: Path) -> None:
 def test_an_arm_whose_warm_start_does_not_fit_is_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     run = gx.run(study(60, 8.0), tmp_path / "run", note=notes.append)
-    assert "The arm 'big' will not be used unless samples cost less than they could" in notes[0]
+    assert (
+        "The arm 'big' will not be used unless samples cost less than their upper bound" in notes[0]
+    )
     assert run.counts == {"big": 0, "cheap": 60}
     assert run.summary["retired"] == ["big"]
     with JournalReader.open(run.folder) as journal:

@@ -62,7 +62,7 @@ def write(folder: Path, budget: str, prices: tuple[float | None, float | None]) 
             [
                 "300 samples cost 0.06 (all from small) to 3 (all from big); 1.53 in equal shares.",
                 "The time is unknown without a sample from every arm.",
-                "The arm 'big' will not be used unless samples cost less than they could, because the "
+                "The arm 'big' will not be used unless samples cost less than their upper bound, because the "
                 "cost budget does not cover its warm start; "
                 "raise budget.cost or lower budget.samples.",
             ],

@@ -57,7 +57,7 @@ def test_a_cluster_is_started_and_stopped(tmp_path: Path) -> None:
     assert found.pooled["vendi"] == pytest.approx(gx.score(ARMS, gx.Vendi()).pooled["vendi"])
 
 
-def test_a_cluster_is_stopped_even_if_its_tasks_cannot_be_cancelled(
+def test_a_cluster_is_stopped_even_if_its_tasks_cannot_be_canceled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ray = pytest.importorskip("ray")

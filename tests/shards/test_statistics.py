@@ -116,7 +116,7 @@ def test_all_splits_are_read_in_one_pass_if_they_fit_in_memory(
     monkeypatch.setattr(passes, "PASS_BYTES", 0)
     apart, titles = passes_of(files, OBJECTIVES[name], tmp_path / "q")
     assert titles == ["reading shards"] + 6 * ["reading halves"] + 3 * ["reading subsamples"]
-    assert once == apart, "bit by bit"
+    assert once == apart, "bit for bit"
 
 
 def test_a_pass_holds_what_fits_in_memory_and_at_least_one_split(
@@ -179,7 +179,7 @@ def test_worker_processes_and_small_folders(
     with gx.streaming(workers=1, folder=tmp_path / "p"):
         one = gx.optimal_mixture(files, gx.Vendi())
     assert calls == [("reading shards", k, 15) for k in range(1, 16)]
-    assert both.weights == one.weights, "bit by bit"
+    assert both.weights == one.weights, "bit for bit"
     assert_close(both.weights, expected.weights)
 
 
@@ -212,7 +212,7 @@ def test_an_interrupted_computation_continues(
     with gx.streaming(workers=1, folder=folder, progress=lambda _, done, total: steps.append(done)):
         found = gx.optimal_mixture(files, OBJECTIVES[name])
     assert steps == [12, 13, 14, 15]
-    assert found.weights == expected.weights, "bit by bit"
+    assert found.weights == expected.weights, "bit for bit"
     assert [record.getMessage() for record in caplog.records] == [
         "4 of 15 shards are saved; run the same command again to continue",
         "continuing after 4 of 15 shards",
@@ -241,7 +241,7 @@ def test_an_interrupted_diagnosis_continues_where_it_stopped(
         steps.clear()
         found = gx.diagnose(files, OBJECTIVES[name]).as_dict()
     assert steps == [("reading halves", k) for k in range(2, 16)]
-    assert found == expected, "bit by bit"
+    assert found == expected, "bit for bit"
 
 
 def test_an_interrupt_while_merging_loses_and_repeats_nothing(

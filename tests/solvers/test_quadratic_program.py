@@ -1,4 +1,4 @@
-"""The quadratic program of a Newton step: its optimality conditions, also if it is singular or large."""
+"""The quadratic program of a Newton step: its optimality conditions, even if it is singular or large."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gap(gradient: Any, hessian: Any, alpha: Any, found: Any, floor: Any) -> floa
 @pytest.mark.parametrize(
     ("size", "rank"), [(3, 1), (5, 2), (40, 1), (40, 20), (120, 60), (400, 200)]
 )
-def test_singular_programs_are_solved_to_the_last_digits(size: int, rank: int, seed: int) -> None:
+def test_singular_programs_are_solved_to_full_precision(size: int, rank: int, seed: int) -> None:
     gradient, hessian, alpha = program(size, rank, seed)
     floor = np.zeros(size)
     found = quadratic_program(gradient, hessian, alpha, floor, SIMPLEX, np.zeros(size, bool))

@@ -133,7 +133,9 @@ def find_intervals(found: gx.Mixture, wanted: bool | None) -> gx.Uncertainty | N
         typer.echo(f"no intervals, because {why}", err=True)
         return None
     if wanted is None and (is_heavy(found.pool) or len(found.weights) > MAX_ARMS):
-        typer.echo("no intervals, because they take long here; --intervals shows them", err=True)
+        typer.echo(
+            "no intervals, because they would take long; pass --intervals to compute them", err=True
+        )
         return None
     begin = monotonic()
     try:

@@ -19,7 +19,7 @@ SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """An environment variable of Ray: a pattern of messages that Ray does not print."""
 
 DEATHS = "A worker died or was killed while executing a task"
-"""How Ray's message about a dead worker begins. genmix reports the death itself, in one sentence."""
+"""How Ray's message about a dead worker begins. genmix reports each death in a sentence of its own."""
 
 CONNECTION_LIMIT = 5.0
 """Seconds within which the head of a cluster must accept a connection."""
@@ -37,7 +37,7 @@ def connect(address: str | None) -> bool:
         if address not in (None, "auto"):
             _check_connection(address)
         return False
-    # Ray, too, prefers the variable to auto.
+    # Like Ray, prefer the variable to auto.
     variable = os.environ.get(ADDRESS) if address in (None, "auto") else None
     where = variable or address or "local"
     _refuse_client(where, bool(variable))

@@ -39,7 +39,7 @@ def not_started(worker: str, limit: float, needs: Resources, nodes: Sequence[Nod
     late = f"{worker} did not start within {limit:g} seconds"
     if reason is None:
         return f"{late}; check that a node of the cluster has room for its resources."
-    return f"{late}: {reason}; request less, or add a node that has enough."
+    return f"{late}: {reason}; request fewer resources, or add a node that has enough."
 
 
 def missing(needs: Resources, nodes: Sequence[Node]) -> str | None:

@@ -127,7 +127,7 @@ def array_with_features(names: list[str], key: str | None, path: Path, otherwise
     found = [n for n in names if n == key or (key is None and _holds_samples(n))]
     if key is not None and not found and names:
         raise InputError(
-            f"{path} has no array {key!r}, only {_listed(names)}; pass the name of the features as "
+            f"{path} has no array {key!r}, only {_listed(names)}; name the array with "
             "read_features(path, key=...) or --key."
         )
     if len(found) != 1:
@@ -229,8 +229,8 @@ def required_column(schema: Any, path: Path, key: str | None) -> str:
         if key not in schema.names:
             missing = f"there is no column {key!r}"
         raise InputError(
-            f"{path}: {missing}; the columns are {_listed(schema.names) or '(none)'}; pass the name of the "
-            "embeddings as read_features(path, key=...) or --key."
+            f"{path}: {missing}; the columns are {_listed(schema.names) or '(none)'}; name the column "
+            "with the embeddings with read_features(path, key=...) or --key."
         )
     if found is None:
         raise InputError(

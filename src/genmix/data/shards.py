@@ -35,7 +35,7 @@ class Shards:
     Pass it instead of an array to :func:`optimal_mixture`, :func:`score`, :func:`diagnose` or
     :func:`keep`. The results are those of the same samples in memory, up to rounding errors. Use
     :func:`streaming` to set the number of worker processes, to use Ray, or to show progress. Shards that
-    take at most 256 MiB are loaded.
+    together take at most 256 MiB as float64 are loaded into memory, unless the engine is Ray.
 
     Parameters
     ----------

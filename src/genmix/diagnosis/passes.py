@@ -17,8 +17,8 @@ Each = TypeVar("Each")
 def memory(statistics: int, workers: int | None) -> int:
     """Return the memory for a split with ``statistics`` bytes, without its row numbers.
 
-    There are totals, what a file adds to them, and up to two results per worker that wait to be merged,
-    each with about half of the statistics.
+    This covers the totals, what a file adds to them, and up to two results per worker that wait to be
+    merged, each with about half of the statistics.
     """
     import joblib
 
@@ -27,7 +27,7 @@ def memory(statistics: int, workers: int | None) -> int:
 
 
 def in_passes(items: Iterable[Each], size: Callable[[Each], int]) -> Iterator[list[Each]]:
-    """Yield the items in lists of which each fits in memory, or consists of one item."""
+    """Yield the items in lists; each list fits in memory or has only one item."""
     group: list[Each] = []
     used = 0
     for item in items:

@@ -141,7 +141,7 @@ def _mixture(arms: Mapping[str, Batch], objective: Objective, encoder: str | Non
 
 
 class StreamedSamples:
-    """Samples in shards. One pass summarizes all of them; another one, as many splits as fit in memory."""
+    """Samples in shards. One pass summarizes all; each later one, as many splits as fit in memory."""
 
     def __init__(
         self, arms: Sequence[StreamedArm], objective: Objective, encoder: str | None

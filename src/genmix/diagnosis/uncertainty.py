@@ -59,7 +59,8 @@ class Uncertainty:
 
     Examples
     --------
-    Arms ``a`` and ``b`` are two samples of one generator, so only the sum of their weights is determined:
+    Arms ``a`` and ``b`` are two sets of samples from one generator, so only the sum of their weights is
+    determined:
 
     >>> import numpy as np
     >>> import genmix as gx

@@ -24,7 +24,7 @@ class RayEncoder:
     """Splits a batch into one part per worker. Embedding a part again after its worker died is harmless.
 
     ``described`` is the same encoder in this process. It has the name and loads no model. ``retries`` is
-    how many times a part is embedded again because its worker died.
+    how many times a part may be embedded again if its worker dies.
     """
 
     keeps_time = True

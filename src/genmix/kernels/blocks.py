@@ -37,13 +37,13 @@ FEW_ROWS = 6
 """Up to this number of rows on the left, BLAS spends most of its time copying a large right side."""
 
 PART_VALUES = 2**19
-"""Number of values in a part of a large right side, which all rows are multiplied with while it is cached.
+"""Number of values in one part of a large right side; all rows are multiplied with it while it is cached.
 
 BLAS uses only one thread for smaller parts.
 """
 
 WIDE = 256
-"""Number of columns from which a product with each row by itself takes less time than that copy."""
+"""Number of columns from which on multiplying row by row is faster than that copy."""
 
 
 class Blocks:
@@ -282,7 +282,8 @@ def sums_of_rows(blocks: Blocks, rows: Array, y: Grouped, block_bytes: int) -> A
 def sums_of_newest(blocks: Blocks, x: Grouped, start: int, block_bytes: int) -> tuple[Array, Array]:
     """Compute ``Σ k^power`` between each row at index ``start`` or later and each group of x.
 
-    The second sums are only over rows at index ``start`` or later, from the same kernel values.
+    Also return the sums that include only the rows of each group at index ``start`` or later; both use the
+    same kernel values.
     """
     new = x[start:]
     height = max(1, block_bytes // 8 // max(1, len(x)))

@@ -138,7 +138,7 @@ class Cosine(Kernel):
         rows, compared = xp.nonzero(x[:, 0] == 0)[0], 1
         while (
             rows.shape[0] and compared < x.shape[1]
-        ):  # few entries of most rows need to be compared
+        ):  # for most rows, only a few entries need to be compared
             rows = rows[~xp.any(x[rows, compared : 2 * compared] != 0, axis=1)]
             compared *= 2
         if rows.shape[0]:

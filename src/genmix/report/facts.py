@@ -424,8 +424,8 @@ class Facts:
                 f"The loss increase without an arm was computed only for the {most} arms with the largest "
                 "weights."
                 if most
-                else "With so many arms, the loss increase without an arm is not computed, except that it is "
-                "0 for arms without weight."
+                else "With so many arms, the loss increase without an arm is not computed; arms without "
+                "weight show 0."
             )
         if (used := len(innovation_sample(self.subset))) < len(self.subset.rows):
             notes.append(f"Innovation uses {used:,} samples.")

@@ -34,7 +34,7 @@ PAIR_DETAILS = ("prompts", "prompt entropy", "conditional")
 """Details of the score of pairs: the score and the entropy of the prompts alone, and the quotient."""
 
 LARGE_REST = 0.05
-"""Weight that many arms with little weight can share and that is not negligible."""
+"""Combined weight of the rarely used arms from which on the report mentions it."""
 
 AT_LIMIT = 1e-3
 """A weight this close to a limit has reached it."""

@@ -32,7 +32,7 @@ INTERRUPTED = "interrupted"
 EXHAUSTED = "exhausted"
 """The reason recorded when an arm was retired for lack of samples. Journals contain this word."""
 UNAVAILABLE = "it is unavailable and no longer the only arm"
-"""The reason recorded when an arm retires that was kept because no other was left. It may be suspended."""
+"""The reason recorded when an unavailable arm is retired that was kept while it was the only one."""
 MAX_SLEEP = 60.0
 ASKED_AHEAD = 4
 """A quarter more tickets than may be generated at the same time are asked for, so that the next calls can

@@ -62,7 +62,7 @@ def streaming(
         ``$RAY_ADDRESS``, or one that is started on this machine and stopped at the end.
     progress : callable, optional
         Called with a title, the number of finished shards, and their total. Shards that together take
-        at most 256 MiB are loaded at once, without progress, unless the engine is Ray.
+        at most 256 MiB as float64 are loaded into memory without progress messages, unless the engine is Ray.
     folder : str or path, optional
         Where partial statistics are saved, so that an interrupted computation continues where it stopped,
         and where :func:`keep` unpacks files. By default, ``shards`` in the cache folder

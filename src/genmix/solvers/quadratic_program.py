@@ -46,8 +46,8 @@ def quadratic_program(
     """Minimize ``g·(β−α) + ½(β−α)ᵀH(β−α)`` over mixtures β of a region with ``β ≥ floor``.
 
     H can be singular, e.g. for two identical arms, or almost singular. DAQP's proximal iterations solve most
-    such programs to the last digits; in the others, the minimum is far along a flat direction. There, a
-    ridge is added, a proximal term around α that does not change the limit of repeated steps. It grows
+    such programs to full precision. In the others, the minimum is far along a flat direction, so a ridge is
+    added: a proximal term around α that does not change the limit of repeated steps. It grows
     until the Frank–Wolfe gap of the solution is small compared with the decrease in the model. Arms that are
     ``fixed`` are at their floor; by default, those are the expensive ones if there are many.
     """

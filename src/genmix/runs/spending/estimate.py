@@ -124,7 +124,7 @@ class Estimate:
             arms, which = ("arm", "its") if len(left_out) == 1 else ("arms", "their")
             found.append(
                 f"The {arms} {listed_few(map(repr, left_out))} will not be used unless samples cost less "
-                f"than they could, because the cost budget does not cover {which} warm start; raise "
+                f"than their upper bound, because the cost budget does not cover {which} warm start; raise "
                 "budget.cost or lower budget.samples."
             )
         return found

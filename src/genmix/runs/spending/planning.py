@@ -99,8 +99,8 @@ def reserves_without(
 ) -> dict[str, float]:
     """Return, for each arm, what these samples cost if it supplies one sample less.
 
-    That matters only for an arm that supplies all it has. Then the next cheapest arm supplies one more, so
-    the cost is that of one more sample without the arm's own.
+    This matters only for an arm whose whole supply is used. The next cheapest arm then supplies one more, so
+    the result is the cost of ``samples + 1`` minus the cost of one sample of the arm.
     """
     whole, one_more = (reserve(prices, n, is_guaranteed) for n in (samples, samples + 1))
     found, left = dict.fromkeys(prices, whole), samples
