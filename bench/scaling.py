@@ -129,7 +129,7 @@ def study(arms: int, d: int, samples: int) -> dict[str, Any]:
 
 
 def name_of(arm: int) -> str:
-    return f"m{arm % 5}-p{arm // 5 % 50:02d}-t{arm // 250}"
+    return f"m{arm % 5}/p{arm // 5 % 50:02d}/t{arm // 250}"
 
 
 def make(seeds: list[int], arm: int) -> list[str]:

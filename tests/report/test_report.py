@@ -17,7 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.charts.leading import MAX_ROWS
+from genmix.charts.leading import MAX_COLORS, MAX_ROWS
+from genmix.charts.style import GRAY
 from genmix.cli import app
 from genmix.data.png import as_png
 from genmix.diagnosis.thresholds import UNUSED_WEIGHT
@@ -362,6 +363,9 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     )  # the leading ones, and all
     for name in FIGURES:
         assert f'<figure id="{name}"' in page.source
+    drawn = dict(re.findall(r'<figure id="(\w+)"(.*?)</figure>', page.source, re.DOTALL))
+    for name in ("weights", "frontier"):
+        assert (GRAY in drawn[name]) == (count > MAX_COLORS + 1), "the color of the other arms"
     assert "could not be drawn" not in page.text
     assert ("was computed only for the 30 arms" in page.text) == (count == 40)
     assert ("the loss increase without an arm is not computed" in page.text) == (count == 210)

@@ -25,15 +25,17 @@ def shares(
     log_x: bool = False,
     columns: int = 2,
     mark: float | None = None,
+    colors: Mapping[str, str] | None = None,
 ) -> VConcatChart:
     """Draw stacked areas; a row is ``{"arm", "x", "share", "panel"?}``. Arms keep the order of the rows.
 
-    ``mark`` is the place of a vertical line.
+    ``mark`` is the place of a vertical line, and ``colors`` are those of the arms if they are known.
     """
     panels = by_panel(rows)
     across = layout.columns_for(len(panels), columns)
     tidy = {title: _tidy(title, content, log_x) for title, content in panels.items()}
-    colors = arm_colors(row["arm"] for content in tidy.values() for row in content)
+    if colors is None:
+        colors = arm_colors(row["arm"] for content in tidy.values() for row in content)
     size = layout.panel_width(across), layout.panel_height(across)
 
     def axes(content: list[Row]) -> tuple[Any, Any]:

@@ -52,7 +52,7 @@ def weights_chart(facts: Facts) -> Any:
         for row in timeline
         for name, share in layers.weights(row["weights"]).items()
     ]
-    return charts.shares(rows)
+    return charts.shares(rows, colors=arm_colors(facts) if layers.part is None else None)
 
 
 def weight_layers(facts: Facts) -> Stack:
@@ -203,6 +203,7 @@ def frontier_chart(facts: Facts) -> Any:
         "share of the best mixture",
         log_x=_is_wide(facts),
         mark=marked_budget(facts),
+        colors=arm_colors(facts),
     )
 
 
