@@ -376,6 +376,17 @@ def test_many_arms_share_a_color(tmp_path: Path, count: int) -> None:
     assert ("It hardly uses" in page.text) == (bool(little) and not is_much)
 
 
+def test_a_mixture_can_give_every_arm_little_weight(tmp_path: Path) -> None:
+    arms = {}
+    for i in range(210):
+        np.save(tmp_path / f"{i}.npy", np.random.default_rng(i).normal(size=(4, 3)))
+        path = str(tmp_path / f"{i}.npy")
+        arms[f"arm {i}"] = {"kind": "recorded", "path": path, "exhausted": "retire"}
+    study = {"arms": arms, "objective": "vendi", "policy": "uniform", "warm_start": 1}
+    run = gx.run(study | {"budget": {"samples": 420}}, tmp_path / "run")
+    assert "spreads over 210 arms, each with less than 0.5%." in read(run.report()).text
+
+
 def test_arms_that_are_out_are_named(tmp_path: Path) -> None:
     (tmp_path / "faulty.py").write_text(
         "import numpy as np\n\n\ndef make(seeds):\n    raise RuntimeError('no <b>luck</b> today')\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,24 @@ def test_all_splits_are_read_in_one_pass_if_they_fit_in_memory(
     apart, titles = passes_of(files, OBJECTIVES[name], tmp_path / "q")
     assert titles == ["reading shards"] + 6 * ["reading halves"] + 3 * ["reading subsamples"]
     assert once == apart, "bit for bit"
+
+
+def test_no_pass_keeps_the_statistics_of_the_one_before(
+    in_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, last, original = [], [], samples.statistics
+
+    def watched(arms: Any, requests: Any, title: str) -> Any:
+        gc.collect()
+        alive.append(sum(each() is not None for each in last))
+        found = original(arms, requests, title)
+        last[:] = map(weakref.ref, found) if title != "reading shards" else []
+        return found
+
+    monkeypatch.setattr(samples, "statistics", watched)
+    monkeypatch.setattr(passes, "PASS_BYTES", 0)
+    passes_of(sharded(tmp_path, ARMS), OBJECTIVES["fd"], tmp_path / "p")
+    assert alive == [0] * (1 + 6 + 3)
 
 
 def test_a_pass_holds_what_fits_in_memory_and_at_least_one_split(

@@ -115,8 +115,8 @@ def diagnose(
         _subsample_rows(samples.counts, objective.least_samples, subsample, seed, index)
         for index in range(repeats)
     )
-    for part in samples.parts(mixture.objective, drawn):
-        parts.append(_subsample_numbers(part))
+    for found in map(_subsample_numbers, samples.parts(mixture.objective, drawn)):
+        parts.append(found)
         if progress is not None:
             progress(len(parts))
     table = {

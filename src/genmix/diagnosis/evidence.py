@@ -11,6 +11,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +71,9 @@ def gather_evidence(
         return {}
     shares = {name: _shares_without(mixture, name) for name in counts}
     planned = (_split(counts, objective, shares, seed, index) for index in range(SPLITS))
-    found = samples.splits(objective, planned)
-    splits = [_results(statistics, list(counts), gamma) for statistics in found]
+    results = partial(_results, names=list(counts), gamma=gamma)
+    # Unlike the variable of a loop, map does not keep the statistics of a split while the next is read.
+    splits = list(map(results, samples.splits(objective, planned)))
     enough = [name for name, count in counts.items() if count >= MIN_SAMPLES]
     return {name: _summarize([split[name] for split in splits]) for name in enough}
 

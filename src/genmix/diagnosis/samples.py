@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ from genmix.shards.statistics import Pick, Request, all_rows, statistics
 
 Rows = NDArray[np.int64]
 """Row numbers of an arm, in ascending order."""
+
+Group = TypeVar("Group")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -188,11 +192,16 @@ class StreamedSamples:
 
     def splits(self, objective: Objective, splits: Iterable[Split]) -> Iterator[SplitStatistics]:
         size = self._memory(3) + BYTES_PER_ROW * sum(self.counts.values())
-        for group in in_passes(splits, lambda split: size):
-            wanted = [self._split_requests(objective, split) for split in group]
-            found = self._with_moments(wanted, "reading halves")
-            for split, (tally, moments) in zip(group, found, strict=True):
-                yield SplitStatistics(tally, self._held_out(moments, split))
+        groups = in_passes(splits, lambda split: size)
+        return _freeing(partial(self._read_splits, objective), groups)
+
+    def _read_splits(
+        self, objective: Objective, group: Sequence[Split]
+    ) -> Iterator[SplitStatistics]:
+        wanted = [self._split_requests(objective, split) for split in group]
+        found = self._with_moments(wanted, "reading halves")
+        for split, (tally, moments) in zip(group, found, strict=True):
+            yield SplitStatistics(tally, self._held_out(moments, split))
 
     def _split_requests(self, objective: Objective, split: Split) -> tuple[Request, Request]:
         picks: dict[str, list[Pick]] = {name: [] for name in self.names}
@@ -225,12 +234,16 @@ class StreamedSamples:
         def size(rows: Mapping[str, Rows]) -> int:
             return own + BYTES_PER_ROW * sum(map(len, rows.values()))
 
-        for group in in_passes(parts, size):
-            wanted = [self._part_requests(objective, rows) for rows in group]
-            for tally, moments in self._with_moments(wanted, "reading subsamples"):
-                pool = Pool(tuple(self.names), objective, tally, None)
-                gaps = {name: each.gap for name, each in innovation_of_moments(moments).items()}
-                yield PartStatistics(best_mixture(pool), gaps)
+        return _freeing(partial(self._read_parts, objective), in_passes(parts, size))
+
+    def _read_parts(
+        self, objective: Objective, group: Sequence[Mapping[str, Rows]]
+    ) -> Iterator[PartStatistics]:
+        wanted = [self._part_requests(objective, rows) for rows in group]
+        for tally, moments in self._with_moments(wanted, "reading subsamples"):
+            pool = Pool(tuple(self.names), objective, tally, None)
+            gaps = {name: each.gap for name, each in innovation_of_moments(moments).items()}
+            yield PartStatistics(best_mixture(pool), gaps)
 
     def _part_requests(
         self, objective: Objective, rows: Mapping[str, Rows]
@@ -241,6 +254,13 @@ class StreamedSamples:
             Request(objective, picks, count, is_checked=True),
             Request(self._directions, picks, count, is_checked=True),
         )
+
+
+def _freeing(
+    read: Callable[[Group], Iterator[Found]], groups: Iterable[Group]
+) -> Iterator[Found]:
+    """Yield what is found in each group; unlike nested loops, keep nothing of it while the next is read."""
+    return chain.from_iterable(map(read, groups))
 
 
 def _has_directions(objective: Objective) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from genmix.charts.axes import short_name
@@ -46,18 +46,7 @@ def mixture_sentence(facts: Facts) -> str:
             f"There is no mixture yet: {counted(facts.samples, 'sample')} arrived, but the warm start is "
             "not complete for every arm."
         )
-    ranked = sorted(facts.weights.items(), key=lambda item: -item[1])
-    used = [(arm, weight) for arm, weight in ranked if weight >= UNUSED_WEIGHT]
-    unused = [arm for arm, weight in ranked if weight < UNUSED_WEIGHT]
-    shown = [f"{percent(weight)} {arm}" for arm, weight in used[:MAX_NAMES]]
-    if len(used) > MAX_NAMES:
-        shown.append(f"{len(used) - MAX_NAMES} more arms")
-    text = f"The mixture is {listed(shown)}."
-    rest = sum(facts.weights[arm] for arm in unused)
-    if rest >= LARGE_REST:
-        text += f" The other {len(unused):,} arms have little weight each, but {percent(rest)} together."
-    elif unused:
-        text += f" It hardly uses {_names(unused)}."
+    text = _weights_in_words(facts.weights)
     gone = [arm.label for arm in facts.arms if arm.label not in facts.weights]
     used_up = [arm for arm in gone if arm in facts.exhausted]
     retired = [arm for arm in gone if arm not in used_up]
@@ -66,6 +55,23 @@ def mixture_sentence(facts: Facts) -> str:
     if used_up:
         text += f" It no longer includes {_names(used_up)}, which ran out of samples."
     return text
+
+
+def _weights_in_words(weights: Mapping[str, float]) -> str:
+    ranked = sorted(weights.items(), key=lambda item: -item[1])
+    used = [(arm, weight) for arm, weight in ranked if weight >= UNUSED_WEIGHT]
+    unused = [arm for arm, weight in ranked if weight < UNUSED_WEIGHT]
+    if not used:
+        arms = counted(sum(weight > 0 for weight in weights.values()), "arm")
+        return f"The mixture spreads over {arms}, each with less than {UNUSED_WEIGHT:.1%}."
+    shown = [f"{percent(weight)} {arm}" for arm, weight in used[:MAX_NAMES]]
+    if len(used) > MAX_NAMES:
+        shown.append(f"{len(used) - MAX_NAMES} more arms")
+    text = f"The mixture is {listed(shown)}."
+    rest = sum(weights[arm] for arm in unused)
+    if rest >= LARGE_REST:
+        return f"{text} The other {len(unused):,} arms have little weight each, but {percent(rest)} together."
+    return f"{text} It hardly uses {_names(unused)}." if unused else text
 
 
 def limit_sentences(facts: Facts) -> list[str]:
