@@ -256,9 +256,7 @@ class StreamedSamples:
         )
 
 
-def _freeing(
-    read: Callable[[Group], Iterator[Found]], groups: Iterable[Group]
-) -> Iterator[Found]:
+def _freeing(read: Callable[[Group], Iterator[Found]], groups: Iterable[Group]) -> Iterator[Found]:
     """Yield what is found in each group; unlike nested loops, keep nothing of it while the next is read."""
     return chain.from_iterable(map(read, groups))
 

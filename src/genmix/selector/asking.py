@@ -14,6 +14,7 @@ from genmix.selector.arms import ArmRecord, draw_iid, draw_tracking, draw_warm_s
 from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups
 from genmix.selector.learner import Learner
+from genmix.selector.locking import locked
 from genmix.selector.prompts import check_dimensions, prompts_of
 from genmix.selector.readings import Readings
 from genmix.selector.tickets import Ticket
@@ -28,6 +29,7 @@ class Asking(Readings):
     _group_rng: np.random.Generator
     _next_id: int
 
+    @locked
     def ask(
         self,
         n: int = 1,
@@ -79,6 +81,7 @@ class Asking(Readings):
         groups = self._groups_of(int(n), group)
         return [self._draw_ticket(among, *each) for each in zip(groups, prompts, strict=True)]
 
+    @locked
     def ask_from(
         self, label: str, *, group: str | None = None, prompt: Array = None, reference: Array = None
     ) -> Ticket:

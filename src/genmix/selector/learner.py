@@ -305,9 +305,7 @@ class Learner:
             self._flush()
 
     def add_arm(self, label: str) -> None:
-        if self.alpha is not None:
-            self.previous_weights = self.by_label(self.alpha)
-            self.previous = PreviousSolution(self.by_label(self.mixture), self.gap)
+        self._keep_solution()
         if label in self.arms:
             self.arms[label] = replace(self.arms[label], active=True, failed=0)
         else:
@@ -320,9 +318,26 @@ class Learner:
         self._arms_changed({})
 
     def retire_arm(self, label: str) -> None:
-        before, self.previous = self.by_label(self.weights), None
-        self.arms[label] = replace(self.arms[label], active=False)
+        before, waiting = self.by_label(self.weights), []
+        if self.previous is not None and set(self.previous.mixture) != {label}:
+            # Solve without the arms in their warm start; they then continue it.
+            before = self.previous_weights
+            waiting = [arm for arm in self.active if arm.label not in self.previous.mixture]
+        self.previous = None
+        for arm in (self.arms[label], *waiting):
+            self.arms[arm.label] = replace(arm, active=False)
         self._arms_changed(before)
+        remaining = {arm.label: arm for arm in waiting if arm.label != label}
+        if remaining:
+            self._keep_solution()
+            self.arms.update(remaining)
+            self._arms_changed({})
+
+    def _keep_solution(self) -> None:
+        """Keep the current solution readable during the warm start of a new arm."""
+        if self.alpha is not None:
+            self.previous_weights = self.by_label(self.alpha)
+            self.previous = PreviousSolution(self.by_label(self.mixture), self.gap)
 
     def _arms_changed(self, before: Mapping[str, float]) -> None:
         """Re-solve, starting from the weights ``before``, or wait for a new arm's warm start."""

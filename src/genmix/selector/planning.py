@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from genmix.errors import InputError, whole
 from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
+from genmix.selector.locking import Lock, locked
 from genmix.solvers.region import Region
 
 
 class Planning:
     """The methods of :class:`Selector` that concern the budget."""
 
+    _lock: Lock
     _learner: Learner
 
+    @locked
     def plan(self, mean_cost: float | None, prices: Mapping[str, float] | None = None) -> None:
         """Limit the mean cost of the weights from the next re-solve on.
 
@@ -56,6 +59,7 @@ class Planning:
                 )
         learner.limits = limits
 
+    @locked
     def set_shares(
         self,
         at_least: Mapping[str, float] | None = None,
@@ -104,6 +108,7 @@ class Planning:
         limits = self._learner.limits
         return {"at_least": dict(limits.at_least), "at_most": dict(limits.at_most)}
 
+    @locked
     def set_price(self, arm: str, price: float) -> None:
         """Set a new price for an arm's samples; the costs of its earlier samples no longer count.
 
@@ -134,6 +139,7 @@ class Planning:
         learner.limits = limits.planned(list(learner.known_arms), limits.mean_cost, {arm: price})
         learner.spent.pop(arm, None)
 
+    @locked
     def solve(self) -> None:
         """Re-solve now if there is a mixture, e.g. after a last :meth:`plan`; usually :meth:`tell` does it.
 
@@ -150,6 +156,7 @@ class Planning:
         """
         self._learner.solve()
 
+    @locked
     def certify(self) -> None:
         """Update :attr:`gap` and :attr:`score` for all samples so far; the mixture stays as it is.
 
@@ -169,6 +176,7 @@ class Planning:
         """
         self._learner.certify()
 
+    @locked
     def set_warm_start(self, samples: int) -> None:
         """Change the number of samples per arm before the first solve, e.g. to what your money covers.
 
@@ -244,6 +252,7 @@ class Planning:
         return self._learner.region
 
     @property
+    @locked
     def price_of_money(self) -> float | None:
         """How much loss one more unit of mean cost would save at the last solve.
 

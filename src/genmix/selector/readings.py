@@ -14,6 +14,7 @@ from genmix.selector.arms import ArmRecord
 from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups
 from genmix.selector.learner import Learner
+from genmix.selector.locking import Lock, locked
 from genmix.selector.tickets import Ticket
 from genmix.solvers.loss import Loss
 
@@ -21,6 +22,7 @@ from genmix.solvers.loss import Loss
 class Readings:
     """The read-only properties of :class:`Selector`."""
 
+    _lock: Lock
     _learner: Learner
     _in_flight: dict[int, Ticket]
     _prompts: dict[int, Prompt]
@@ -141,6 +143,7 @@ class Readings:
         return learner.by_arm(learner.mixture)
 
     @property
+    @locked
     def gap(self) -> float:
         """Upper bound on ``L(mixture) − min L`` for the empirical loss at the last solve; ∞ before the first.
 
@@ -234,6 +237,7 @@ class Readings:
         return self._learner.objective
 
     @property
+    @locked
     def score(self) -> Scores | None:
         """Score of :attr:`mixture` on the samples in the statistics; None before the first solve.
 
@@ -282,6 +286,7 @@ class Readings:
         return [] if learner.alpha is None else learner.active
 
     @property
+    @locked
     def single_scores(self) -> dict[str, Scores]:
         """Score of each active arm alone, on the samples in the statistics; empty before the first solve.
 
@@ -306,6 +311,7 @@ class Readings:
         return self._score_of(records, shares / shares.sum())
 
     @property
+    @locked
     def pooled_score(self) -> Scores | None:
         """Score of all reported samples as one set; None until the warm start is complete.
 
@@ -331,6 +337,7 @@ class Readings:
         context = score_context(np.ones(1), [sum(tally.counts)], self._encoder)
         return self._learner.objective.scores(tally.pooled(), np.ones(1), context)
 
+    @locked
     def pool(self) -> Pool | None:
         """Return the objective's statistics of all reported samples; None until the warm start is complete.
 
@@ -381,6 +388,7 @@ class Readings:
         return dict.fromkeys(self.groups or (), self.weights)
 
     @property
+    @locked
     def score_by_group(self) -> dict[str, Scores]:
         """Score of each group's mixture on the group's own samples; empty before the first solve.
 

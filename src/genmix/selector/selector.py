@@ -24,6 +24,7 @@ from genmix.selector.cells import CellLearner
 from genmix.selector.groups import Groups, group_stream, pooling_of
 from genmix.selector.learner import Learner
 from genmix.selector.limits import Limits
+from genmix.selector.locking import Lock, locked
 from genmix.selector.pending import PendingSample
 from genmix.selector.planning import Planning
 from genmix.selector.prompts import loaded_prompts, pair_of, saved_prompts
@@ -126,6 +127,7 @@ class Selector(Asking, Planning, Savable):
         groups: Mapping[str, float] | Sequence[str] | None = None,
         pooling: float | None = None,
     ) -> None:
+        self._lock = Lock()
         names = labels(arms)
         if policy is None:
             # With groups, the bonus mistakes differences between the prompts of a group for noise.
@@ -204,6 +206,7 @@ class Selector(Asking, Planning, Savable):
         """
         self.tell_all([(ticket, embedding, quality, cost)])
 
+    @locked
     def check(
         self,
         ticket: Ticket | int,
@@ -220,6 +223,7 @@ class Selector(Asking, Planning, Savable):
         """
         self._validated(self._find(ticket), embedding, quality, cost)
 
+    @locked
     def tell_all(
         self, samples: Iterable[tuple[Ticket | int, Array, float | None, float | None]]
     ) -> None:
@@ -247,6 +251,7 @@ class Selector(Asking, Planning, Savable):
                 self._learner.append(sample, pair)
             self._learner.update()
 
+    @locked
     def fail(self, ticket: Ticket | int) -> None:
         """Report that the sample for a ticket could not be generated.
 
@@ -270,6 +275,7 @@ class Selector(Asking, Planning, Savable):
 
     # -- adding and retiring arms ----------------------------------------------------------------
 
+    @locked
     def add_arm(self, label: str) -> None:
         """Add a new arm, or reactivate a retired arm with the samples it already has.
 
@@ -302,6 +308,7 @@ class Selector(Asking, Planning, Savable):
         with self._all_or_nothing():
             self._learner.add_arm(label)
 
+    @locked
     def retire_arm(self, label: str) -> None:
         """Stop drawing from an arm. Its samples are kept, and its tickets in flight remain valid.
 
@@ -373,6 +380,7 @@ class Selector(Asking, Planning, Savable):
 
     # -- state -----------------------------------------------------------------------------------
 
+    @locked
     def state_dict(self) -> dict[str, Any]:
         """Return the complete state as numpy arrays and JSON values.
 
