@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from genmix.cluster.resources import Resources
+from genmix.core.threads import in_thread
 
 Node = Mapping[str, float]
 """The resources of a node by name."""
@@ -17,21 +18,24 @@ PATIENCE = 2.0
 
 async def why_not_started(worker: str, limit: float, needs: Resources) -> str:
     """Return a sentence about a worker that did not start within ``limit`` seconds."""
-    nodes: list[Node] = []
-    with suppress(TimeoutError):
-        nodes = await asyncio.wait_for(asyncio.to_thread(living_nodes), PATIENCE)
-    return not_started(worker, limit, needs, nodes)
+    return not_started(worker, limit, needs, await in_thread(living_nodes))
 
 
 def living_nodes() -> list[Node]:
     """Return the resources of each node; none if the cluster does not answer."""
     import ray
 
-    try:
-        found = ray.nodes()
-    except Exception:  # Ray raises many types
-        return []
-    return [node["Resources"] for node in found if node["Alive"]]
+    found: list[Node] = []
+
+    def read() -> None:
+        with suppress(Exception):  # Ray raises many types
+            found.extend(node["Resources"] for node in ray.nodes() if node["Alive"])
+
+    # Not even the end of the process waits for a daemon thread.
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(PATIENCE)
+    return list(found)
 
 
 def not_started(worker: str, limit: float, needs: Resources, nodes: Sequence[Node]) -> str:

@@ -19,27 +19,33 @@ def own_signals() -> Iterator[None]:
     If Ray's start is interrupted, Ray leaves processes behind, and Python crashes on exit. A second Ctrl-C
     interrupts the start immediately, in case it hangs.
     """
+    global was_interrupted
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     interrupt, terminate = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    count = 0
+    count = held = 0
 
     def hold(number: int, frame: FrameType | None) -> None:
-        global was_interrupted
-        nonlocal count
-        count += 1
+        nonlocal count, held
+        count, held = count + 1, held + 1
         if count > 1 and callable(interrupt):
-            was_interrupted = True
-            interrupt(number, frame)
+            due, held = held, 0
+            for _ in range(due):
+                interrupt(number, frame)
 
     if callable(interrupt):
         signal.signal(signal.SIGINT, hold)
     try:
         yield
+    except Exception:
+        raise
+    except BaseException:  # the handler raised it
+        was_interrupted = True
+        raise
     finally:
         signal.signal(signal.SIGTERM, terminate)
         if callable(interrupt):
             signal.signal(signal.SIGINT, interrupt)
-        if count == 1:
+        if held:
             signal.raise_signal(signal.SIGINT)
