@@ -18,6 +18,7 @@ from genmix.core.streams import private_stream
 from genmix.core.text import describe_error, quotable
 from genmix.errors import GenmixError, InputError
 from genmix.objectives import Objective
+from genmix.selector.locking import Lock, locked
 
 STATE_VERSION = 2
 
@@ -31,6 +32,9 @@ PLACES = re.compile(r"numpy$|torch:\w+(:\d+)?$")
 class Savable(ABC):
     """An object whose state can be written to a file and read again."""
 
+    _lock: Lock
+
+    @locked
     def __copy__(self) -> Self:
         """Return an independent copy, which shares the statistics until one of the two changes them.
 
