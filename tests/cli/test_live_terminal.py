@@ -19,9 +19,7 @@ from genmix.cli import app
 from genmix.cli.live import terminal as live_terminal
 from genmix.cli.summary import arm_rows, summary_lines
 from genmix.objectives import Score
-from genmix.runs.loop import UNAVAILABLE
 from genmix.runs.prepare import Plan
-from genmix.runs.result import suspended_arms
 from genmix.runs.run import Options, start
 from genmix.study.study import study_from
 
@@ -196,20 +194,7 @@ def test_init_writes_a_study_that_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert np.isclose(sum(gx.Run(tmp_path / "runs" / "here").weights.values()), 1)
 
 
-def test_an_arm_that_was_suspended_and_revived_is_not_called_suspended() -> None:
-    pause = {"pause": 5.0}
-    events: list[dict[str, Any]] = [
-        {"arm": "a", "kind": "retire", "detail": pause},
-        {"arm": "b", "kind": "suspend", "detail": pause},
-        {"arm": "c", "kind": "retire", "detail": {}},
-        {"arm": "a", "kind": "revive", "detail": {}},
-        {"arm": None, "kind": "finished", "detail": {}},
-    ]
-    assert suspended_arms(events) == ["b"]
-    kept = {"arm": "b", "kind": "retire", "detail": {"why": UNAVAILABLE}}  # another arm is back
-    assert suspended_arms([*events, kept]) == ["b"]
-    gone = {"arm": "b", "kind": "retire", "detail": {"why": "removed from the study"}}
-    assert suspended_arms([*events, gone]) == []
+def test_the_table_distinguishes_suspended_arms_from_retired_ones() -> None:
     counts = {"a": 3, "b": 2, "c": 1}
     summary = {"score": None, "weights": {}, "counts": counts, "failures": {}, "single_scores": {}}
     words = [row[1] for row in arm_rows(summary | {"suspended": ["b"]})[1]]

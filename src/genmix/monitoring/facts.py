@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -17,7 +18,8 @@ from genmix.journal.study_changes import arms_in_order
 from genmix.monitoring.checked import is_count, is_number
 from genmix.monitoring.finding import read_inside
 from genmix.monitoring.monitor import RunMonitor, TimelinePoint
-from genmix.runs.loop import EXHAUSTED
+from genmix.runs.inactive import RETIRED
+from genmix.runs.inactive import inactive_arms as journaled_states
 from genmix.runs.result import SUMMARY
 from genmix.study.components import hyphenated, objective_classes
 
@@ -77,29 +79,18 @@ def arm_names(run: RunMonitor) -> list[str]:
 
 def inactive_arms(run: RunMonitor) -> dict[str, str]:
     """Return the state of each arm that is retired or suspended."""
-    found: dict[str, str] = {}
-    for event in run.events:
-        if event["arm"] is None:
-            continue
-        if event["kind"] == "suspend" and run.told_times and run.told_times[-1] > event["at"]:
-            continue  # the last arm is never retired, so there is no event that revives it
-        if event["kind"] in ("retire", "suspend"):
-            found[event["arm"]] = _why_inactive(event["detail"])
-        elif event["kind"] == "revive":
-            found.pop(event["arm"], None)
+    last_told = run.told_times[-1] if run.told_times else -math.inf
+    # The last arm is never retired, so there is no event that revives it.
+    found = journaled_states(
+        e for e in run.events if e["kind"] != "suspend" or e["at"] >= last_told
+    )
     detail = run.end["detail"] if run.end is not None else {}
     included, excluded = (detail.get(key) for key in ("included", "excluded"))
     for arm in included if isinstance(included, list) else ():
         found.pop(str(arm), None)
     for arm in excluded if isinstance(excluded, list) else ():
-        found.setdefault(str(arm), "retired")
+        found.setdefault(str(arm), RETIRED)
     return found
-
-
-def _why_inactive(detail: Mapping[str, Any]) -> str:
-    if "pause" in detail:
-        return "suspended"
-    return "out of samples" if detail.get("why") == EXHAUSTED else "retired"
 
 
 def groups_of(run: RunMonitor, summary: Mapping[str, Any] | None) -> list[dict[str, Any]]:

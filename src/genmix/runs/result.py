@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from genmix.journal.kept import write_kept
 from genmix.journal.prompts import unanswered_prompts
 from genmix.journal.reader import JournalReader
 from genmix.runs.export import DataSet, export
-from genmix.runs.loop import UNAVAILABLE
+from genmix.runs.inactive import SUSPENDED, inactive_arms, is_suspension
 from genmix.runs.session import Session
 from genmix.runs.spending.planning import left_out
 from genmix.selector.selector import Selector
@@ -294,7 +294,11 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
     tokens = journal.tokens()
     end = next((e for e in reversed(events) if e["kind"] in ENDS), None)
     active = set(selector.arms)
-    suspended = [a for a in suspended_arms(events) if a in study.arms and a not in active]
+    inactive = inactive_arms(events).items()
+    suspended = [
+        a for a, state in inactive if state == SUSPENDED and a in study.arms and a not in active
+    ]
+    in_use = active.union(suspended)
     return {
         "name": study.name,
         "status": "unfinished" if end is None else end["kind"],
@@ -315,8 +319,8 @@ def summary_of(study: Study, session: Session, selector: Selector) -> dict[str, 
         "seconds": journal.running_time(),
         "failures": dict(Counter(failure["arm"] for failure in failures)),
         "last_failure": {failure["arm"]: failure["message"] for failure in failures},
-        "suspensions": dict(Counter(e["arm"] for e in events if _is_suspension(e))),
-        "retired": [arm for arm in selector.counts if arm not in active.union(suspended)],
+        "suspensions": dict(Counter(e["arm"] for e in events if is_suspension(e))),
+        "retired": [arm for arm in selector.counts if arm not in in_use],
         "suspended": suspended,
         "objective": repr(selector.objective),
         "encoder": journal.meta("encoder"),
@@ -338,18 +342,3 @@ def _prompt_facts(study: Study, session: Session, selector: Selector) -> dict[st
         return facts
     scores = {group: plain_scores(found) for group, found in selector.score_by_group.items()}
     return facts | {"weights_by_group": selector.weights_by_group, "score_by_group": scores}
-
-
-def suspended_arms(events: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the arms that were suspended and not revived."""
-    found: dict[str, None] = {}
-    for event in events:
-        if _is_suspension(event):
-            found[event["arm"]] = None
-        elif event["kind"] in ("retire", "revive") and event["detail"].get("why") != UNAVAILABLE:
-            found.pop(event["arm"], None)
-    return list(found)
-
-
-def _is_suspension(event: dict[str, Any]) -> bool:
-    return event["kind"] in ("retire", "suspend") and "pause" in event["detail"]
