@@ -9,6 +9,7 @@ import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors
 from genmix.cli.tables import counter, print_json
+from genmix.cli.targets import check_output_folder
 
 EXAMPLES = """\
 Examples:
@@ -69,6 +70,7 @@ def compare(
         from genmix.comparison.compare import compare as run_comparison
 
         folder = out if out is not None else Path("comparisons", _name_of(study))
+        check_output_folder(folder, "--out" if out is not None else "the output folder")
         try:
             with counter("comparing") as report:
                 result = run_comparison(

@@ -24,6 +24,7 @@ from genmix.cli.shards_to_keep import (
     streamed_batch,
 )
 from genmix.cli.tables import print_json, print_table
+from genmix.cli.targets import check_output
 from genmix.core.atomic import draft_of, write_json
 from genmix.core.text import counted, number, one_line
 from genmix.errors import InputError
@@ -89,13 +90,16 @@ def keep(
     warning says if precision or quality fell by more than the noise.
     """
     with plain_errors():
+        from genmix.data.write_features import check_arms
+
         rules = _rules(count, share, min_quality)
-        _check_target(out, options.inputs)
+        _check_target(out, options)
         if predict is not None and at_least_per_arm is not None:
             raise InputError(
                 "--predict does not support --at-least-per-arm; remove one of the two options."
             )
         given = small_shards_loaded(read_inputs(options, neighbors=True))
+        check_arms(Path(out), len(given.loaded))
         check_shards(options, given, rules, out, predict)
         labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
         with shard_processing(options, given):
@@ -157,18 +161,18 @@ def _predict(
         return False, None
 
 
-def _check_target(out: str, inputs: Sequence[str]) -> None:
+def _check_target(out: str, options: ShardOptions) -> None:
     """Before the samples are read, refuse an output file that cannot be written or that is an input."""
-    from genmix.data.write_features import WRITERS
-    from genmix.inputs.arms import split_name
+    from genmix.data.write_features import WRITERS, check_target
 
+    if out == "-":
+        return
     path = Path(out)
-    if out != "-" and path.suffix.lower() not in (*LINES, RESULT, *WRITERS):
+    if path.suffix.lower() not in (*LINES, RESULT, *WRITERS):
         raise InputError(f"{out} has no known format; use {FORMATS}.")
-    if out != "-" and not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent} for {path.name}; create it.")
-    if out != "-" and path.resolve() in [split_name(each)[1].resolve() for each in inputs]:
-        raise InputError(f"--out would replace the input {out}; write to another file.")
+    if path.suffix.lower() in WRITERS:
+        check_target(path)
+    check_output(path, "--out", options)
 
 
 def _select(

@@ -29,6 +29,7 @@ from genmix.cli.tables import (
     print_scores,
     progress,
 )
+from genmix.cli.targets import check_output
 from genmix.core.atomic import write_json
 from genmix.core.plain import plain_weights
 from genmix.core.text import counted
@@ -109,6 +110,8 @@ def mixture(
     with plain_errors():
         import genmix as gx
 
+        if weights is not None:
+            check_output(weights, "--weights", options)
         least, most = shares(at_least, "--at-least"), shares(at_most, "--at-most")
         given = read_inputs(options)
         note_many_pairs(given, options.kernel)
@@ -201,11 +204,13 @@ def embed(
     were embedded before, here or in a run, come from the cache.
     """
     with plain_errors():
-        from genmix.data.write_features import check_target, write_features
+        from genmix.data.write_features import check_arms, check_target, write_features
 
         check_target(out)
+        check_output(out, "--out", options)
         loaded = load_arms(options)
         refuse_shards(loaded, "genmix embed")
+        check_arms(out, len(loaded))
         arms, _, encoder = embed_samples(loaded, None, options.encoder)
         write_features(out, [replace(arm, encoder=encoder) for arm in arms])
     counts = {arm.label: len(arm) for arm in arms}

@@ -58,8 +58,8 @@ def plot(
     with plain_errors():
         from genmix.charts import save
         from genmix.core.optional import require_all
+        from genmix.journal.targets import check_target
         from genmix.report import run_chart
-        from genmix.runs.export import check_target
 
         target = Path(f"{name}.pdf") if out is None else out
         extension = target.suffix.lstrip(".").lower()
@@ -67,9 +67,9 @@ def plot(
             raise InputError(
                 f"{target} is not a chart file; use a name that ends in .pdf, .png or .svg."
             )
+        check_target(target, folder)
         require_all(("altair", "vl_convert"), extra="report", what="saving a chart")
         chart = run_chart(folder, name)
-        check_target(folder, target)
         typer.echo(save(chart, target.with_suffix(""), (extension,))[0])
 
 

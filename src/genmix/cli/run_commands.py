@@ -61,8 +61,11 @@ def init(
     complete the study while you type. The study is named after the folder.
     """
     with plain_errors():
+        from genmix.journal.targets import check_target
         from genmix.study.template import write_example
 
+        if force:
+            check_target(folder / "study.yaml")
         paths = write_example(folder, force)
     for path in paths:
         typer.echo(path)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from genmix.core.optional import require_all
-from genmix.errors import StorageError
+from genmix.errors import InputError, StorageError
 
 ADVICE = "check the folder and its free space"
 DRAFT = ".genmix.part"
@@ -131,6 +131,45 @@ def is_alive(process: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def check_writable(target: Path) -> None:
+    """Raise an error if a file cannot be written, before the work of computing its content."""
+    if not os.path.isdir(target.parent):
+        raise InputError(f"there is no folder {target.parent} for {target.name}; create it.")
+    if os.path.isdir(target):
+        raise InputError(f"{target} is a folder; add the name of a file.")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise InputError(f"{target} exists and is not a regular file; choose another file.")
+    draft = draft_path(target)
+    try:
+        draft.open("xb").close()
+    except OSError as error:
+        raise _write_error(target, error, ADVICE) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def check_folder(folder: Path) -> None:
+    """Raise an error if a folder cannot be created or written to; nothing is created."""
+    place = Path(os.path.abspath(folder))
+    while not os.path.lexists(place):
+        place = place.parent
+    if not os.path.isdir(place):
+        raise InputError(f"{place} is not a folder; choose another one.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise StorageError(
+            f"could not write to {place} (Permission denied); choose another folder."
+        )
+
+
+def is_same_file(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to the same file, e.g. through links; the file may not exist yet."""
+    try:
+        return os.path.samefile(first, second)
+    except OSError:
+        return os.path.realpath(first) == os.path.realpath(second)
 
 
 def make_folder(folder: Path, advice: str = "choose another folder") -> None:

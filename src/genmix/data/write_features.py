@@ -13,7 +13,7 @@ from genmix.core.atomic import draft_of
 from genmix.core.optional import require_all
 from genmix.data.features import EMBEDDING
 from genmix.data.loaded_arm import LoadedArm
-from genmix.data.tables import MODEL
+from genmix.data.tables import MODEL, PARQUET
 from genmix.errors import InputError
 
 
@@ -55,19 +55,25 @@ def write_table(path: Path, whole: LoadedArm, labels: Sequence[str]) -> Path:
 
 
 def check_target(path: Path) -> None:
-    """Raise InputError if this is not the name of a feature file."""
+    """Raise an error if this is not the name of a feature file, or if a package for it is missing."""
     if path.suffix.lower() not in WRITERS:
         raise InputError(
             f"{path} is not a feature file; use a name that ends in .npz, .npy or .parquet."
         )
+    if path.suffix.lower() in PARQUET:
+        _parquet()
 
 
-def _write_npy(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
-    count = len(set(labels))
-    if count > 1:
+def check_arms(path: Path, count: int) -> None:
+    """Raise InputError if a file cannot contain this number of arms."""
+    if path.suffix.lower() == ".npy" and count > 1:
         raise InputError(
             f"{path} can contain only one arm, but there are {count}; write an .npz or .parquet file."
         )
+
+
+def _write_npy(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
+    check_arms(path, len(set(labels)))
     with draft_of(path) as draft, draft.open("wb") as file:
         np.save(file, np.asarray(whole.features), allow_pickle=False)
 
@@ -81,8 +87,7 @@ def _write_npz(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
 
 
 def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
-    modules = ("pyarrow", "pyarrow.parquet")
-    arrow, parquet = require_all(modules, extra="export", what="writing Parquet")
+    arrow, parquet = _parquet()
     columns = {
         name: arrow.array(value)
         for name, value in sample_columns(whole, labels, path.parent).items()
@@ -93,6 +98,10 @@ def _write_parquet(path: Path, whole: LoadedArm, labels: Sequence[str]) -> None:
         table = table.replace_schema_metadata({"encoder": whole.encoder})
     with draft_of(path) as draft:
         parquet.write_table(table, draft)
+
+
+def _parquet() -> list[Any]:
+    return require_all(("pyarrow", "pyarrow.parquet"), extra="export", what="writing Parquet")
 
 
 def sample_columns(whole: LoadedArm, labels: Sequence[str], folder: Path) -> dict[str, list[Any]]:

@@ -27,14 +27,14 @@ def write_report(
     ``note`` is called with a sentence for each problem that did not prevent the report, and
     ``progress`` with the number of finished steps and their total.
     """
+    from genmix.journal.targets import check_target
     from genmix.report.facts import Facts
     from genmix.report.page import STEPS, render_page
-    from genmix.runs.export import check_target
 
     folder = Path(run)
     target = folder / NAME if out is None else Path(out)
-    if target.resolve() != (folder / NAME).resolve():
-        check_target(folder, target)
+    if out is not None:
+        check_target(target, folder, NAME)
     progress(0, STEPS)
     facts = Facts(folder)
     with facts.limited_threads():

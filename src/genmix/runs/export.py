@@ -27,6 +27,7 @@ from genmix.journal.kept import choose_kept, current_kept, keep_rules
 from genmix.journal.prompts import prompt_of_ticket, prompts_of
 from genmix.journal.reader import JournalReader, Row
 from genmix.journal.schema import embedding_of
+from genmix.journal.targets import check_target
 from genmix.runs.snapshot import read_snapshot
 
 Form = Literal["parquet", "jsonl", "hf", "npz"]
@@ -49,21 +50,6 @@ COLUMNS = {
 
 PROMPT_COLUMNS = {"prompt_id": "int64", "group": "string"}
 """Additional columns for studies with prompts: the row of the prompt in its file, and its group."""
-
-OWN_FILES = (
-    "journal.sqlite",
-    "journal.sqlite-shm",
-    "journal.sqlite-wal",
-    "kept.json",
-    "groups.json",
-    "lock",
-    "report.html",
-    "resume.log",
-    "selector.npz",
-    "study.yaml",
-    "summary.json",
-    "weights.json",
-)
 
 FEATURES = "features.npz"
 VECTORS = "precomputed"
@@ -135,7 +121,8 @@ def export(
     if to in ("parquet", "hf"):
         _parquet(f"exporting to {to}")  # fail before any work if it is missing
     folder = Path(run)
-    check_target(folder, None if out is None else Path(out))
+    if out is not None:
+        check_target(Path(out), folder, "samples.jsonl" if to == "jsonl" else None)
     if to == "npz" and Path(out or FEATURES).suffix != ".npz":
         raise InputError(f"{out} is not an .npz file; use a name that ends in .npz.")
     with JournalReader.open(folder) as journal:
@@ -165,16 +152,6 @@ def write_lines(
         with journal.snapshot():
             verify(journal)
         _write_lines(DataSet.of(journal, embeddings, all), file)
-
-
-def check_target(folder: Path, out: Path | None) -> None:
-    """Refuse to overwrite one of the run's own files, or anything but a regular file."""
-    if out is None:
-        return
-    if out.resolve().parent == folder.resolve() and out.name in OWN_FILES:
-        raise InputError(f"{out} belongs to the run; choose another file.")
-    if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise InputError(f"{out} exists and is not a regular file; choose another file.")
 
 
 @dataclass(frozen=True)
