@@ -128,7 +128,7 @@ def test_the_second_interrupt_names_the_run_and_shows_the_cursor(
     out, screen = console(terminal=True)
     view = TableView(screen)
     view.report_progress(0, 9)
-    run_commands._exit_now(view, folder)
+    run_commands._exit_now(view, lambda: run_commands.stop_message(folder))
     assert codes == [130]
     assert SHOW_CURSOR in out.getvalue()
     assert capsys.readouterr().err == (

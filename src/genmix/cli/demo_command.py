@@ -39,10 +39,11 @@ def demo(
     continue an interrupted demo or to show the results of a finished one.
     """
     with lasting_output():
-        with plain_errors(lambda: stop_message(out)):
+        stopped = partial(stop_message, out)
+        with plain_errors(stopped):
             from genmix.demo import run_demo
 
             execute = partial(run_demo, out, budget, seed, objective.value)
-            summary = run_with_view(execute, out, quiet, report=True)
+            summary = run_with_view(execute, stopped, quiet, report=True)
         finish(summary, out, as_json)
         typer.echo("Next, write your own study: genmix init my-study", err=True)

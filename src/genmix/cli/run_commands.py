@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from functools import partial
@@ -29,6 +30,7 @@ from genmix.errors import InputError
 
 if TYPE_CHECKING:
     from genmix.cli.live.terminal import LineView
+    from genmix.runs.new_folder import NewFolder
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -169,18 +171,24 @@ def run(
     in either case. The exit code is 0 when the budget is spent, 2 if the study cannot start, 3 if the run
     had to stop early, and 130 after Ctrl-C.
     """
-    folder = out
+    place: NewFolder | None = None
+
+    def stopped() -> str:
+        return stop_message(None if place is None else place.own)
+
     with lasting_output(), logging(log_json) as log:
-        with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
+        with plain_errors(stopped), watching(metrics, log, otel) as watch:
+            from genmix.runs import new_folder
             from genmix.runs.prepare import Plan
-            from genmix.runs.run import check_address, free_folder, start
+            from genmix.runs.run import check_address, start
 
             plan = Plan.of(study, _changes(samples, cost, time, seed, name)).with_engine(engine)
             check_address(plan.study, address)
-            folder = out if out is not None else free_folder(plan.study.name, print_note)
-            execute = partial(start, plan, folder)
-            summary = run_with_view(execute, folder, quiet, report, address, watch)
-        finish(summary, folder, as_json)
+            default = partial(new_folder.DefaultFolder, plan.study.name, print_note)
+            place = default() if out is None else new_folder.NewFolder(out)
+            execute = partial(start, plan, place)
+            summary = run_with_view(execute, stopped, quiet, report, address, watch)
+        finish(summary, place.path, as_json)
 
 
 def _changes(
@@ -224,7 +232,8 @@ def resume(
     codes are those of 'genmix run'.
     """
     with lasting_output(), logging(log_json) as log:
-        with plain_errors(lambda: stop_message(folder)), watching(metrics, log, otel) as watch:
+        stopped = partial(stop_message, folder)
+        with plain_errors(stopped), watching(metrics, log, otel) as watch:
             from genmix.runs.resume import Update
             from genmix.runs.run import continue_run, is_finished
 
@@ -235,7 +244,7 @@ def resume(
                     "its study with --study."
                 )
             execute = partial(continue_run, folder, update=update)
-            summary = run_with_view(execute, folder, quiet, report, address, watch)
+            summary = run_with_view(execute, stopped, quiet, report, address, watch)
         finish(summary, folder, as_json)
 
 
@@ -308,13 +317,16 @@ def doctor(
 
 def run_with_view(
     execute: Any,
-    folder: Path,
+    stopped: Callable[[], str],
     quiet: bool,
     report: bool,
     address: str | None = None,
     watch: Watching = NOTHING,
 ) -> dict[str, Any]:
-    """Run with a live view, unless it is logged, and return the summary."""
+    """Run with a live view, unless it is logged, and return the summary.
+
+    ``stopped`` returns the message for a run that was stopped by a second Ctrl-C.
+    """
     from rich.console import Console
 
     from genmix.cli.live.terminal import make_view
@@ -324,7 +336,7 @@ def run_with_view(
     with view:
         options = Options(watch.callbacks, watch.note)
         options.address = address
-        options.hard_stop = partial(_exit_now, view, folder)
+        options.hard_stop = partial(_exit_now, view, stopped)
         if not quiet and not watch.is_logged:
             options.callbacks, options.note = (view, *watch.callbacks), view.note
             options.report_progress = view.report_progress
@@ -334,10 +346,10 @@ def run_with_view(
     return summary
 
 
-def _exit_now(view: LineView, folder: Path) -> None:
+def _exit_now(view: LineView, stopped: Callable[[], str]) -> None:
     """Exit without waiting for busy threads; the journal already has every sample that arrived."""
     view.__exit__()  # shows the cursor again
-    sys.stderr.write(f"\ngenmix: {printable_lines(stop_message(folder))}\n")
+    sys.stderr.write(f"\ngenmix: {printable_lines(stopped())}\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 

@@ -6,19 +6,14 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from genmix.core.atomic import make_folder
 from genmix.core.optional import in_notebook
 from genmix.encoders.references import Note
-from genmix.errors import GenmixError, InputError
-from genmix.journal.continuing import resume_command
+from genmix.errors import GenmixError
 from genmix.journal.journal import Journal
-from genmix.journal.lock import LOCK, FolderLock, holder
 from genmix.journal.reader import JournalReader
-from genmix.journal.schema import JOURNAL
 from genmix.runs import prepare, result
 from genmix.runs.execution import (
     Callback,
@@ -30,6 +25,7 @@ from genmix.runs.execution import (
     wrap_up,
 )
 from genmix.runs.interrupts import Interrupts
+from genmix.runs.new_folder import DefaultFolder, NewFolder
 from genmix.runs.result import Run
 from genmix.runs.resume import Update, continue_run
 from genmix.runs.spending.estimate import estimate
@@ -126,7 +122,7 @@ def run(
     """
     plan = prepare.Plan.of(study).with_engine(engine)
     check_address(plan.study, address)
-    folder = Path(out) if out is not None else free_folder(plan.study.name, note)
+    folder = NewFolder(Path(out)) if out is not None else DefaultFolder(plan.study.name, note)
     with _progress_view(progress) as views:
         found = start(plan, folder, Options([*views, *callbacks], note, address=address))
     if not progress:
@@ -253,35 +249,11 @@ def is_finished(folder: Path) -> bool:
 # -- starting ----------------------------------------------------------------------------------------
 
 
-def free_folder(name: str, note: Note) -> Path:
-    """Return the default folder for a new run of the study with this name."""
-    first = Path("runs") / name
-    choices = (first.with_name(f"{name}-{number}") for number in count(2))
-    folder = next(folder for folder in chain([first], choices) if _is_free(folder))
-    if folder != first:
-        advice = ""
-        if (first / JOURNAL).exists() and not is_finished(first):
-            advice = f" (continue it with `{resume_command(first)}`)"
-        note(f"{first} already contains a run{advice}; this run is saved in {folder}")
-    return folder
-
-
-def _is_free(folder: Path) -> bool:
-    with suppress(InputError):
-        _check_empty(folder)
-        return holder(folder) is None  # a run that has just started has only a lock
-    return False
-
-
-def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
+def start(plan: prepare.Plan, folder: Path | NewFolder, options: Options) -> Run:
     """Start a new run in ``folder``. Nothing is written there if the study cannot start."""
-    if (folder / JOURNAL).exists():
-        raise InputError(
-            f"{folder} already contains a run; continue it with `{resume_command(folder)}`, "
-            "or choose another folder."
-        )
-    _check_empty(folder)
-    warn_of_network(folder, options)
+    place = folder if isinstance(folder, NewFolder) else NewFolder(folder)
+    place.check()
+    warn_of_network(place.path, options)
     with open_engine_of(plan.study, options) as engine:
         parts = prepare.Parts.build(plan, options.note, engine=engine)
         check_supply(plan.study, parts.generators)
@@ -292,26 +264,11 @@ def start(plan: prepare.Plan, folder: Path, options: Options) -> Run:
 
         async def begin() -> Run:
             await prepare.ping_all(parts.generators)
-            make_folder(folder)
-            with FolderLock(folder, interrupts.are_received):
-                _check_empty(folder)
-                meta = prepare.metadata(plan, folder, parts)
+            with place.locked(interrupts.are_received) as own:
+                meta = prepare.metadata(plan, own, parts)
                 prompts = parts.prompts, parts.prompt_embeddings
-                with Journal.create(folder, meta, *prompts) as journal:
+                with Journal.create(own, meta, *prompts) as journal:
                     return await Execution(journal, plan.study, parts, options, interrupts).run()
 
         found = interrupts.run(parts.closing(begin()))
     return wrap_up(found, options)
-
-
-def _check_empty(folder: Path) -> None:
-    """Refuse a folder that contains files, except for those that a failed start leaves behind."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; choose a new one for the run.")
-    for path in folder.iterdir():
-        if path.name != LOCK and not path.name.startswith(f"{JOURNAL}.part"):
-            raise InputError(
-                f"{folder} contains other files ({path.name}); choose a new or empty folder for the run."
-            )
