@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
+from genmix.cli.live.hang_up import stopped_by_hang_up
 from genmix.cli.live.lasting_output import lasting_output
 from genmix.cli.run_commands import Json, Quiet, finish, run_with_view, stop_message
 
@@ -38,7 +39,7 @@ def demo(
     Like 'genmix run', it writes a run folder with a report. It takes less than a minute. Run it again to
     continue an interrupted demo or to show the results of a finished one.
     """
-    with lasting_output():
+    with lasting_output(), stopped_by_hang_up():
         stopped = partial(stop_message, out)
         with plain_errors(stopped):
             from genmix.demo import run_demo

@@ -24,6 +24,7 @@ from genmix.cli import (
     print_note,
     printable_lines,
 )
+from genmix.cli.live.hang_up import stopped_by_hang_up
 from genmix.cli.live.lasting_output import lasting_output
 from genmix.cli.watching import NOTHING, LogJson, MetricsPort, Otel, Watching, logging, watching
 from genmix.errors import InputError
@@ -176,7 +177,7 @@ def run(
     def stopped() -> str:
         return stop_message(None if place is None else place.own)
 
-    with lasting_output(), logging(log_json) as log:
+    with lasting_output(), stopped_by_hang_up(), logging(log_json) as log:
         with plain_errors(stopped), watching(metrics, log, otel) as watch:
             from genmix.runs import new_folder
             from genmix.runs.prepare import Plan
@@ -231,7 +232,7 @@ def resume(
     prices, retries and limits apply; the seed, the encoder and the objective must stay the same. The exit
     codes are those of 'genmix run'.
     """
-    with lasting_output(), logging(log_json) as log:
+    with lasting_output(), stopped_by_hang_up(), logging(log_json) as log:
         stopped = partial(stop_message, folder)
         with plain_errors(stopped), watching(metrics, log, otel) as watch:
             from genmix.runs.resume import Update

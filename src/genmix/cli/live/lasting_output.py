@@ -1,7 +1,8 @@
-"""Output that outlasts its pipe, as in ``genmix run study.yaml 2>&1 | head``."""
+"""Output that outlasts its pipe or terminal, as in ``genmix run study.yaml 2>&1 | head``."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -9,35 +10,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+GONE = (errno.EPIPE, errno.EIO, errno.ENXIO)
+"""What writing to a closed pipe or terminal fails with."""
+
 
 @contextmanager
 def lasting_output() -> Iterator[None]:
-    """Discard output after its pipe is closed; an error would end a run that costs money."""
+    """Discard output after its pipe or terminal is closed; an error would end a run that costs money.
+
+    Progress on stderr is discarded after any error, e.g. if it goes to a file on a full disk.
+    """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_lasting, before)
+    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr, is_vital=False)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _lasting(stream: Any) -> Any:
+def _lasting(stream: Any, is_vital: bool = True) -> Any:
     """Return a stream that writes to the same file; the stream itself if it is not a file."""
     if not isinstance(stream, io.TextIOWrapper):  # it is closed, or belongs to a notebook or a test
         return stream
     with suppress(OSError, ValueError):
-        stream.flush()
+        number = stream.fileno()
+        with suppress(OSError):  # its reader is gone already
+            stream.flush()
         return io.TextIOWrapper(
-            _Pipe(stream.fileno()), stream.encoding, stream.errors, write_through=True
+            _Lasting(number, is_vital), stream.encoding, stream.errors, write_through=True
         )
     return stream
 
 
-class _Pipe(io.RawIOBase):
+class _Lasting(io.RawIOBase):
     """Writes to a file descriptor until nobody can read it anymore."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, number: int, is_vital: bool) -> None:
+        self._number, self._is_vital = number, is_vital
 
     def writable(self) -> bool:
         return True
@@ -50,7 +59,10 @@ class _Pipe(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         rest = memoryview(data)
-        with suppress(BrokenPipeError):
+        try:
             while rest:
                 rest = rest[os.write(self._number, rest) :]
+        except OSError as error:
+            if self._is_vital and error.errno not in GONE:
+                raise
         return len(data)
