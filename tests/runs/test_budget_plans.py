@@ -15,6 +15,7 @@ import genmix as gx
 from genmix.generators.base import GenerationError
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import embedding_of
+from genmix.runs.check import check_study
 from genmix.runs.spending.planning import UNAFFORDABLE
 from genmix.runs.timeline import Live
 
@@ -405,3 +406,56 @@ def test_a_resumed_run_keeps_the_plan(tmp_path: Path, stop_at: int, keeps_snapsh
         for folder in (tmp_path / "whole", tmp_path / "part")
     ]
     assert means[0] == means[1]
+
+
+# -- promises and results ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_flight", [1, 8])
+@pytest.mark.parametrize(
+    ("costs", "cost"),
+    [
+        ({"only": (0.1, 0.5)}, 3.0),
+        ({"only": (0.1, 0.5)}, 3.4),
+        ({"big": (1.0, 1.5), "cheap": (0.1, 0.5)}, 4.5),
+        ({"big": (0.3, 0.9), "cheap": (0.1, 0.5)}, 8.0),
+        ({"exact": (0.6, 0.6), "cheap": (0.1, 0.5)}, 5.0),
+    ],
+)
+def test_as_many_samples_arrive_as_check_says(
+    tmp_path: Path, costs: dict[str, tuple[float, float]], cost: float, in_flight: int
+) -> None:
+    """The costs are known exactly only from the samples, some of which fail before they are charged."""
+
+    def rarely(position: int, each: float, bound: float) -> dict[str, Any]:
+        plain = flaky(position, each, 0.1, 0.0)
+        return plain | {"price": bound}
+
+    arms = {
+        name: arm(position, lambda rng, each=each: each, price=bound)  # type: ignore[misc]
+        for position, (name, (each, bound)) in enumerate(costs.items())
+    }
+    plan = study(30, cost, arms=arms, in_flight=in_flight)
+    expected = check_study(plan).as_dict()["estimate"]["covered"]["cheapest"]
+    flaky_arms = {name: rarely(k, *each) for k, (name, each) in enumerate(costs.items())}
+    run = gx.run(plan | {"arms": flaky_arms, "retries": RETRIES}, tmp_path / "run")
+    check_cost(run, cost)
+    assert sum(run.counts.values()) == min(expected, 30)
+
+
+@pytest.mark.parametrize(("cost", "is_enough"), [(4.3, False), (4.5, True)])
+def test_a_run_that_continues_keeps_the_bound_of_the_last_sample(
+    tmp_path: Path, cost: float, is_enough: bool
+) -> None:
+    arms = {"only": arm(0, lambda rng: 0.1, price=0.5)}
+    run, notes = gx.run(study(20, 4.0, arms=arms), tmp_path / "run"), list[str]()
+    plan = study(20, 4.0, arms=arms)
+    more = gx.resume(run, samples=41 if is_enough else 40, cost=cost, study=plan, note=notes.append)
+    short = [note for note in notes if "is left for" in note]
+    if is_enough:
+        assert not short
+        assert more.counts["only"] == 41
+        return
+    assert "expect about 19" in short[0]
+    assert "--cost 4.4" in short[0]
+    assert more.counts["only"] == 39

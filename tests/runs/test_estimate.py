@@ -152,7 +152,7 @@ def test_an_upper_bound_is_not_called_a_cost() -> None:
     fits = estimate(endpoints(4), arms, {"slow": 0.002, "fast": 0.001})  # what genmix check says
     assert fits.warnings == [
         bound,
-        "At the costs of the samples that were drawn, all 100 samples fit.",
+        "At the costs of the samples that were drawn, all 100 samples fit, which is not guaranteed.",
     ]
     assert fits.lines[0].startswith("100 samples cost 0.1 (all from fast) to 0.2 (all from slow)")
     short = estimate(endpoints(4), arms, {"slow": 0.009, "fast": 0.008})
@@ -160,6 +160,20 @@ def test_an_upper_bound_is_not_called_a_cost() -> None:
         bound,
         "At the costs of the samples that were drawn, expect about 62, all from the cheapest arm.",
     ]
+
+
+def test_the_last_sample_starts_only_if_its_bound_is_left() -> None:
+    arms = {"slow": Endpoint(), "fast": Endpoint()}
+    short = estimate(
+        endpoints(4), arms, {"slow": 0.009, "fast": 0.005}
+    )  # 100 cost exactly the budget
+    assert short.warnings[-1] == (
+        "At the costs of the samples that were drawn, expect about 99, all from the cheapest arm."
+    )
+    fits = estimate(endpoints(4), arms, {"slow": 0.009, "fast": 0.0049})
+    assert fits.warnings[-1].startswith(
+        "At the costs of the samples that were drawn, all 100 samples"
+    )
 
 
 @pytest.mark.parametrize(

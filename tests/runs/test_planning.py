@@ -15,6 +15,7 @@ from genmix.runs.spending.planning import (
     WarmStart,
     affordable,
     fit_warm_start,
+    number_covered,
     reserve,
     reserves_without,
 )
@@ -78,8 +79,8 @@ def price(most: float | None, mean: float | None = None) -> Price:
         ({"a": price(5.0), "b": price(1.0)}, 0.5, None, ""),
         ({"a": price(5.0), "b": price(1.0)}, 0.5, 3, ""),
         ({"a": price(5.0), "b": price(1.0)}, 5.0, 10, "b"),  # not all can be delivered
-        ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 7.0, 10, "ab"),  # they can on average
-        ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 6.7, 10, "b"),
+        ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 7.7, 10, "ab"),  # they can on average
+        ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 7.5, 10, "b"),  # the last one may cost 1
         ({"a": price(5.0), "free": price(0.0)}, 5.0, 10, "a free"),
         ({"a": price(5.0), "free": price(0.0)}, 0.0, 10, "free"),
         ({"a": price(None), "b": price(1.0)}, 10.0, 10, "ab"),  # a may cost anything
@@ -93,6 +94,25 @@ def test_which_arms_are_affordable(
 ) -> None:
     found = affordable(prices, money, samples)
     assert found == [label for label in prices if label in expected]
+
+
+@pytest.mark.parametrize(
+    ("prices", "samples", "expected"),
+    [
+        ({"a": price(1.0, 0.2)}, 0, 0.0),
+        ({"a": price(1.0, 0.2)}, 1, 1.0),
+        ({"a": price(1.0, 0.2)}, 10, 9 * 0.2 + 1.0),
+        ({"a": price(1.0, 0.2), "b": price(0.5)}, 10, 9 * 0.2 + 0.5),
+        ({"a": price(0.1)}, 10, 1.0),
+        ({"a": price(1.0, 0.2), "free": Price(0.0, 0.0, 3)}, 10, 6 * 0.2 + 1.0),
+    ],
+)
+def test_the_last_sample_needs_its_bound(
+    prices: dict[str, Price], samples: int, expected: float
+) -> None:
+    assert reserve(prices, samples, False) == pytest.approx(expected)
+    assert number_covered(prices, expected + TINY, 20) == samples
+    assert number_covered(prices, expected - TINY, 20) == max(samples - 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -143,4 +163,7 @@ def test_the_reserve_without_a_sample_of_an_arm_is_that_of_a_smaller_supply(
     found = reserves_without(prices, samples, is_guaranteed)
     for arm, price in prices.items():
         smaller = prices | {arm: replace(price, supply=price.supply - 1)}
-        assert found[arm] == pytest.approx(reserve(smaller, samples, is_guaranteed), abs=1e-12)
+        expected = reserve(smaller, samples, is_guaranteed)
+        # On average, the last sample may need the bound of another arm if this one has run out.
+        bound = 0.0 if is_guaranteed else max(p.most or 0.0 for p in prices.values())
+        assert found[arm] == pytest.approx(expected, abs=bound + 1e-12)

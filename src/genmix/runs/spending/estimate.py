@@ -13,7 +13,15 @@ from genmix.core.text import counted, duration, listed_few, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.runs.spending.budget import ROUNDING
-from genmix.runs.spending.planning import MIN_WARM_START, WarmStart, cheapest, fit_warm_start
+from genmix.runs.spending.planning import (
+    MIN_WARM_START,
+    Price,
+    WarmStart,
+    cheapest,
+    fit_warm_start,
+    number_covered,
+    reserve,
+)
 from genmix.solvers.knapsack import fill
 from genmix.solvers.weight_limits import bounds_of
 from genmix.study.components import trial_objective
@@ -91,8 +99,16 @@ class Estimate:
         return Mixed(most, *(min(_whole(number), most) for number in (even, least)))
 
     def _number_at(self, costs: Mapping[str, float | None], money: float) -> float:
-        """Return how many samples the money covers if they come from the cheapest arms."""
+        """Return how many samples the money covers if they come from the cheapest arms.
+
+        The last one starts only if its largest possible cost is left.
+        """
         found: float = 0
+        prices = {
+            arm: Price(self.most[arm], cost, _limit(self.supply[arm]))
+            for arm, cost in costs.items()
+        }
+        total = money
         for cost, supply in sorted(
             (c or 0.0, _limit(self.supply[arm])) for arm, c in costs.items()
         ):
@@ -100,7 +116,7 @@ class Estimate:
             if math.isinf(taken):
                 return taken
             found, money = found + taken, money - taken * cost
-        return found
+        return number_covered(prices, total, int(found))
 
     def _cheapest(self, costs: Mapping[str, float | None], samples: float) -> str:
         """Name the arms that supply this many samples at the lowest cost."""
@@ -159,7 +175,9 @@ class Estimate:
             expected = f"expect about {number_of:,}, all from {source}"
             found.append(f"At the costs of the samples that were drawn, {expected}.")
         elif is_short:
-            found.append(f"At the costs of the samples that were drawn, all {samples} fit.")
+            found.append(
+                f"At the costs of the samples that were drawn, all {samples} fit, which is not guaranteed."
+            )
         return found
 
     @property
@@ -321,21 +339,24 @@ def warnings_on_resume(
     done = sum(told.values()) + sum(sample is not None for _, sample in journal.open_tickets())
     if not done:
         return estimate(study, generators).warnings
-    costs = {
-        label: spent.get(label, 0.0) / told[label] if told.get(label) else generator.most_cost()
+    prices = {
+        label: _price_so_far(generator, told.get(label, 0), spent.get(label, 0.0))
         for label, generator in generators.items()
-        if (supply := generator.available()) is None or supply > told.get(label, 0)
     }
+    prices = {label: price for label, price in prices.items() if price.supply > 0}
+    costs = {label: price.mean for label, price in prices.items()}
     each, budget = _each(costs) if costs else None, study.budget
     if budget.samples is None or budget.cost is None or each is None or budget.samples <= done:
         return []
-    cheapest, _, dearest = each
+    lowest, _, dearest = each
     more, left = budget.samples - done, max(budget.cost - paid, 0.0)
+    at_means = cheapest(((p.mean, p.supply) for p in prices.values()), more)
     expected = more * paid / done
-    enough = f"a total cost of {(total := _rounded_up(paid + expected))} (--cost {total})"
+    needed = expected + reserve(prices, more, False) - at_means
+    enough = f"a total cost of {(total := _rounded_up(paid + needed))} (--cost {total})"
     begin = f"{number(left)} is left for {counted(more, 'more sample')}"
-    covered = more if cheapest <= 0 else math.floor(left / cheapest * (1 + ROUNDING))
-    if covered < more and cheapest < dearest:
+    covered = number_covered(prices, left * (1 + ROUNDING), more)
+    if covered < more and lowest < dearest:
         supply = generators[min(costs, key=lambda label: costs[label] or 0.0)].available()
         arms = "the cheapest arm" if supply is None else "the cheapest arms"
         return [f"{begin}: expect about {covered:,}, all from {arms}; {enough} keeps the mixture."]
@@ -347,6 +368,11 @@ def warnings_on_resume(
             f"cheap arms than before; {enough} keeps the mixture."
         ]
     return []
+
+
+def _price_so_far(generator: Generator, told: int, spent: float) -> Price:
+    most, supply = generator.most_cost(), _limit(generator.available())
+    return Price(most, spent / told if told else most, supply - told)
 
 
 def _rounded_up(cost: float) -> str:

@@ -64,8 +64,9 @@ def affordable(
     If this many samples are still owed, an arm is affordable if its largest possible cost plus a reserve
     for all other samples fits into the money. The reserve is what the others can cost at most if they come
     from the cheapest arms, if the money guarantees that many samples. Otherwise it is what they cost on
-    average. If no arm fits, only the arms with the smallest mean cost are affordable, as they deliver the
-    most samples. Without a number of samples, every arm is affordable whose largest possible cost fits.
+    average, with the largest possible cost for the last one. If no arm fits, only the arms with the
+    smallest mean cost are affordable, as they deliver the most samples. Without a number of samples, every
+    arm is affordable whose largest possible cost fits.
 
     An arm of unknown cost fits as long as there is money beyond the reserve. If no arm fits, it comes first.
     """
@@ -88,10 +89,33 @@ def affordable(
 
 
 def reserve(prices: Mapping[str, Price], samples: float, is_guaranteed: bool) -> float:
-    """Return what these samples cost from the cheapest arms, at most or on average."""
-    return cheapest(
-        ((p.most if is_guaranteed else p.mean, p.supply) for p in prices.values()), samples
-    )
+    """Return the money that these samples need if they come from the cheapest arms.
+
+    If it is not guaranteed, all but one cost their mean. The last one needs the largest possible cost of
+    some arm, because it does not start otherwise.
+    """
+    if is_guaranteed:
+        return cheapest(((p.most, p.supply) for p in prices.values()), samples)
+    means = [(p.mean, p.supply) for p in prices.values()]
+    before_last = cheapest(means, samples - 1)
+    return max(cheapest(means, samples), before_last + _last_bound(prices, samples))
+
+
+def _last_bound(prices: Mapping[str, Price], samples: float) -> float:
+    """Return the smallest upper bound on a cost among the arms that can still supply the last sample."""
+    found, left = [0.0] if samples < 1 else [], samples - 1
+    offers = ((p.mean, p.supply, p.most) for p in prices.values() if p.mean is not None)
+    for _, supply, most in sorted(offers, key=lambda offer: offer[:2]):
+        taken = max(min(supply, left), 0.0)
+        left -= taken
+        if supply > taken and most is not None:
+            found.append(most)
+    return min(found, default=0.0)
+
+
+def number_covered(prices: Mapping[str, Price], money: float, most: int) -> int:
+    """Return how many samples the money covers at their mean costs, all from the cheapest arms."""
+    return bisect_right(range(1, most + 1), money, key=lambda n: reserve(prices, n, False))
 
 
 def reserves_without(
@@ -100,7 +124,8 @@ def reserves_without(
     """Return, for each arm, what these samples cost if it supplies one sample less.
 
     This matters only for an arm whose whole supply is used. The next cheapest arm then supplies one more, so
-    the result is the cost of ``samples + 1`` minus the cost of one sample of the arm.
+    the result is the cost of ``samples + 1`` minus the cost of one sample of the arm. On average, this
+    ignores that the last sample may need the arm's bound.
     """
     whole, one_more = (reserve(prices, n, is_guaranteed) for n in (samples, samples + 1))
     found, left = dict.fromkeys(prices, whole), samples
