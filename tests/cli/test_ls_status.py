@@ -211,7 +211,13 @@ def test_a_summary_from_before_the_run_continued_is_not_used(runs: Path, tmp_pat
 
 
 def test_status_of_something_else_is_one_sentence(runs: Path, tmp_path: Path) -> None:
-    for folder, words in ((runs / "damaged", "not a journal"), (tmp_path, "not a run folder")):
+    (tmp_path / "study.yaml").write_text("name: cities\n")
+    expected = {
+        runs / "damaged": "not a journal",
+        tmp_path: "not a run folder",
+        tmp_path / "study.yaml": "is a file and not a run folder; start a run with `genmix run",
+    }
+    for folder, words in expected.items():
         result = invoke("status", folder)
         assert (result.exit_code, result.stdout) == (2, "")
         assert words in result.stderr

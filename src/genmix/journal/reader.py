@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from genmix.errors import InputError
 from genmix.journal.private_copy import file_state, is_read_in_place
+from genmix.journal.run_folders import check_run_folder
 from genmix.journal.schema import (
     FORMATS,
     JOURNAL,
@@ -70,10 +70,7 @@ class JournalReader:
     @classmethod
     def _open(cls, folder: Path, connect: Any) -> Self:
         path = folder / JOURNAL
-        if not path.exists():
-            raise InputError(
-                f"{folder} is not a run folder because it has no {JOURNAL}; pass the folder of a run."
-            )
+        check_run_folder(folder)
         state = file_state(path) if not cls.is_writer and is_read_in_place(path) else None
         with explained_opening(path):
             journal = cls(connect(path), path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from genmix.core.atomic import is_same_file
 from genmix.errors import InputError
 from genmix.journal.images import IMAGES
+from genmix.journal.run_folders import check_run_folder
 from genmix.journal.schema import JOURNAL
 
 OWN_FILES = (
@@ -37,6 +38,8 @@ def check_target(target: Path, run: Path | None = None, own: str | None = None) 
     own : str, optional
         The file of this run that the command writes, e.g. ``report.html``.
     """
+    if run is not None:
+        check_run_folder(run)
     if run is not None and own is not None and is_same_file(target, run / own):
         return
     owner = owner_of(target, run)

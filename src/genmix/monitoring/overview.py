@@ -14,6 +14,7 @@ from genmix.journal.continuing import resume_command
 from genmix.journal.lock import holder
 from genmix.journal.prompts import prompts_of
 from genmix.journal.reader import JournalReader
+from genmix.journal.run_folders import check_run_folder
 from genmix.monitoring.checked import is_number
 from genmix.monitoring.facts import (
     arm_names,
@@ -62,6 +63,7 @@ def run_details(folder: Path) -> Entry:
     GenmixError
         If the folder is not a run folder, or its journal cannot be read.
     """
+    check_run_folder(folder)
     run = RunMonitor(folder)
     try:
         run.refresh()

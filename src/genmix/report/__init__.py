@@ -27,11 +27,13 @@ def write_report(
     ``note`` is called with a sentence for each problem that did not prevent the report, and
     ``progress`` with the number of finished steps and their total.
     """
+    from genmix.journal.run_folders import check_run_folder
     from genmix.journal.targets import check_target
     from genmix.report.facts import Facts
     from genmix.report.page import STEPS, render_page
 
     folder = Path(run)
+    check_run_folder(folder)
     target = folder / NAME if out is None else Path(out)
     if out is not None:
         check_target(target, folder, NAME)
