@@ -219,7 +219,10 @@ def test_ctrl_c_writes_the_best_set_so_far(monkeypatch: pytest.MonkeyPatch) -> N
         (("--count", "0"), "--count is 0; pass a whole number of at least 1."),
         (("--share", "1.5"), "--share is 1.5; pass a number greater than 0 and at most 1."),
         (("--count", "61"), "--count is 61, but there are only 60 samples"),
-        (("--count", "3", "--min-quality", "1"), "arm 'f' has no quality"),
+        (
+            ("--count", "3", "--min-quality", "1"),
+            "has no quality, which --min-quality needs",
+        ),
         (("--count", "3", "--objective", "vendi + quality"), "quality"),
         (("--count", "3", "--objective", "vendi + 0.5*precision"), "precision needs a reference"),
         (("--count", "3", "--objective", "vendi + much*quality"), "'much' is not a number"),

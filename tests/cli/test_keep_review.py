@@ -85,11 +85,17 @@ def test_a_missing_number_is_named_by_its_line() -> None:
     Path("t.csv").write_text("text,quality\na b,1\nc d,\ne f,3\n")
     Path("mine.py").write_text("def size(texts):\n    return [[len(t), 1.0] for t in texts]\n")
     start = ("t.csv", "--count", "2", "--out", "k.json", "--encoder", "mine.py:size")
-    for more in (("--objective", "quality"), ("--min-quality", "0.5")):
-        message = refused(*start, *more)
-        assert message == "genmix: t.csv, line 3 has no quality; add a number for every sample."
-    message = refused(*start, "--objective", "vendi + cost")
-    assert message == "genmix: arm 't' has no cost; add a number for every sample."
+    for option, value, what in (
+        ("--objective", "quality", "the objective"),
+        ("--min-quality", "0.5", "--min-quality"),
+    ):
+        assert refused(*start, option, value) == (
+            f"genmix: t.csv, line 3 has no quality, which {what} needs; add a number for every sample."
+        )
+    assert refused(*start, "--objective", "vendi + cost") == (
+        "genmix: t.csv has no cost, which the objective needs; add a number for every sample, as the column "
+        "or array 'cost'."
+    )
 
 
 def test_a_share_is_named_if_it_is_too_large() -> None:

@@ -395,7 +395,7 @@ def test_arms_that_cannot_be_used_are_one_sentence(command: str, folder: Path) -
 
 
 def test_repeats_that_make_no_sense_are_refused(folder: Path) -> None:
-    assert "repeats=0" in refused("diagnose", *FILES, "--repeats", "1")
+    assert "pass --repeats 0 or" in refused("diagnose", *FILES, "--repeats", "1")
     assert "repeats is -3" in refused("diagnose", *FILES, "--repeats", "-3")
     assert "30 samples" in refused("diagnose", *FILES, "--repeats", "2", "--subsample", "35")
     assert "seed is -1" in refused("diagnose", *FILES, "--repeats", "2", "--seed", "-1")

@@ -93,7 +93,7 @@ def test_a_wrong_count_is_refused_before_anything_is_copied(
     assert "only 60 samples" in refused.stderr
     assert "unpacking" not in refused.stderr
     refused = call("keep", "a", "--count", 5, "--objective", "rke", "--out", "kept.json")
-    assert "Gaussian(features=512)" in refused.stderr
+    assert "--kernel gaussian --features 512" in refused.stderr
     assert not [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
 
 
@@ -212,7 +212,10 @@ def test_a_folder_as_a_reference(in_blocks: None) -> None:
         (["mixture", "a/0.npz", "--engine", "ray"], "--engine is for folders of shards"),
         (["mixture", "a/0.npz", "--workers", "2"], "--workers is for folders of shards"),
         (["mixture", "a", "--intervals", "--workers", "1"], "requires them in memory"),
-        (["mixture", "a", "--objective", "rke", "--workers", "1"], "Gaussian(features=512)"),
+        (
+            ["mixture", "a", "--objective", "rke", "--workers", "1"],
+            "--kernel gaussian --features 512",
+        ),
         (["mixture", "a", "--address", "auto"], "use the ray engine"),
         (["mixture", "a", "--key", "reps"], "0.npz has no array 'reps', only features, quality;"),
         (

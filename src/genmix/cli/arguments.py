@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genmix.cli import print_note
+from genmix.cli.dimensions import check_dimensions
 from genmix.cli.notes import note_subfolders
 from genmix.cli.sample_options import InputOptions, KernelName, ScoreOptions
 from genmix.cli.tables import counter
@@ -96,6 +97,7 @@ def read_inputs(options: ScoreOptions, neighbors: bool = False) -> Inputs:
     has_pairs = options.kernel is KernelName.joint
     if has_pairs:
         given |= {PROMPTS: _prompt_columns(arms)}
+    check_dimensions(arms, reference, has_pairs)
     objective = make_objective(options.objective, content, given)
     return Inputs(arms, reference, objective, encoder, has_pairs)
 
@@ -140,7 +142,10 @@ def _load_reference(options: ScoreOptions) -> LoadedArm | Statistics | None:
 
     if options.reference is None:
         return None
-    return inputs.load_samples(options.reference, options.reference_key)
+    try:
+        return inputs.load_samples(options.reference, options.reference_key)
+    except InputError as error:
+        raise InputError(str(error).replace("--key", "--reference-key")) from error
 
 
 def embed_samples(

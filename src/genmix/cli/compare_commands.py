@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors
+from genmix.cli.option_words import in_option_words
 from genmix.cli.tables import counter, print_json
 from genmix.cli.targets import check_output_folder
 
@@ -66,7 +67,7 @@ def compare(
     with replacement from the recorded ones, so the best mixture is known exactly. Every policy draws the
     same number of samples: budgets of cost and time, and bounds on weights, do not apply.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words():
         from genmix.comparison.compare import compare as run_comparison
 
         folder = out if out is not None else Path("comparisons", _name_of(study))

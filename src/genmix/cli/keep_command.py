@@ -14,6 +14,8 @@ import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors, print_note
 from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
+from genmix.cli.needed_numbers import check_numbers
+from genmix.cli.option_words import in_option_words
 from genmix.cli.sample_options import takes
 from genmix.cli.shard_options import ShardOptions, shard_processing
 from genmix.cli.shards_to_keep import (
@@ -27,7 +29,8 @@ from genmix.cli.tables import print_json, print_table
 from genmix.cli.targets import check_output
 from genmix.core.atomic import draft_of, write_json
 from genmix.core.text import counted, number, one_line
-from genmix.errors import InputError
+from genmix.errors import InputError, whole
+from genmix.errors import number as checked_number
 
 if TYPE_CHECKING:
     from genmix.data.loaded_arm import LoadedArm
@@ -89,16 +92,18 @@ def keep(
     Ctrl-C ends the search and keeps the best samples found so far. Diversity alone prefers outliers: a
     warning says if precision or quality fell by more than the noise.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words(options.reference):
         from genmix.data.write_features import check_arms
 
         rules = _rules(count, share, min_quality)
+        whole(seed, "--seed", 0)
         _check_target(out, options)
         if predict is not None and at_least_per_arm is not None:
             raise InputError(
                 "--predict does not support --at-least-per-arm; remove one of the two options."
             )
         given = small_shards_loaded(read_inputs(options, neighbors=True))
+        check_numbers(given, quality_for=None if min_quality is None else "--min-quality")
         check_arms(Path(out), len(given.loaded))
         check_shards(options, given, rules, out, predict)
         labels = [arm.label for arm in given.loaded for _ in range(len(arm))]
@@ -142,6 +147,8 @@ def _rules(count: int | None, share: float | None, min_quality: float | None) ->
         raise InputError(f"--count is {count}; pass a whole number of at least 1.")
     if share is not None and not 0 < share <= 1:
         raise InputError(f"--share is {share:g}; pass a number greater than 0 and at most 1.")
+    if min_quality is not None:
+        checked_number(min_quality, "--min-quality")
     return Rules(count, share, min_quality)
 
 
@@ -185,7 +192,6 @@ def _select(
 ) -> Selection:
     from genmix.offline.keeping import Baselines
 
-    _check_numbers(given, rules)
     batch = _batch(given)
     given.objective.check_total(len(batch))
     count, candidates = rules.count(len(batch)), rules.candidates(batch)
@@ -222,28 +228,15 @@ def _batch(given: Inputs) -> Batch:
 
     if has_shards(given):
         return streamed_batch(given)
-    whole = reduce(LoadedArm.joined, given.loaded)
-    batch = Batch(as_matrix(given.rows_of(whole), "the samples"), whole.quality, whole.cost)
-    given.objective.check(batch, "the samples")
+    joined = reduce(LoadedArm.joined, given.loaded)
+    batch = Batch(as_matrix(given.rows_of(joined), "the samples"), joined.quality, joined.cost)
+    first = 0
+    for arm in given.loaded:
+        last = first + len(arm)
+        columns = (None if v is None else v[first:last] for v in (batch.quality, batch.cost))
+        given.objective.check(Batch(batch.embeddings[first:last], *columns), f"arm {arm.label!r}")
+        first = last
     return batch
-
-
-def _check_numbers(given: Inputs, rules: Rules) -> None:
-    """Refuse samples without the required quality or cost, and say where they are in the input."""
-    from genmix.objectives import Cost, Quality, QualityVendi, Sum
-
-    aim = given.objective
-    terms = [term for _, term in aim.terms] if isinstance(aim, Sum) else [aim]
-    is_needed = {
-        "quality": rules.min_quality is not None
-        or any(isinstance(term, Quality | QualityVendi) for term in terms),
-        "cost": any(isinstance(term, Cost) for term in terms),
-    }
-    for name in (name for name, needed in is_needed.items() if needed):
-        for arm in given.loaded:
-            if getattr(arm, name) is None:
-                where = arm.missing.get(name, f"arm {arm.label!r}")
-                raise InputError(f"{where} has no {name}; add a number for every sample.")
 
 
 def _check_counts(

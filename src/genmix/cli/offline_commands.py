@@ -17,7 +17,9 @@ from genmix.cli.arguments import (
     refuse_shards,
     shares,
 )
+from genmix.cli.needed_numbers import check_numbers
 from genmix.cli.notes import note_many_pairs
+from genmix.cli.option_words import in_option_words
 from genmix.cli.sample_options import InputOptions, takes
 from genmix.cli.shard_options import ShardOptions, shard_processing
 from genmix.cli.tables import (
@@ -47,10 +49,11 @@ def score(options: ShardOptions) -> None:
 
     If there are reference samples, this also prints precision, density, recall and coverage.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words(options.reference):
         import genmix as gx
 
         given = read_inputs(options, neighbors=True)
+        check_numbers(given)
         note_many_pairs(given, options.kernel)
         with shard_processing(options, given):
             table = gx.score(
@@ -107,13 +110,14 @@ def mixture(
     The gap bounds how far the mixture's loss can be above the minimum over all mixtures of these samples.
     The intervals show what these samples cannot tell about the arms.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words(options.reference):
         import genmix as gx
 
         if weights is not None:
             check_output(weights, "--weights", options)
         least, most = shares(at_least, "--at-least"), shares(at_most, "--at-most")
         given = read_inputs(options)
+        check_numbers(given, cost_for=None if mean_cost is None else "--mean-cost")
         note_many_pairs(given, options.kernel)
         with shard_processing(options, given):
             found = gx.optimal_mixture(
@@ -161,11 +165,12 @@ def diagnose(
     Prints innovation gaps, the best mixture, the loss without each arm, and whether the paper's
     assumptions hold for these arms.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words(options.reference):
         import genmix as gx
         from genmix.diagnosis.evidence import SPLITS
 
         given = read_inputs(options)
+        check_numbers(given)
         note_many_pairs(given, options.kernel, 1 + SPLITS + repeats)
         with shard_processing(options, given), progress("subsamples", repeats) as report:
             found = gx.diagnose(
@@ -203,7 +208,7 @@ def embed(
     The other commands read the file like its inputs, and show the encoder with every score. Samples that
     were embedded before, here or in a run, come from the cache.
     """
-    with plain_errors():
+    with plain_errors(), in_option_words():
         from genmix.data.write_features import check_arms, check_target, write_features
 
         check_target(out)
