@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import genmix as gx
+from genmix.data.arm_files import read_arm_file
 from genmix.data.features import Statistics, _stacked, read_file, write_statistics
 from genmix.data.reference import Moments, Samples
 from tests.offline.test_bad_input import refused
@@ -428,3 +430,34 @@ def test_a_missing_package_names_the_fix(
     assert re.search(
         rf"needs the {module} package; .*pip install {module} .*genmix\[{extra}\]", done.stdout
     )
+
+
+def zipped(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("[Content_Types].xml", "<Types/>")
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.xlsx", "x.json", "x.h5", "x"])
+def test_an_unsupported_type_is_refused_with_those_that_are_supported(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    zipped(path) if name == "x.xlsx" else path.write_text("1,2\n3,4\n")
+    types = r"\(\.npy, \.npz, \.parquet, \.pq, \.pt, \.pth, \.jsonl, \.ndjson\)"
+    with pytest.raises(gx.InputError, match=rf"unsupported type; use .*{types}\.$"):
+        gx.read_features(path)
+    if name == "x.csv":
+        with pytest.raises(gx.InputError, match=rf"choose the texts .* another type {types}\.$"):
+            read_arm_file(path)
+    else:
+        tables = r"a table \(\.jsonl, \.ndjson, \.csv, \.parquet, \.pq, \.txt\)"
+        with pytest.raises(gx.InputError, match=rf"{types}, {tables}, or a folder of images"):
+            read_arm_file(path)
+
+
+@pytest.mark.parametrize("name", ["x.dat", "x", "x.zip"])
+def test_a_feature_file_with_another_name_is_still_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        np.savez(file, features=np.eye(3)) if name == "x.zip" else np.save(file, np.eye(3))
+    np.testing.assert_array_equal(gx.read_features(path), np.eye(3))

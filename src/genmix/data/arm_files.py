@@ -12,20 +12,31 @@ import numpy as np
 
 from genmix.core.numpy_files import NumpyArchive, is_archive
 from genmix.core.text import printable, quotable
-from genmix.data.features import EMBEDDING, Statistics, embedding_column, read_file
+from genmix.data.features import (
+    EMBEDDING,
+    TYPES,
+    Statistics,
+    check_type,
+    embedding_column,
+    read_file,
+)
 from genmix.data.image_folder import has_images, image_files
 from genmix.data.loaded_arm import LoadedArm, same_kind
 from genmix.data.png import SUFFIXES
 from genmix.data.samples import FieldError, checked_field
 from genmix.data.shard_files import shard_paths
 from genmix.data.shards import Shards
-from genmix.data.tables import MODEL, PARQUET, TEXT, is_table, parquet_schema, read_rows
+from genmix.data.tables import MODEL, PARQUET, READERS, TEXT, is_table, parquet_schema, read_rows
 from genmix.data.text_files import is_outside
 from genmix.errors import InputError
 
 IMAGE, PROMPT = "image_path", "prompt"
 EXTRAS = (MODEL, "quality", "cost", "sample_id")
 """Columns of a table, and arrays of an ``.npz`` file, that describe the samples."""
+TYPES_ADVICE = (
+    f"use a file of embeddings ({', '.join(TYPES)}), a table ({', '.join(READERS)}), or a folder of images "
+    "or embeddings"
+)
 
 
 def read_arm_file(
@@ -53,7 +64,10 @@ def read_arm_file(
         return [_read_folder(path, label or path.resolve().name, key)]
     if not os.path.isfile(path):
         raise InputError(f"no file or folder found at {path}; check the path.")
-    found = _read_table(path, key) if is_table(path) else _read_features(path, key)
+    if is_table(path):
+        return _split(*_read_table(path, key), label)
+    check_type(path, TYPES_ADVICE)
+    found = _read_features(path, key)
     return found if isinstance(found, Statistics) else _split(*found, label)
 
 
@@ -175,6 +189,11 @@ def _content_of(path: Path, key: str | None) -> tuple[str, str]:
             missing = f"the column {key!r} contains neither texts nor embeddings"
         raise InputError(
             f"{path}: {missing}; the columns are {listed}; pass the name of another one with --key."
+        )
+    if path.suffix.lower() == ".csv":
+        raise InputError(
+            f"{path} has the columns {listed}; choose the texts with --key, or save embeddings in another "
+            f"type ({', '.join(TYPES)})."
         )
     raise InputError(
         f"{path} has the columns {listed}; choose the texts or embeddings with --key, or name "

@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ import numpy as np
 from genmix.core.arrays import Array, as_matrix, to_numpy
 from genmix.core.atomic import draft_of
 from genmix.core.limits import check_size, size_of
-from genmix.core.numpy_files import FLOAT, NumpyArchive, check_archive, is_archive, read_array
+from genmix.core.numpy_files import (
+    FLOAT,
+    PICKLE,
+    NumpyArchive,
+    check_archive,
+    is_archive,
+    read_array,
+)
 from genmix.core.optional import require, require_all
 from genmix.core.text import printable, quotable, shortened
 from genmix.data.text_files import numbered_lines
@@ -33,6 +41,9 @@ EMBEDDING = "embedding"
 
 SCANNED = 65536
 """Number of Parquet values to scan at a time."""
+
+HEAD = 1000
+"""Number of bytes from which the type of a file is recognized."""
 
 MAX_NAMES = 300
 """Maximum number of characters with which a message lists the names in a file."""
@@ -63,7 +74,19 @@ def read_file(path: str | os.PathLike[str], key: str | None = None) -> Content:
         raise InputError(f"{path} is {what}; pass a feature file.")
     if not os.path.isfile(path):
         raise InputError(f"no feature file found at {path}; check the path.")
+    check_type(path, f"use a file of embeddings ({', '.join(TYPES)})")
     return READERS.get(path.suffix.lower(), _read_numpy)(path, key)
+
+
+def check_type(path: Path, advice: str) -> None:
+    """Raise InputError if neither the name of a file nor its first bytes say that it has embeddings."""
+    if path.suffix.lower() in TYPES:
+        return
+    with suppress(OSError), path.open("rb") as file:
+        start = file.read(HEAD)
+        is_archive = start.startswith(b"PK") and b".npy" in start
+        if start and not is_archive and not start.startswith((np.lib.format.MAGIC_PREFIX, PICKLE)):
+            raise InputError(f"{path} has an unsupported type; {advice}.")
 
 
 def write_statistics(
@@ -324,3 +347,6 @@ READERS: dict[str, Callable[[Path, str | None], Content]] = {
     ".ndjson": _read_jsonl,
 }
 """Readers by file extension; numpy reads everything else."""
+
+TYPES = (".npy", ".npz", *READERS)
+"""The extensions of feature files."""
