@@ -28,6 +28,7 @@ from genmix.selector.locking import Lock, locked
 from genmix.selector.pending import PendingSample
 from genmix.selector.planning import Planning
 from genmix.selector.prompts import loaded_prompts, pair_of, saved_prompts
+from genmix.selector.sample_tuples import sample_tuples
 from genmix.selector.saved_state import Savable
 from genmix.selector.tickets import Ticket, find_ticket, saved_ticket
 from genmix.solvers.newton import Newton
@@ -234,6 +235,11 @@ class Selector(Asking, Planning, Savable):
         samples : iterable of (ticket, embedding, quality, cost)
             The arguments to :meth:`tell`; quality and cost can be None.
 
+        Raises
+        ------
+        InputError
+            If an element is not such a tuple, or as for :meth:`tell`. The selector is left unchanged.
+
         Examples
         --------
         >>> import genmix as gx
@@ -244,7 +250,7 @@ class Selector(Asking, Planning, Savable):
         {'a': 1, 'b': 1}
         """
         with self._all_or_nothing():
-            for ticket, embedding, quality, cost in samples:
+            for ticket, embedding, quality, cost in sample_tuples(samples):
                 issued = self._find(ticket)
                 sample, pair = self._validated(issued, embedding, quality, cost)
                 self._close(issued, told=1)
