@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import genmix as gx
 from genmix.cli import app
 from genmix.runs.check import ArmCheck, CheckReport, check_study
 from genmix.runs.session import seed_of
@@ -120,6 +122,28 @@ def test_without_drawing_nothing_is_made(tmp_path: Path) -> None:
     report = check_study(study(tmp_path, {"a": "broken"}, EMBED), draw=False)
     assert report.problems == []
     assert by_arm(report)["a"].sample is None
+
+
+@pytest.mark.parametrize("draw", [True, False])
+def test_a_missing_function_of_an_encoder_is_found_without_drawing(
+    draw: bool, tmp_path: Path
+) -> None:
+    wrong = EMBED.replace("arms:embed", "arms:absent")
+    path = study(tmp_path, {"a": "text"}, wrong)
+    expected = "the module arms has no function named absent; correct 'arms:absent'."
+    assert check_study(path, draw).problems == [expected]
+    with pytest.raises(gx.InputError, match=re.escape(expected)):
+        gx.run(path, tmp_path / "run")
+
+
+def test_a_missing_function_that_embeds_prompts_is_found_without_drawing(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("text\n" + "red\n" * 20)
+    more = (
+        f"{EMBED}\nprompts: {{file: p.csv, groups: 2, "
+        "encoder: {kind: callable, function: 'arms:absent'}}"
+    )
+    report = check_study(study(tmp_path, {"a": "text"}, more), draw=False)
+    assert report.others == ["the module arms has no function named absent; correct 'arms:absent'."]
 
 
 def test_one_arm_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from genmix.core.threads import in_thread
 from genmix.data.prompts import Prompt
 from genmix.data.samples import Sample
 from genmix.encoders.base import Encoder, EncodingError
+from genmix.encoders.callable import CallableSettings
 from genmix.encoders.references import read_reference, texts_or_images
 from genmix.engines.base import Engine
 from genmix.errors import GenmixError, InputError
@@ -142,6 +143,7 @@ class _Check:
             prepare.check_packages(self.study)
             self.encoder = prepare.make_encoder(self.study, self.folder, _ignore, engine)
             self.report.encoder = None if self.encoder is None else self.encoder.name
+            self._load_functions()
         except GenmixError as error:
             self.report.others.append(str(error))
         if len(self.generators) == len(self.study.arms):
@@ -149,6 +151,13 @@ class _Check:
                 check_supply(self.study, self.generators)
             except InputError as error:
                 self.report.others.append(str(error))
+
+    def _load_functions(self) -> None:
+        """Import the functions that embed, as those of the arms; models are loaded only to draw."""
+        prompts = None if self.study.prompts is None else self.study.prompts.encoder
+        for settings in (self.study.encoder, prompts):
+            if isinstance(settings, CallableSettings):
+                settings.build(self.folder).load()
 
     # -- pinging and drawing ---------------------------------------------------------------------
 
