@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from genmix.cli import print_note
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 MANY_PAIRS = 2e9
 """Pairs of samples that an exact kernel compares in about ten seconds."""
+
+SLOW, SECONDS_PER_NOTE = 2.0, 5.0
+"""Seconds before the first note on a search for neighbors, and between two of them."""
 
 
 # -- exact kernels -----------------------------------------------------------------------------------
@@ -49,6 +54,26 @@ def _compared(objective: Objective, count: int) -> list[int]:
         return []  # Vendi refuses an exact kernel for many samples
     reference = getattr(objective, "reference", None)
     return [count + (len(reference.points) if isinstance(reference, Samples) else 0)]
+
+
+# -- nearest neighbors -------------------------------------------------------------------------------
+
+
+@contextmanager
+def notes_on_neighbors() -> Iterator[None]:
+    """Say from time to time how far a search for nearest neighbors is, if it takes long."""
+    from genmix.kernels.neighbor_progress import reporting_neighbors
+
+    due = monotonic() + SLOW
+
+    def report(title: str, done: int, total: int) -> None:
+        nonlocal due
+        if monotonic() > due:
+            due = monotonic() + SECONDS_PER_NOTE
+            print_note(f"{title}: {done:,} of {total:,} samples")
+
+    with reporting_neighbors(report):
+        yield
 
 
 # -- folders -----------------------------------------------------------------------------------------

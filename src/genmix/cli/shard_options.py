@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genmix.cli import print_note
+from genmix.cli.notes import notes_on_neighbors
 from genmix.cli.sample_options import ScoreOptions
 from genmix.cli.tables import counter
 from genmix.errors import InputError
@@ -55,13 +56,14 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def shard_processing(options: ShardOptions, given: Inputs) -> Iterator[None]:
-    """Read shards as the options say, with progress on stderr."""
+    """Read shards as the options say, and compare samples, with progress on stderr."""
     import genmix as gx
 
     has_shards = any(isinstance(arm.features, gx.Shards) for arm in given.loaded)
     if not has_shards:
         _refuse(options)
-        yield
+        with notes_on_neighbors():
+            yield
         return
     notes, log = _Notes(), logging.getLogger("genmix.shards")
     level = log.level
@@ -69,6 +71,7 @@ def shard_processing(options: ShardOptions, given: Inputs) -> Iterator[None]:
     log.addHandler(notes)
     try:
         with (
+            notes_on_neighbors(),
             counter("shards") as report,
             gx.streaming(
                 workers=options.workers,

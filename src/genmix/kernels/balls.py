@@ -23,6 +23,9 @@ from genmix.core.arrays import (
 from genmix.errors import InputError, whole
 from genmix.kernels.blocks import BLOCK_BYTES
 from genmix.kernels.distances import DistancesTo, SquaredDistances
+from genmix.kernels.neighbor_progress import reported
+
+COMPARING = "comparing samples with neighborhoods"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class Balls:
         distances = DistancesTo(points)
         radii = [
             _exact_kth(distances.of(points[rows, :]), points, rows.start, k)
-            for rows in _blocks(points.shape[0], points.shape[0])
+            for rows in reported(
+                _blocks(points.shape[0], points.shape[0]), f"finding the neighbors in {what}"
+            )
         ]
         return cls(points, xp.concat(radii), k, distances)
 
@@ -62,7 +67,7 @@ class Balls:
         xp = namespace(points)
         parts = [
             xp.sum(xp.astype(self.contains(points[rows, :]), xp.float64), axis=1)
-            for rows in _blocks(points.shape[0], self.centers.shape[0])
+            for rows in reported(_blocks(points.shape[0], self.centers.shape[0]), COMPARING)
         ]
         return xp.concat(parts)
 
@@ -70,7 +75,7 @@ class Balls:
         """Return whether each ball contains at least one of the points: booleans ``(r,)``."""
         xp = namespace(points)
         found = xp.zeros_like(self.radii, dtype=xp.bool)
-        for rows in _blocks(points.shape[0], self.centers.shape[0]):
+        for rows in reported(_blocks(points.shape[0], self.centers.shape[0]), COMPARING):
             found = found | xp.any(self.contains(points[rows, :]), axis=0)
         return found
 
@@ -90,7 +95,7 @@ def scores_against(real: Balls, samples: Array) -> dict[str, float]:
     xp, k, centers = namespace(samples), real.k, real.centers
     fake = Balls.around(samples, k, "the sample set") if samples.shape[0] > k else None
     hits, is_covered, is_recalled = [], None, None
-    for rows in _blocks(samples.shape[0], centers.shape[0]):
+    for rows in reported(_blocks(samples.shape[0], centers.shape[0]), COMPARING):
         points = samples[rows, :]
         square = real.distances.of(points)
         inside = real.contains_at(points, square)
