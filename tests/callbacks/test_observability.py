@@ -175,6 +175,19 @@ def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) ->
     assert "--metrics is 'many'; pass a port" in bad.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_wrong_folder_is_refused_before_metrics_are_served(command: str, tmp_path: Path) -> None:
+    out = tmp_path / "taken"
+    out.mkdir()
+    (out / "notes.txt").touch()
+    given = (study_file(tmp_path), "--out", out) if command == "run" else (out,)
+    refused = genmix(command, *given, "--metrics", 0)
+    assert refused.exit_code == 2
+    assert "metrics are served" not in refused.stderr
+    words = "contains other files (notes.txt)" if command == "run" else "is not a run folder"
+    assert words in refused.stderr
+
+
 def test_bad_clients_disturb_neither_the_run_nor_prometheus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

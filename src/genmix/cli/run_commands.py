@@ -178,7 +178,7 @@ def run(
         return stop_message(None if place is None else place.own)
 
     with lasting_output(), stopped_by_hang_up(), logging(log_json) as log:
-        with plain_errors(stopped), watching(metrics, log, otel) as watch:
+        with plain_errors(stopped):
             from genmix.runs import new_folder
             from genmix.runs.prepare import Plan
             from genmix.runs.run import check_address, start
@@ -187,8 +187,10 @@ def run(
             check_address(plan.study, address)
             default = partial(new_folder.DefaultFolder, plan.study.name, print_note)
             place = default() if out is None else new_folder.NewFolder(out)
+            place.check()  # before the address of the metrics is announced
             execute = partial(start, plan, place)
-            summary = run_with_view(execute, stopped, quiet, report, address, watch)
+            with watching(metrics, log, otel) as watch:
+                summary = run_with_view(execute, stopped, quiet, report, address, watch)
         finish(summary, place.path, as_json)
 
 
@@ -234,10 +236,12 @@ def resume(
     """
     with lasting_output(), stopped_by_hang_up(), logging(log_json) as log:
         stopped = partial(stop_message, folder)
-        with plain_errors(stopped), watching(metrics, log, otel) as watch:
+        with plain_errors(stopped):
+            from genmix.journal.run_folders import check_run_folder
             from genmix.runs.resume import Update
             from genmix.runs.run import continue_run, is_finished
 
+            check_run_folder(folder)  # before the address of the metrics is announced
             update = Update(study, samples, cost, time, engine)
             if update.is_empty and is_finished(folder):
                 print_note(
@@ -245,7 +249,8 @@ def resume(
                     "its study with --study."
                 )
             execute = partial(continue_run, folder, update=update)
-            summary = run_with_view(execute, stopped, quiet, report, address, watch)
+            with watching(metrics, log, otel) as watch:
+                summary = run_with_view(execute, stopped, quiet, report, address, watch)
         finish(summary, folder, as_json)
 
 
