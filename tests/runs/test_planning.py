@@ -81,6 +81,7 @@ def price(most: float | None, mean: float | None = None) -> Price:
         ({"a": price(5.0), "b": price(1.0)}, 5.0, 10, "b"),  # not all can be delivered
         ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 7.7, 10, "ab"),  # they can on average
         ({"a": price(5.0, 2.0), "b": price(1.0, 0.2)}, 7.5, 10, "b"),  # the last one may cost 1
+        ({"a": price(1.0), "b": price(3.0, 0.5)}, 6.5, 10, "ab"),  # the reserve counts on b
         ({"a": price(5.0), "free": price(0.0)}, 5.0, 10, "a free"),
         ({"a": price(5.0), "free": price(0.0)}, 0.0, 10, "free"),
         ({"a": price(None), "b": price(1.0)}, 10.0, 10, "ab"),  # a may cost anything

@@ -33,7 +33,7 @@ from genmix.report.scoring import MixtureScore, Scoring, Term, Values, terms_of,
 from genmix.runs.loop import EXHAUSTED
 from genmix.runs.result import ENDS, SUMMARY
 from genmix.runs.snapshot import SMALL_DIMENSION
-from genmix.runs.spending.planning import new_prices
+from genmix.runs.spending.planning import UNAFFORDABLE, new_prices
 from genmix.selector.limits import Limits
 from genmix.study.secrets import without_secrets
 
@@ -121,14 +121,18 @@ class Facts:
         starts = (e["at"] for e in self._events if e["kind"] == "start")
         self.started_at: float | None = next(starts, None)
         self.status, self.reason = self._end()
-        exhausted = {e["arm"] for e in self._events if e["detail"].get("why") == EXHAUSTED}
-        self.exhausted = [arm for arm in self.labels if arm in exhausted]
+        self.exhausted = self._retired_because(EXHAUSTED)
+        self.unaffordable = self._retired_because(UNAFFORDABLE)
         self._summary = _summary(folder)
         self.weights_by_group: dict[str, Any] = self._summary.get("weights_by_group", {})
         unanswered: list[dict[str, Any]] = self._summary.get("unanswered", [])
         # Older summaries also list prompts that no arm failed to answer because the run ended before.
         self.unanswered = [each for each in unanswered if each["failed"]]
         self.weights = self._final_weights()
+
+    def _retired_because(self, why: str) -> list[str]:
+        found = {event["arm"] for event in self._events if event["detail"].get("why") == why}
+        return [arm for arm in self.labels if arm in found]
 
     def _end(self) -> tuple[str, str | None]:
         last = next((e for e in reversed(self._events) if e["kind"] in (*ENDS, "start")), None)

@@ -49,11 +49,15 @@ def mixture_sentence(facts: Facts) -> str:
     text = _weights_in_words(facts.weights)
     gone = [arm.label for arm in facts.arms if arm.label not in facts.weights]
     used_up = [arm for arm in gone if arm in facts.exhausted]
-    retired = [arm for arm in gone if arm not in used_up]
+    expensive = [arm for arm in gone if arm in facts.unaffordable and arm not in used_up]
+    retired = [arm for arm in gone if arm not in (*used_up, *expensive)]
     if retired:
         text += f" It no longer includes {_names(retired)}."
     if used_up:
         text += f" It no longer includes {_names(used_up)}, which ran out of samples."
+    if expensive:
+        text += f" It does not include {_names(expensive)}, because the cost budget does not cover "
+        text += "its warm start." if len(expensive) == 1 else "their warm starts."
     return text
 
 

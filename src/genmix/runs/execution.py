@@ -174,6 +174,7 @@ class Execution:
             ),
             Clock(budget.time, self.journal.running_time()),
             limits,
+            note=self.options.note,
         )
 
     def _complete(self, session: Session, loop: Loop) -> dict[str, Any]:

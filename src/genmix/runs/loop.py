@@ -17,6 +17,7 @@ from typing import Any, Literal
 from genmix.core.inbox import Inbox
 from genmix.core.text import number
 from genmix.data.samples import Sample
+from genmix.encoders.references import Note
 from genmix.engines.embedding import EmbeddedBatch, EmbeddingQueue
 from genmix.errors import InputError
 from genmix.journal.schema import Entry
@@ -56,6 +57,8 @@ class Loop(Generating, Telling):
     limits: Limits
     report: Callable[[], None] = lambda: None
     """Called after every event."""
+    note: Note = lambda line: None
+    """Called with what the user should know while the run continues."""
     reason: str | None = None
     """Why the run is ending; None while it asks for samples."""
     trouble: str | None = None
@@ -258,6 +261,7 @@ class Loop(Generating, Telling):
             )
         for label in choice.left_out:
             self._retire(self.arms[label], why=UNAFFORDABLE)
+            self.note(f"arm {label!r} is left out for now, because {UNAFFORDABLE}")
         return self._affordable() if choice.left_out and self.reason is None else choice.arms
 
     def _enqueue_held(self) -> None:

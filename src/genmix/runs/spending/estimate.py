@@ -20,7 +20,9 @@ from genmix.runs.spending.planning import (
     cheapest,
     fit_warm_start,
     number_covered,
+    number_expected,
     reserve,
+    worth_trying,
 )
 from genmix.solvers.knapsack import fill
 from genmix.solvers.weight_limits import bounds_of
@@ -61,6 +63,8 @@ class Estimate:
     """Whether the warm start is shorter than in the study."""
     supply: Mapping[str, int | None]
     """The number of samples that each arm can deliver; None if it never runs out."""
+    tried: Collection[str] = ()
+    """The arms of which the run pays a sample to learn its cost if the money does not suffice otherwise."""
     bounded_cost: float | None = None
     """The cost of the samples with the cheapest weights that the study allows; None without bounds."""
 
@@ -87,6 +91,20 @@ class Estimate:
     def covered(self) -> Mixed | None:
         """The number of samples that the budget covers; None if it is unknown or unlimited."""
         return self._covered_at(self.costs)
+
+    @property
+    def expected(self) -> int | None:
+        """The number of samples to expect from a run that does not know their costs at first, if known."""
+        covered, money = self.covered, self.budget
+        if covered is None or self.samples is None or money is None:
+            return None
+        if None in self.most.values():
+            return int(min(covered.cheapest, self.samples))
+        bounds = {
+            arm: Price(most, most, _limit(self.supply[arm]), bool(most), arm in self.tried)
+            for arm, most in self.most.items()
+        }
+        return number_expected(bounds, self.costs, money * (1 + ROUNDING), self.samples)
 
     def _covered_at(self, costs: Mapping[str, float | None]) -> Mixed | None:
         each = _each(costs)
@@ -167,13 +185,11 @@ class Estimate:
             )
         if self.costs == self.most or self.covered is None:
             return found
-        if self.covered.cheapest < self.samples:
-            number_of, source = (
-                self.covered.cheapest,
-                self._cheapest(self.costs, self.covered.cheapest),
+        if (expected := self.expected) is not None and expected < self.samples:
+            found.append(
+                f"At the costs of the samples that were drawn, expect about {expected:,}, "
+                f"all from {self._cheapest(self.costs, expected)}."
             )
-            expected = f"expect about {number_of:,}, all from {source}"
-            found.append(f"At the costs of the samples that were drawn, {expected}.")
         elif is_short:
             found.append(
                 f"At the costs of the samples that were drawn, all {samples} fit, which is not guaranteed."
@@ -293,6 +309,7 @@ def estimate(
         warm_start=fitted,
         is_shorter=fitted.size < study.warm_start,
         supply=supply,
+        tried=worth_trying(generators, budget.cost or 0.0),
         bounded_cost=_bounded_cost(study, most),
     )
 

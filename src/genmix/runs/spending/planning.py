@@ -8,9 +8,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from genmix.errors import InputError
+from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry
 from genmix.runs.arm import ArmState
@@ -27,6 +29,9 @@ samples varies too much to say anything about the mixture. Every draw must still
 MARGIN = 1.1
 """An arm that was left out returns only if the other samples may cost this many times their mean cost."""
 
+TRIALS = 0.1
+"""The part of a cost budget that samples may cost at most which only show what an arm really costs."""
+
 MIN_WARM_START = 3
 """A warm start is not shortened below this many samples per arm; an arm is left out instead."""
 
@@ -41,6 +46,10 @@ class Price:
     """The mean so far, or the upper bound before the first sample; None if it is unknown."""
     supply: float = math.inf
     """The number of samples that the arm can still deliver."""
+    is_vague: bool = False
+    """Whether only the upper bound is known, because no sample has been paid."""
+    is_trial: bool = False
+    """Whether one sample should show what the arm costs if the money does not suffice otherwise."""
 
 
 def cheapest(offers: Iterable[tuple[float | None, float]], samples: float) -> float:
@@ -64,9 +73,10 @@ def affordable(
     If this many samples are still owed, an arm is affordable if its largest possible cost plus a reserve
     for all other samples fits into the money. The reserve is what the others can cost at most if they come
     from the cheapest arms, if the money guarantees that many samples. Otherwise it is what they cost on
-    average, with the largest possible cost for the last one. If no arm fits, only the arms with the
-    smallest mean cost are affordable, as they deliver the most samples. Without a number of samples, every
-    arm is affordable whose largest possible cost fits.
+    average, with the largest possible cost for the last one. The arms with the smallest mean cost are then
+    affordable as well, because the reserve counts on them. If no arm fits, only they are, as they deliver the
+    most samples; if they do not suffice, others are tried that may cost less than their bounds. Without a
+    number of samples, every arm is affordable whose largest possible cost fits.
 
     An arm of unknown cost fits as long as there is money beyond the reserve. If no arm fits, it comes first.
     """
@@ -82,10 +92,22 @@ def affordable(
     is_guaranteed = reserve(prices, samples, True) <= money + tolerance
     others = reserves_without(prices, samples - 1, is_guaranteed)
     found = [arm for arm, price in covered.items() if fits(price, others[arm])]
-    if found or not covered:
+    if not covered or (found and is_guaranteed):
         return found
     means = {arm: price.mean or 0.0 for arm, price in covered.items()}
-    return [arm for arm in covered if means[arm] <= min(means.values()) * (1 + ROUNDING)]
+    least = min(means.values()) * (1 + ROUNDING)
+    is_tried = is_short(prices, money, samples, tolerance) and not any(
+        price.is_vague for arm, price in covered.items() if means[arm] <= least
+    )
+    drawn = {a for a, p in covered.items() if means[a] <= least or (is_tried and p.is_trial)}
+    return [arm for arm in covered if arm in drawn.union(found)]
+
+
+def is_short(
+    prices: Mapping[str, Price], money: float, samples: int, tolerance: float = 0.0
+) -> bool:
+    """Return whether the money does not suffice for these samples, even at their mean costs."""
+    return reserve(prices, samples, False) > money + tolerance
 
 
 def reserve(prices: Mapping[str, Price], samples: float, is_guaranteed: bool) -> float:
@@ -137,6 +159,49 @@ def reserves_without(
             found[arm] = one_more - cost
         left -= max(min(supply, left), 0.0)
     return found
+
+
+def worth_trying(generators: Mapping[str, Generator], money: float) -> set[str]:
+    """Return the arms of which one sample is paid to learn its cost if the money does not suffice otherwise.
+
+    These are the arms with the smallest bound, and others that may cost less than their bounds, as far as
+    one sample each is a small expense.
+    """
+    found = {label: generator.most_cost() for label, generator in generators.items()}
+    bounds = {label: most for label, most in found.items() if most is not None}
+    least = min(bounds.values(), default=0.0) * (1 + ROUNDING)
+    first = {label for label, most in bounds.items() if most <= least}
+    others = [a for a in bounds if a not in first and _may_cost_less(generators[a], bounds[a])]
+    others.sort(key=lambda arm: bounds[arm])
+    totals = accumulate(bounds[arm] for arm in others)
+    return first.union(others[: sum(total <= TRIALS * money for total in totals)])
+
+
+def _may_cost_less(generator: Generator, most: float) -> bool:
+    """Return whether a sample's cost depends on its length; then few cost as much as the longest."""
+    expected = getattr(generator, "expected_cost", lambda *tokens: most)(0.0, 0.0)
+    return expected is not None and expected < most
+
+
+def number_expected(
+    bounds: Mapping[str, Price], costs: Mapping[str, float | None], money: float, samples: int
+) -> int:
+    """Return how many samples a run can expect that knows only upper bounds at first.
+
+    ``costs`` are what the samples really cost. The run learns those of the cheapest arms, and of the arms
+    that it tries, from one sample each. The other arms count with their bounds.
+    """
+    known, made, paid = dict(bounds), 0, 0.0
+    while made < samples and is_short(known, money - paid, samples - made):
+        fitting = affordable(known, money - paid, samples - made)
+        tried = [arm for arm in fitting if known[arm].is_vague]
+        if not tried:
+            break
+        for arm in tried[: samples - made]:
+            cost, price = costs[arm] or 0.0, known[arm]
+            known[arm], made = Price(price.most, cost, price.supply - 1), made + 1
+            paid += cost
+    return made + number_covered(known, money - paid, samples - made)
 
 
 @dataclass(frozen=True)
@@ -285,6 +350,8 @@ class Planner:
     def __post_init__(self) -> None:
         limited = self.arms if self.money.limit is not None else {}
         self._most = {label: arm.generator.most_cost() for label, arm in limited.items()}
+        generators = {label: arm.generator for label, arm in limited.items()}
+        self._trials = worth_trying(generators, self.money.limit or 0.0)
 
     def restore(self) -> None:
         """Bring the selector's limit in line with the study, before it is told the first sample.
@@ -335,10 +402,13 @@ class Planner:
         if money.limit is None:
             return Choice(list(selector.arms))
         self.readmit()
-        fitting = self._affordable(self._prices(), max(money.limit - money.paid, 0.0))
+        prices, left = self._prices(), max(money.limit - money.paid, 0.0)
+        fitting = self._affordable(prices, left)
         is_fitting = set(fitting)
         arms = [arm for arm in selector.arms if arm in is_fitting]
         asked = Counter(selector.counts) + Counter(ticket.arm for ticket in selector.in_flight)
+        if vague := self._to_try(arms, prices, left):
+            return Choice([arm for arm in vague if not asked[arm]])  # the others wait for the costs
         lacking = [arm for arm in selector.arms if asked[arm] < selector.warm_start]
         if arms and lacking and not selector.is_warm and not set(lacking) & set(arms):
             self.left_out |= set(lacking if idle_since is not None else ())
@@ -350,6 +420,14 @@ class Planner:
         self._lost = {label for label, arm in self.arms.items() if arm.suspended}
         return self.choose(idle_since)
 
+    def _to_try(self, arms: Iterable[str], prices: Mapping[str, Price], left: float) -> list[str]:
+        """Return the arms of which one sample must show what they cost, before money goes to others."""
+        owed, tolerance = self._owed(), ROUNDING * (self.money.limit or 0.0)
+        vague, queue = [arm for arm in arms if prices[arm].is_vague], self.session.prompts
+        if not vague or (queue is not None and queue.next(vague) is None):
+            return []
+        return vague if owed and is_short(prices, left, owed, tolerance) else []
+
     def readmit(self) -> None:
         """Let an arm return if the money now covers its warm start.
 
@@ -359,10 +437,10 @@ class Planner:
         selector = self.session.selector
         if not selector.is_warm:
             return
-        counts, sizes = selector.counts, dict[tuple[Price, int], int]()
+        counts, sizes = self._paid_counts(), dict[tuple[Price, int], int]()
         offers = {a: self._price(a, counts) for a in self.left_out if not self.arms[a].exhausted}
         for label in sorted(offers, key=lambda label: offers[label].most or 0.0):
-            offer = offers[label], counts[label]
+            offer = offers[label], selector.counts[label]
             if offer not in sizes:  # many arms may have the same price
                 sizes[offer] = self._warm_start_of(label)
             if size := sizes[offer]:
@@ -377,9 +455,11 @@ class Planner:
         selector, price, others = self.session.selector, self._price(label), self._prices()
         owed = self._owed() if others else None  # None: there is no other arm to reserve money for
         least = min(max(selector.objective.least_samples, MIN_WARM_START), selector.warm_start)
-        told, left = selector.counts[label], self.money.left
+        told, left = selector.counts[label], self.money.left + ROUNDING * (self.money.limit or 0.0)
+        if not self.covers(label):
+            return 0  # otherwise, it would be left out again at once
         if price.most is None:
-            return selector.warm_start if self.covers(label) else 0
+            return selector.warm_start
         for more in range(max(selector.warm_start - told, 1), max(least - told, 1) - 1, -1):
             prices = others | {label: replace(price, supply=price.supply - more)}
             cost = more * price.most + reserve(prices, (owed or more) - more, True)
@@ -446,12 +526,18 @@ class Planner:
     def _prices(self) -> dict[str, Price]:
         """Return the prices of the arms that can be drawn from, now or when their suspension ends."""
         selector = self.session.selector
-        active, counts = set(selector.arms), selector.counts
+        active, counts = set(selector.arms), self._paid_counts()
         return {
             label: self._price(label, counts)
             for label, arm in self.arms.items()
             if not arm.exhausted and (label in active or self._may_return(arm))
         }
+
+    def _paid_counts(self) -> Mapping[str, int]:
+        """Return the number of samples by arm whose cost is known: told, or paid and about to be told."""
+        selector, reserved = self.session.selector, self.money.reserved
+        paid = Counter(t.arm for t in selector.in_flight if reserved.get(t.id) == 0.0)
+        return Counter(selector.counts) + paid if paid else selector.counts
 
     def _may_return(self, arm: ArmState) -> bool:
         if arm.suspended and (arm.label in self._lost or arm.retries.is_permanent):
@@ -460,7 +546,7 @@ class Planner:
 
     def _price(self, label: str, counts: Mapping[str, int] | None = None) -> Price:
         most, spent = self.money.bound(label, self._most[label]), self.money.spent.get(label)
-        told = (self.session.selector.counts if counts is None else counts)[label]
+        told = (self._paid_counts() if counts is None else counts)[label]
         new = self._new_prices.get(label)
         if new is not None:
             told, spent = told - new.told, (spent or 0.0) - new.spent
@@ -470,4 +556,6 @@ class Planner:
             return Price(0.0, 0.0, supply)  # its samples report no cost
         if told and spent is not None:
             return Price(most, spent / told, supply)
-        return Price(most, most if new is None else new.mean, supply)
+        is_vague = bool(most) and spent is None and new is None
+        mean = most if new is None else new.mean
+        return Price(most, mean, supply, is_vague, is_vague and label in self._trials)
