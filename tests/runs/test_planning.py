@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genmix.runs.spending.planning import (
-    Price,
-    WarmStart,
-    affordable,
-    fit_warm_start,
-    number_covered,
-    reserve,
-    reserves_without,
-)
+from genmix.runs.spending.planning import WarmStart, fit_warm_start
+from genmix.runs.spending.prices import Price, affordable, number_covered, reserve, reserves_without
 
 TINY = 1e-9
 

@@ -16,7 +16,8 @@ from genmix.report.facts import Facts
 from genmix.report.sentences import mixture_sentence
 from genmix.runs.check import check_study
 from genmix.runs.spending.budget import Limits, Money
-from genmix.runs.spending.planning import Planner, Price, affordable, number_expected, worth_trying
+from genmix.runs.spending.planning import Planner
+from genmix.runs.spending.prices import Price, affordable, number_expected, worth_trying
 from tests.support.endpoint import Answer, Call, Endpoint, error, says
 
 

@@ -13,12 +13,10 @@ from genmix.core.text import counted, duration, listed_few, number
 from genmix.generators.base import Generator
 from genmix.journal.reader import JournalReader
 from genmix.runs.spending.budget import ROUNDING
-from genmix.runs.spending.planning import (
-    MIN_WARM_START,
+from genmix.runs.spending.planning import MIN_WARM_START, WarmStart, fit_warm_start
+from genmix.runs.spending.prices import (
     Price,
-    WarmStart,
     cheapest,
-    fit_warm_start,
     number_covered,
     number_expected,
     reserve,
