@@ -131,6 +131,30 @@ def test_images_other_names_and_other_runs_are_protected_too(run: Path, folder: 
     assert "belongs to the run in" in refused("init", "run", "--force")
 
 
+def test_the_inputs_of_a_run_are_not_replaced(folder: Path) -> None:
+    Path("arms.py").write_text(
+        "def make(seeds):\n    return [[1.0, seed % 5, 2.0] for seed in seeds]\n"
+    )
+    Path("more").mkdir()
+    Path("a.npy").rename("more/a.npy")
+    Path("study.yaml").write_text(
+        "arms: {a: {kind: recorded, path: more/a.npy}, f: {kind: callable, function: 'arms:make'}}\n"
+        "objective: [{precision: {reference: b.npy}}, vendi]\nbudget: {samples: 24}\n"
+    )
+    gx.run("study.yaml", "run")
+    before = content(folder)
+    for out in ("more/a.npy", "arms.py", "b.npy", "study.yaml"):
+        for command in (("export", "run", "--to", "jsonl", "--out"), ("report", "run", "--out")):
+            message = refused(*command, out)
+            assert message == f"genmix: {out} is an input of the run in run; choose another file."
+        assert f"would replace {out}, an input of the run in run" in refused(
+            "mixture", "run", "--weights", out
+        )
+    assert content(folder) == before
+    for out in ("new.jsonl", "new.jsonl"):  # one's own file can be replaced
+        assert CliRunner().invoke(app, ["export", "run", "--to", "jsonl", "-o", out]).exit_code == 0
+
+
 def test_what_belongs_in_a_run_folder_is_still_written(run: Path) -> None:
     for command in (
         ("report", "run"),
@@ -205,3 +229,32 @@ def test_a_chart_is_drawn_only_if_it_can_be_saved(
     monkeypatch.setattr("genmix.report.run_chart", None)
     (run / "x.pdf").mkdir()
     assert "not a regular file" in refused("plot", "run", "weights", "--out", "run/x.pdf")
+
+
+def test_a_report_is_computed_only_if_it_can_be_written(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genmix.report.page.render_page", None)
+    assert "a.npy is not a folder; choose another one." in refused(
+        "report", "run", "-o", "a.npy/r.html"
+    )
+
+
+def test_images_that_a_run_reads_are_not_replaced(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    for arm in ("dark", "light"):
+        Path(arm).mkdir()
+        for k in range(20):
+            pixels = rng.integers(0, 255, (4, 4), dtype=np.uint8)
+            Image.fromarray(pixels).save(f"{arm}/{k}.png")
+    Path("study.yaml").write_text(
+        "arms: {dark: {kind: recorded, path: dark}, light: {kind: recorded, path: light}}\n"
+        "encoder: {kind: pixels}\nobjective: vendi\nbudget: {samples: 20}\n"
+    )
+    gx.run("study.yaml", "run")
+    before = content(folder)
+    assert "dark/0.png is an input of the run" in refused(
+        "plot", "run", "weights", "-o", "dark/0.png"
+    )
+    assert content(folder) == before
+    check_target(Path("dark/new.png"), Path("run"))

@@ -14,11 +14,17 @@ from genmix.errors import InputError
 def check_output(target: Path, option: str, given: InputOptions) -> None:
     """Refuse a file that cannot be written, is an input, or belongs to a run."""
     from genmix.inputs.run_arms import is_run
+    from genmix.journal.study_files import is_needed
     from genmix.journal.targets import owner_of
 
     for source in _sources(given):
         if is_run(source):
             owner = owner_of(target, source)
+            if owner is None and is_needed(target, source):
+                raise InputError(
+                    f"{option} would replace {target}, an input of the run in {source}; write to "
+                    "another file."
+                )
         else:
             _check_not_input(target, option, source)
             owner = owner_of(target)

@@ -10,6 +10,7 @@ from genmix.errors import InputError
 from genmix.journal.images import IMAGES
 from genmix.journal.run_folders import check_run_folder
 from genmix.journal.schema import JOURNAL
+from genmix.journal.study_files import is_needed
 
 OWN_FILES = (
     "kept.json",
@@ -27,14 +28,15 @@ OWN_FILES = (
 
 
 def check_target(target: Path, run: Path | None = None, own: str | None = None) -> None:
-    """Refuse to overwrite a file that belongs to a run, or anything but a regular file.
+    """Refuse to overwrite a file that belongs to a run or is its input, or anything but a regular file.
 
     Parameters
     ----------
     target : Path
         The file to write.
     run : Path, optional
-        A run folder that is read; other names of its files, e.g. hard links, are refused as well.
+        A run folder that is read; other names of its files, e.g. hard links, are refused as well, and so
+        are the files that its study names.
     own : str, optional
         The file of this run that the command writes, e.g. ``report.html``.
     """
@@ -47,6 +49,8 @@ def check_target(target: Path, run: Path | None = None, own: str | None = None) 
         raise InputError(f"{target} belongs to the run in {owner}; choose another file.")
     if os.path.islink(target) or (os.path.exists(target) and not os.path.isfile(target)):
         raise InputError(f"{target} exists and is not a regular file; choose another file.")
+    if run is not None and is_needed(target, run):
+        raise InputError(f"{target} is an input of the run in {run}; choose another file.")
 
 
 def owner_of(target: Path, run: Path | None = None) -> Path | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from genmix.core.atomic import make_folder, write_text
+from genmix.core.atomic import check_folder, make_folder, write_text
 from genmix.errors import InputError
 
 NAME = "report.html"
@@ -37,6 +37,7 @@ def write_report(
     target = folder / NAME if out is None else Path(out)
     if out is not None:
         check_target(target, folder, NAME)
+        check_folder(target.parent)
     progress(0, STEPS)
     facts = Facts(folder)
     with facts.limited_threads():
