@@ -79,12 +79,20 @@ def wait_for_calls(study: Path, terminal: int, least: int) -> None:
             time.sleep(0.01)
 
 
+def exit_code(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a run; do not leave it behind if it hangs."""
+    try:
+        return process.wait(60)
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("options", [(), ("--json",), ("--log-json",)])
 def test_a_run_finishes_without_its_terminal(study: Path, options: tuple[str, ...]) -> None:
     terminal, process = started(study, *options, is_controlling=False)
     wait_for_calls(study, terminal, 5)
     os.close(terminal)
-    assert process.wait(60) == 0
+    assert exit_code(process) == 0
     run = gx.Run(study / "run")
     assert (run.status, run.summary["samples"]) == ("finished", 40)
 
@@ -96,7 +104,7 @@ def test_a_closing_terminal_stops_a_run_like_one_ctrl_c(
     wait_for_calls(study, terminal, 5)
     os.close(terminal)
     os.kill(process.pid, signal.SIGHUP)  # the shell sends it as well
-    assert process.wait(60) == 130
+    assert exit_code(process) == 130
     details, calls = run_details(study / "run"), (study / "calls").read_text().splitlines()
     assert details["status"] == "interrupted"
     assert details["samples"] == len(calls) < 40  # the reply in flight is not lost
@@ -108,7 +116,7 @@ def test_nohup_lets_a_run_continue(study: Path) -> None:
     terminal, process = started(study, on_hang_up=signal.SIG_IGN)
     wait_for_calls(study, terminal, 5)
     os.close(terminal)
-    assert process.wait(60) == 0
+    assert exit_code(process) == 0
     assert gx.Run(study / "run").summary["samples"] == 40
 
 
@@ -144,6 +152,6 @@ def test_a_stream_that_is_gone_from_the_start_is_lasting_too(
     stream.write("kept in the buffer")
     monkeypatch.setattr(sys, "stdout", stream)
     with lasting_output():
-        print("nobody reads this")
+        print("nobody reads this", flush=True)
     with pytest.raises(BrokenPipeError):
         stream.close()
