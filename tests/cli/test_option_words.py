@@ -125,6 +125,8 @@ def test_a_comparison_names_its_options(tmp_path: Path) -> None:
     )
     given = ("compare", "s.yaml", "--budget", "30")
     assert refused(*given, "--repeats", "0").startswith("--repeats is 0; pass a whole number")
+    few = refused("compare", "s.yaml", "--budget", "5")
+    assert few.endswith("raise --budget, or lower warm_start in the study.")
     twice = ("--policy", "uniform", "--policy", "uniform")
     assert refused(*given, *twice).endswith("is listed twice; pass each --policy once.")
 

@@ -37,6 +37,7 @@ PHRASES = {
     "read_features(path, key=...) or ": "",
     "subsample needs repeats;": "subsample needs --repeats;",
     "a smaller k.": "a smaller --k.",
+    "raise the budget or lower warm_start.": "raise --budget, or lower warm_start in the study.",
     "so lower the minimum.": "so lower --min-quality.",
     "pass a map from label to policy.": "pass each --policy once.",
     "pass objective=.": "compare it in Python with gx.compare(…, objective=…).",
