@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
-from genmix.cli.option_words import option_words
+from genmix.cli.option_words import PHRASES, option_words
 
 KEEP = ("keep", "--count", "5", "--out", "k.json")
 COMMANDS = {name: (name,) for name in ("score", "mixture", "diagnose")} | {"keep": KEEP}
@@ -134,3 +136,17 @@ def test_a_comparison_names_its_options(tmp_path: Path) -> None:
 def test_other_texts_stay_as_they_are() -> None:
     for text in ("k.npy is empty", "arm 'seed' is empty", "seeds are few", "x-k=3", "features"):
         assert option_words(text) == text
+
+
+def test_every_replaced_phrase_is_part_of_a_message() -> None:
+    """Else a message has changed, and the command line shows it unchanged."""
+    texts = [text for file in Path(gx.__file__).parent.rglob("*.py") for text in texts_in(file)]
+    assert [phrase for phrase in PHRASES if not any(phrase in t for t in texts)] == []
+
+
+def texts_in(file: Path) -> Iterator[str]:
+    if file.name == "option_words.py":
+        return
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value

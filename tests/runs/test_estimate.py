@@ -152,7 +152,7 @@ def test_an_upper_bound_is_not_called_a_cost() -> None:
     fits = estimate(endpoints(4), arms, {"slow": 0.002, "fast": 0.001})  # what genmix check says
     assert fits.warnings == [
         bound,
-        "At the costs of the samples that were drawn, all 100 samples fit, which is not guaranteed.",
+        "At the costs of the samples that were drawn, all 100 samples fit, but this is not guaranteed.",
     ]
     assert fits.lines[0].startswith("100 samples cost 0.1 (all from fast) to 0.2 (all from slow)")
     short = estimate(endpoints(4), arms, {"slow": 0.009, "fast": 0.008})

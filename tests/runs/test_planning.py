@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genmix.runs.spending.planning import WarmStart, fit_warm_start
+from genmix.runs.spending.planning import WarmStart, fit_warm_start, left_out_for_now
 from genmix.runs.spending.prices import Price, affordable, number_covered, reserve, reserves_without
 
 TINY = 1e-9
@@ -161,3 +161,12 @@ def test_the_reserve_without_a_sample_of_an_arm_is_that_of_a_smaller_supply(
         # On average, the last sample may need the bound of another arm if this one has run out.
         bound = 0.0 if is_guaranteed else max(p.most or 0.0 for p in prices.values())
         assert found[arm] == pytest.approx(expected, abs=bound + 1e-12)
+
+
+def test_many_arms_are_left_out_in_one_note() -> None:
+    reason = "because the cost budget does not cover"
+    assert left_out_for_now(["a"]) == f"arm 'a' is left out for now, {reason} its warm start"
+    assert left_out_for_now([f"a{i}" for i in range(1200)]) == (
+        f"1,200 arms are left out for now, {reason} their warm starts: "
+        "a0, a1, a2, a3, a4, a5, a6, a7 and 1,192 others"
+    )

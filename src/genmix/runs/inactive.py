@@ -18,12 +18,10 @@ def inactive_arms(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         if arm is None:
             continue
         if is_suspension(event):
-            if (
-                found.get(arm) != OUT_OF_SAMPLES
-            ):  # else its last samples failed: nothing is left to try
+            if found.get(arm) != OUT_OF_SAMPLES:  # else there is nothing left to try
                 found[arm] = SUSPENDED
         elif kind in ("retire", "suspend"):
-            if why != UNAVAILABLE or arm not in found:  # else an earlier event says what is wrong
+            if why != UNAVAILABLE or arm not in found:  # else an earlier event gives the reason
                 found[arm] = OUT_OF_SAMPLES if why == EXHAUSTED else RETIRED
         elif kind == "revive":
             found.pop(arm, None)

@@ -25,7 +25,7 @@ from genmix.runs.arm import ArmState, FinishedCall, Reply
 from genmix.runs.generating import Generating
 from genmix.runs.session import Session
 from genmix.runs.spending.budget import Clock, Limits, Money
-from genmix.runs.spending.planning import UNAFFORDABLE, Planner
+from genmix.runs.spending.planning import UNAFFORDABLE, Planner, left_out_for_now
 from genmix.runs.telling import Telling
 
 INTERRUPTED = "interrupted"
@@ -261,7 +261,8 @@ class Loop(Generating, Telling):
             )
         for label in choice.left_out:
             self._retire(self.arms[label], why=UNAFFORDABLE)
-            self.note(f"arm {label!r} is left out for now, because {UNAFFORDABLE}")
+        if choice.left_out:
+            self.note(left_out_for_now(choice.left_out))
         return self._affordable() if choice.left_out and self.reason is None else choice.arms
 
     def _enqueue_held(self) -> None:

@@ -79,9 +79,7 @@ class DefaultFolder(NewFolder):
             try:
                 return super()._lock(stack, hears_signals)
             except InputError:
-                if _is_free(
-                    self.path
-                ):  # e.g. its lock cannot be checked: the next one is no better
+                if _is_free(self.path):  # another name would not help, e.g. without locks
                     raise
             taken, self.path = self.path, self._next_free()
             self._note(f"another run has just started in {taken}; this run is saved in {self.path}")

@@ -190,7 +190,7 @@ class Estimate:
             )
         elif is_short:
             found.append(
-                f"At the costs of the samples that were drawn, all {samples} fit, which is not guaranteed."
+                f"At the costs of the samples that were drawn, all {samples} fit, but this is not guaranteed."
             )
         return found
 

@@ -6,10 +6,11 @@ import math
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genmix.core.text import listed_few
 from genmix.errors import InputError
 from genmix.journal.reader import JournalReader
 from genmix.journal.schema import Entry
@@ -30,6 +31,16 @@ MARGIN = 1.1
 
 MIN_WARM_START = 3
 """A warm start is not shortened below this many samples per arm; an arm is left out instead."""
+
+
+def left_out_for_now(arms: Sequence[str]) -> str:
+    """Say that the budget does not cover the warm starts of these arms."""
+    if len(arms) == 1:
+        return f"arm {arms[0]!r} is left out for now, because {UNAFFORDABLE}"
+    return (
+        f"{len(arms):,} arms are left out for now, because the cost budget does not cover their warm "
+        f"starts: {listed_few(arms)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,7 @@ class Choice:
 
     arms: list[str]
     """Empty while the run must wait."""
-    left_out: Collection[str] = ()
+    left_out: Sequence[str] = ()
     """Arms to retire, because the budget does not cover their warm start."""
     is_over: bool = False
     """Whether the budget covers no further sample."""
@@ -265,10 +276,11 @@ class Planner:
         selector = self.session.selector
         if not selector.is_warm:
             return
-        counts, sizes = self._paid_counts(), dict[tuple[Price, int], int]()
+        told, counts = selector.counts, self._paid_counts()
+        sizes = dict[tuple[Price, int], int]()
         offers = {a: self._price(a, counts) for a in self.left_out if not self.arms[a].exhausted}
         for label in sorted(offers, key=lambda label: offers[label].most or 0.0):
-            offer = offers[label], selector.counts[label]
+            offer = offers[label], told[label]
             if offer not in sizes:  # many arms may have the same price
                 sizes[offer] = self._warm_start_of(label)
             if size := sizes[offer]:
@@ -364,8 +376,11 @@ class Planner:
     def _paid_counts(self) -> Mapping[str, int]:
         """Return the number of samples by arm whose cost is known: told, or paid and about to be told."""
         selector, reserved = self.session.selector, self.money.reserved
-        paid = Counter(t.arm for t in selector.in_flight if reserved.get(t.id) == 0.0)
-        return Counter(selector.counts) + paid if paid else selector.counts
+        found = dict(selector.counts)
+        for ticket in selector.in_flight:
+            if reserved.get(ticket.id) == 0.0:
+                found[ticket.arm] += 1
+        return found
 
     def _may_return(self, arm: ArmState) -> bool:
         if arm.suspended and (arm.label in self._lost or arm.retries.is_permanent):

@@ -38,6 +38,8 @@ def cheapest(offers: Iterable[tuple[float | None, float]], samples: float) -> fl
     """
     parts, left = [], samples
     for cost, supply in sorted((cost, supply) for cost, supply in offers if cost is not None):
+        if left <= 0:
+            break
         taken = max(min(supply, left), 0.0)
         parts.append(taken * cost)
         left -= taken
@@ -79,7 +81,8 @@ def affordable(
         price.is_vague for arm, price in covered.items() if means[arm] <= least
     )
     drawn = {a for a, p in covered.items() if means[a] <= least or (is_tried and p.is_trial)}
-    return [arm for arm in covered if arm in drawn.union(found)]
+    drawn |= set(found)
+    return [arm for arm in covered if arm in drawn]
 
 
 def is_short(
