@@ -114,8 +114,9 @@ def soak(folder: Path, engine: str, samples: int, kills: int, seed: int) -> Resu
         )
         while process.poll() is None:
             time.sleep(0.5)
+            used = resident(process.pid)  # before counting, during which the run may end
             done = told(journal)
-            memory.append((done, resident(process.pid)))
+            memory.append((done, used))
             if target is not None and done >= target:
                 os.killpg(process.pid, signal.SIGKILL)
                 killed += 1
