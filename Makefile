@@ -58,7 +58,7 @@ test-long: setup ## Run the checks with thousands of cases (about 40 minutes)
 fuzz: setup ## Read more than 100,000 damaged files, studies, states and journals (about 15 minutes)
 	$(ONE_THREAD) $(RUN) tests.fuzz
 
-soak: setup ## Run 300,000 samples locally and 30,000 on Ray, with faults, kills and resumes (about 10 minutes)
+soak: setup ## Run 300,000 samples locally and 30,000 on Ray, with faults, kills and resumes (about 5 minutes)
 	rm -rf build/soak
 	$(ONE_THREAD) $(RUN) tests.soak build/soak
 
