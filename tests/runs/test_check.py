@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
+from genmix.encoders.base import Encoder, EncoderSettings
+from genmix.engines.base import Engine
+from genmix.generators.base import ArmSettings, Context, Generator
+from genmix.runs import check
 from genmix.runs.check import ArmCheck, CheckReport, check_study
 from genmix.runs.session import seed_of
 from genmix.study.study import StudyError
@@ -134,6 +139,21 @@ def test_a_missing_function_of_an_encoder_is_found_without_drawing(
     assert check_study(path, draw).problems == [expected]
     with pytest.raises(gx.InputError, match=re.escape(expected)):
         gx.run(path, tmp_path / "run")
+
+
+def test_functions_that_only_workers_need_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cluster(Engine):
+        def generator(self, settings: ArmSettings, context: Context) -> Generator:
+            return settings.build(context)
+
+        def encoder(self, settings: EncoderSettings, folder: Path) -> Encoder:
+            return settings.build(folder)
+
+    monkeypatch.setattr(check, "open_engine_of", lambda *_: nullcontext(Cluster()))
+    path = study(tmp_path, {"a": "text"}, EMBED.replace("arms:embed", "arms:absent"))
+    assert check_study(path, draw=False).problems == []
 
 
 def test_a_missing_function_that_embeds_prompts_is_found_without_drawing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from genmix.encoders.base import Encoder, EncodingError
 from genmix.encoders.callable import CallableSettings
 from genmix.encoders.references import read_reference, texts_or_images
 from genmix.engines.base import Engine
+from genmix.engines.local import LocalEngine
 from genmix.errors import GenmixError, InputError
 from genmix.generators.base import Context, GenerationError, Generator
 from genmix.journal.schema import Entry
@@ -143,7 +144,8 @@ class _Check:
             prepare.check_packages(self.study)
             self.encoder = prepare.make_encoder(self.study, self.folder, _ignore, engine)
             self.report.encoder = None if self.encoder is None else self.encoder.name
-            self._load_functions()
+            if isinstance(engine, LocalEngine):  # else only the workers need the functions
+                self._load_functions()
         except GenmixError as error:
             self.report.others.append(str(error))
         if len(self.generators) == len(self.study.arms):
@@ -153,7 +155,7 @@ class _Check:
                 self.report.others.append(str(error))
 
     def _load_functions(self) -> None:
-        """Import the functions that embed, as those of the arms; models are loaded only to draw."""
+        """Import the functions that embed, as was done for the arms; models are loaded only to draw."""
         prompts = None if self.study.prompts is None else self.study.prompts.encoder
         for settings in (self.study.encoder, prompts):
             if isinstance(settings, CallableSettings):
