@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import genmix as gx
 from genmix.cli import app
-from genmix.cli.option_words import PHRASES, option_words
+from genmix.cli.samples.option_words import PHRASES, option_words
 
 KEEP = ("keep", "--count", "5", "--out", "k.json")
 COMMANDS = {name: (name,) for name in ("score", "mixture", "diagnose")} | {"keep": KEEP}

@@ -11,7 +11,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import genmix as gx
-from genmix.cli import app, arguments
+from genmix.cli import app
+from genmix.cli.samples import arguments
 from genmix.core import atomic
 from genmix.journal.targets import check_target, owner_of
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors
-from genmix.cli.option_words import in_option_words
+from genmix.cli.samples.option_words import in_option_words
+from genmix.cli.samples.targets import check_output_folder
 from genmix.cli.tables import counter, print_json
-from genmix.cli.targets import check_output_folder
 
 EXAMPLES = """\
 Examples:

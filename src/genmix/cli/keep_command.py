@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from genmix.cli import INTERRUPTED, app, plain_errors, print_note
-from genmix.cli.arguments import Inputs, neighbor_reference, read_inputs
-from genmix.cli.needed_numbers import check_numbers
-from genmix.cli.option_words import in_option_words
-from genmix.cli.sample_options import takes
-from genmix.cli.shard_options import ShardOptions, shard_processing
-from genmix.cli.shards_to_keep import (
+from genmix.cli.samples.arguments import Inputs, neighbor_reference, read_inputs
+from genmix.cli.samples.needed_numbers import check_numbers
+from genmix.cli.samples.option_words import in_option_words
+from genmix.cli.samples.sample_options import takes
+from genmix.cli.samples.shard_options import ShardOptions, shard_processing
+from genmix.cli.samples.shards_to_keep import (
     check_shards,
     has_shards,
     readable,
     small_shards_loaded,
     streamed_batch,
 )
+from genmix.cli.samples.targets import check_output
 from genmix.cli.tables import print_json, print_table
-from genmix.cli.targets import check_output
 from genmix.core.atomic import draft_of, write_json
 from genmix.core.text import counted, number, one_line
 from genmix.errors import InputError, whole

@@ -10,10 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from genmix.cli import print_note
-from genmix.cli.sample_options import KernelName
+from genmix.cli.samples.sample_options import KernelName
 
 if TYPE_CHECKING:
-    from genmix.cli.arguments import Inputs
+    from genmix.cli.samples.arguments import Inputs
     from genmix.data.loaded_arm import LoadedArm
     from genmix.objectives import Objective
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from genmix.cli import app, plain_errors
-from genmix.cli.arguments import (
+from genmix.cli.notes import note_many_pairs
+from genmix.cli.samples.arguments import (
     embed_samples,
     load_arms,
     neighbor_reference,
@@ -17,11 +18,11 @@ from genmix.cli.arguments import (
     refuse_shards,
     shares,
 )
-from genmix.cli.needed_numbers import check_numbers
-from genmix.cli.notes import note_many_pairs
-from genmix.cli.option_words import in_option_words
-from genmix.cli.sample_options import InputOptions, takes
-from genmix.cli.shard_options import ShardOptions, shard_processing
+from genmix.cli.samples.needed_numbers import check_numbers
+from genmix.cli.samples.option_words import in_option_words
+from genmix.cli.samples.sample_options import InputOptions, takes
+from genmix.cli.samples.shard_options import ShardOptions, shard_processing
+from genmix.cli.samples.targets import check_output
 from genmix.cli.tables import (
     find_intervals,
     plain_mixture,
@@ -31,7 +32,6 @@ from genmix.cli.tables import (
     print_scores,
     progress,
 )
-from genmix.cli.targets import check_output
 from genmix.core.atomic import write_json
 from genmix.core.plain import plain_weights
 from genmix.core.text import counted

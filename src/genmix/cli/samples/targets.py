@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from genmix.cli.sample_options import InputOptions
+from genmix.cli.samples.sample_options import InputOptions
 from genmix.core.atomic import check_folder, check_writable, is_same_file
 from genmix.errors import InputError
 

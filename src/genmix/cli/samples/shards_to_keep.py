@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genmix.cli.arguments import Inputs
-from genmix.cli.shard_options import EngineName, ShardOptions
+from genmix.cli.samples.arguments import Inputs
+from genmix.cli.samples.shard_options import EngineName, ShardOptions
 from genmix.errors import InputError
 
 if TYPE_CHECKING:

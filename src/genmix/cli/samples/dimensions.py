@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
-    from genmix.cli.arguments import Reference
+    from genmix.cli.samples.arguments import Reference
     from genmix.data.loaded_arm import LoadedArm
 
 

@@ -13,12 +13,12 @@ import typer
 
 from genmix.cli import print_note
 from genmix.cli.notes import notes_on_neighbors
-from genmix.cli.sample_options import ScoreOptions
+from genmix.cli.samples.sample_options import ScoreOptions
 from genmix.cli.tables import counter
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
-    from genmix.cli.arguments import Inputs
+    from genmix.cli.samples.arguments import Inputs
 
 
 class EngineName(StrEnum):

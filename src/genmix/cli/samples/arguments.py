@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genmix.cli import print_note
-from genmix.cli.dimensions import check_dimensions
 from genmix.cli.notes import note_subfolders
-from genmix.cli.sample_options import InputOptions, KernelName, ScoreOptions
+from genmix.cli.samples.dimensions import check_dimensions
+from genmix.cli.samples.sample_options import InputOptions, KernelName, ScoreOptions
 from genmix.cli.tables import counter
 from genmix.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genmix.errors import InputError
 
 if TYPE_CHECKING:
-    from genmix.cli.arguments import Inputs
+    from genmix.cli.samples.arguments import Inputs
     from genmix.data.loaded_arm import LoadedArm
     from genmix.objectives import Objective
 

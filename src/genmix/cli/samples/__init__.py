@@ -1,0 +1,1 @@
+"""What the commands on existing samples share: their options, inputs and checks."""
